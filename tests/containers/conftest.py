@@ -18,7 +18,7 @@ from tritonstack.base.paths import find_project
 from tritonstack.runtime.docker_engine import NoEngineError, docker_engine
 from tritonstack.runtime.installation import find_embedded
 from tritonstack.runtime.sandbox import EXPOSE
-from tritonstack_local.container_group import ContainerGround
+from tritonstack_local.container_group import ContainerGroup
 
 PROJECT = find_project(Path(__file__).parent)
 CONTAINERS = PROJECT.root / "containers"
@@ -63,20 +63,20 @@ def lean_builder_image(engine: docker.DockerClient, base_image: str) -> str:
 
 
 @pytest.fixture(params=["a network of its own", "the machine's network"])
-def ground(
+def container_group(
     engine: docker.DockerClient,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[ContainerGround]:
+) -> Iterator[ContainerGroup]:
     isolate = request.param == "a network of its own"
     if not isolate:
         monkeypatch.setenv(EXPOSE, "1")
-    ground = ContainerGround(engine=engine, owner=tmp_path, isolate=isolate)
-    if isolate and ground.network().shared:
+    container_group = ContainerGroup(engine=engine, owner=tmp_path, isolate=isolate)
+    if isolate and container_group.network().shared:
         pytest.skip("this machine's Docker engine makes no network of its own")
-    yield ground
-    ground.close()
+    yield container_group
+    container_group.close()
 
 
 def _built(engine: docker.DockerClient, tag: str, base: str, context: dict[str, bytes]) -> str:

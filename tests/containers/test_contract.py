@@ -14,7 +14,7 @@ import pytest
 from tests.containers.conftest import PROJECT
 from tests.containers.probe import CONFIG, question, told_by, write_probe
 from tritonstack.runtime import TritonFailedError
-from tritonstack_local.container_group import ContainerGround
+from tritonstack_local.container_group import ContainerGroup
 from tritonstack_local.sagemaker.runtime.container_servers import ContainerServer, ContainerStarter
 from tritonstack_local.sagemaker.runtime.servers import ServerOrder
 
@@ -32,7 +32,10 @@ def refuse(order: ServerOrder) -> ContainerServer:
 
 
 def start(
-    ground: ContainerGround, image: str, models: Path, environment: Mapping[str, str] = MappingProxyType({})
+    container_group: ContainerGroup,
+    image: str,
+    models: Path,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> ContainerServer:
     order = ServerOrder(
         model_root=models,
@@ -40,15 +43,17 @@ def start(
         state_dir=models.parent / "state",
         image=image,
     )
-    server = ContainerStarter(ground=ground, otherwise=refuse)(order)
+    server = ContainerStarter(container_group=container_group, otherwise=refuse)(order)
     assert isinstance(server, ContainerServer)
     return server
 
 
 @pytest.fixture
-def probe(ground: ContainerGround, serving_image: str, tmp_path: Path) -> Iterator[ContainerServer]:
+def probe(container_group: ContainerGroup, serving_image: str, tmp_path: Path) -> Iterator[ContainerServer]:
     models = write_probe(tmp_path / "model")
-    server = start(ground, serving_image, models, {"OWN": "its own", "SAGEMAKER_TRITON_THREAD_COUNT": "2"})
+    server = start(
+        container_group, serving_image, models, {"OWN": "its own", "SAGEMAKER_TRITON_THREAD_COUNT": "2"}
+    )
     server.wait_ready(timeout_s=60)
     yield server
     server.stop(grace_s=0)
@@ -59,7 +64,7 @@ def ask(server: ContainerServer, kind: str, subject: str = "") -> object:
 
 
 def test_what_a_model_finds_around_it(
-    probe: ContainerServer, ground: ContainerGround, engine: docker.DockerClient
+    probe: ContainerServer, container_group: ContainerGroup, engine: docker.DockerClient
 ) -> None:
     assert ask(probe, "version", "tokenizers") == pin("tokenizers")
     assert ask(probe, "version", "pillow") == pin("pillow")
@@ -69,7 +74,7 @@ def test_what_a_model_finds_around_it(
     assert ask(probe, "memory", "/dev/shm") == 64 << 20  # noqa: S108 - the container's
     assert ask(probe, "written", "/opt/ml/model/probe/x") == "OSError"
     assert ask(probe, "written", "/tmp/x") is True  # noqa: S108 - the container's
-    if not ground.network().shared:
+    if not container_group.network().shared:
         assert ask(probe, "interfaces") == ["eth0", "lo"]
         assert ask(probe, "reached", "192.0.2.1:53") in ("OSError", "TimeoutError")
 
@@ -111,10 +116,10 @@ def test_a_container_that_is_killed_is_told_of(probe: ContainerServer, engine: d
         probe.request("GET", "/ping")
 
 
-def test_many_models(ground: ContainerGround, serving_image: str, tmp_path: Path) -> None:
+def test_many_models(container_group: ContainerGroup, serving_image: str, tmp_path: Path) -> None:
     models = tmp_path / "models"
     models.mkdir()
-    server = start(ground, serving_image, models, {"SAGEMAKER_MULTI_MODEL": "true"})
+    server = start(container_group, serving_image, models, {"SAGEMAKER_MULTI_MODEL": "true"})
     try:
         server.wait_ready(timeout_s=60)
         write_probe(models / "ab12" / "model")  # unpacked after the start, as SageMaker does it
@@ -136,10 +141,10 @@ def test_many_models(ground: ContainerGround, serving_image: str, tmp_path: Path
 
 
 def test_a_layout_that_serve_refuses_is_refused_in_its_words(
-    ground: ContainerGround, serving_image: str, tmp_path: Path
+    container_group: ContainerGroup, serving_image: str, tmp_path: Path
 ) -> None:
     models = write_probe(tmp_path / "model", {"config.pbtxt": CONFIG})
-    server = start(ground, serving_image, models)
+    server = start(container_group, serving_image, models)
     try:
         with pytest.raises(TritonFailedError, match=r"exit status 1 before(?s:.*)Incorrect directory"):
             server.wait_ready(timeout_s=60)
@@ -154,7 +159,7 @@ def test_what_a_cloud_left_is_removed_by_the_next_of_its_folder(
     left = engine.containers.create(serving_image, ["sleep", "600"], labels=labels)
     others = engine.containers.create(serving_image, ["serve"], labels={"tritonstack.cloud": "/elsewhere"})
     try:
-        ContainerGround(engine=engine, owner=tmp_path).close()
+        ContainerGroup(engine=engine, owner=tmp_path).close()
         with pytest.raises(docker.errors.NotFound):
             left.reload()
         others.reload()

@@ -56,9 +56,9 @@ def cloud_settings(*, minute_s: float, **settings: Any) -> CloudSettings:
     """Return settings of a local cloud; one minute of waiting on AWS takes `minute_s` seconds here."""
     require_local_cloud()
     from tritonstack_local.settings import CloudSettings  # noqa: PLC0415
-    from tritonstack_local.time_scale import Pace  # noqa: PLC0415
+    from tritonstack_local.time_scale import TimeScale  # noqa: PLC0415
 
-    return CloudSettings(**settings, pace=Pace(minute_s=minute_s))
+    return CloudSettings(**settings, time_scale=TimeScale(minute_s=minute_s))
 
 
 def start_detached(settings: CloudSettings, *, port: int | None) -> CloudAddress:

@@ -18,11 +18,11 @@ from packages.local_cloud.tests.sagemaker.cloud import FakeTritons
 from packages.local_cloud.tests.sagemaker.multi_model_triton import MultiModelTriton
 from tests.credentials import keys_of, register
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.control_plane.app import Surroundings
+from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.runtime.servers import ServerOrder
-from tritonstack_local.server import Cloud
+from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.time_scale import TimeScale
 
 REGION = "eu-west-1"
 _accounts = itertools.count(200000000000)
@@ -65,9 +65,9 @@ class SharedCloud:
         self.tritons = FakeTritons()
         self.parent: Path | None = None
         self._made = 0
-        self._cloud: Cloud | None = None
+        self._cloud: LocalCloud | None = None
 
-    def get(self) -> Cloud:
+    def get(self) -> LocalCloud:
         if self._cloud is None:
             assert self.parent is not None
             self._made += 1
@@ -81,20 +81,20 @@ class SharedCloud:
             self._cloud.close()
             self._cloud = None
 
-    def _make(self, folder: Path) -> Cloud:
+    def _make(self, folder: Path) -> LocalCloud:
         settings = CloudSettings(
             state_dir=folder,
             server_home=folder,
             account_id="111122223333",
             region=REGION,
-            pace=Pace(minute_s=0.2),  # nobody waits long for alarms and rollouts here
+            time_scale=TimeScale(minute_s=0.2),  # nobody waits long for alarms and rollouts here
         )
         listener = socket.create_server(("127.0.0.1", 0))
-        return Cloud(settings=settings, listener=listener, make_sagemaker=self._make_sagemaker)
+        return LocalCloud(settings=settings, listener=listener, make_sagemaker=self._make_sagemaker)
 
-    def _make_sagemaker(self, *, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
+    def _make_sagemaker(self, *, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
         del server_home
-        return SageMakerApp(surroundings=surroundings, start_server=self._start)
+        return SageMakerApp(dependencies=dependencies, start_server=self._start)
 
     def _start(self, order: ServerOrder) -> Any:
         if order.environment.get("SAGEMAKER_MULTI_MODEL") == "true":
@@ -119,10 +119,10 @@ def fake_tritons(shared: SharedCloud) -> FakeTritons:
 
 
 @pytest.fixture
-def running_cloud(shared: SharedCloud) -> Cloud:
+def running_cloud(shared: SharedCloud) -> LocalCloud:
     return shared.get()
 
 
 @pytest.fixture
-def account(running_cloud: Cloud) -> Account:
+def account(running_cloud: LocalCloud) -> Account:
     return Account(running_cloud.endpoint_url)

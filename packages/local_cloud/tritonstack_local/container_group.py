@@ -49,7 +49,7 @@ class Network:
         return str(container.attrs["NetworkSettings"]["Networks"][self.name]["IPAddress"])
 
 
-class ContainerGround:
+class ContainerGroup:
     """The ground of one run of a cloud; what earlier runs left is removed at once."""
 
     def __init__(self, *, engine: docker.DockerClient, owner: Path, isolate: bool = True) -> None:

@@ -150,13 +150,13 @@ def be_the_cloud(
     os.environ.clear()
     os.environ.update(isolated)
     # Imported here: whoever only looks for a cloud or stops one need not load moto.
-    from tritonstack_local.server import Cloud  # noqa: PLC0415
+    from tritonstack_local.server import LocalCloud  # noqa: PLC0415
 
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     with _locked(settings.state_dir):
-        cloud = Cloud(settings=settings, listener=_free_port(port))
+        cloud = LocalCloud(settings=settings, listener=_free_port(port))
         try:
             address = CloudAddress(
                 cloud.endpoint_url,

@@ -33,8 +33,8 @@ from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.cloudformation.api import CloudFormationApp
 from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.cloudwatch.watch import Watch
-from tritonstack_local.codebuild.app import BuildSurroundings
+from tritonstack_local.cloudwatch.watch import AlarmEvaluator
+from tritonstack_local.codebuild.app import BuildDependencies
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.codepipeline.app import CodePipelineApp
 from tritonstack_local.ecr.app import OFFERED as ABOUT_LAYERS
@@ -45,8 +45,8 @@ from tritonstack_local.inventory import inventory
 from tritonstack_local.moto_patches import ecr, install
 from tritonstack_local.sagemaker.control_plane.app import (
     RUNTIME_PREFIX,
+    Dependencies,
     SageMakerApp,
-    Surroundings,
     create_app,
 )
 from tritonstack_local.service.clients import Clients
@@ -57,8 +57,8 @@ from tritonstack_local.signatures.moto_keys import find_issued_key
 from tritonstack_local.state.folder import open_state
 from tritonstack_local.state.location import state_folder
 from tritonstack_local.state.moto_backends import untouched
-from tritonstack_local.state.persistence import Application, FrontDoor
-from tritonstack_local.state.writer import Keeper
+from tritonstack_local.state.persistence import Application, PersistenceMiddleware
+from tritonstack_local.state.writer import StateWriter
 from tritonstack_local.tagging.app import SIGNED_AS
 from tritonstack_local.tagging.app import create_app as create_tagging
 from tritonstack_local.tagging.resources import tagged_in_moto
@@ -66,7 +66,7 @@ from tritonstack_local.tagging.resources import tagged_in_moto
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from tritonstack_local.container_group import ContainerGround
+    from tritonstack_local.container_group import ContainerGroup
 
 _POLL_S = 0.05
 """How often the server looks whether it is to stop."""
@@ -78,46 +78,46 @@ _log = logging.getLogger(__name__)
 class MakeSageMaker(Protocol):
     """How the SageMaker of a cloud is made; tests put stand-ins for Tritons behind it."""
 
-    def __call__(self, *, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
+    def __call__(self, *, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
         """Make it."""
 
 
-class Cloud:
+class LocalCloud:
     """A running embedded cloud, answering on `listener` until it is closed."""
 
     def __init__(
         self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
     ) -> None:
-        self._ground = _ground_of(settings)
+        self._container_group = _ground_of(settings)
         self._account_id = settings.account_id
         self.secret = CloudSecret.kept_in(settings.state_dir)
         install.apply(account_id=settings.account_id)
         self._state = open_state(state_folder(settings.state_dir))
-        self._keeper = Keeper(self._state)
-        self._front_door = FrontDoor(self._state, self._keeper)
+        self._writer = StateWriter(self._state)
+        self._persistence = PersistenceMiddleware(self._state, self._writer)
         self._moto = _Moto(_backend_app)
         guard = Guard(self._dispatch, find_key=self._find_key, port=listener.getsockname()[1])
         self._server = _serve(listener, guard)
         clients = Clients(endpoint_url=self.endpoint_url, secret=self.secret)
         self._metrics = Metrics()
-        self._watch = Watch(clients=clients, pace=settings.pace)
+        self._watch = AlarmEvaluator(clients=clients, time_scale=settings.time_scale)
         self._cloudformation = CloudFormationApp(
             clients=clients,
             providers=PROVIDERS,
-            receipts=self._front_door.receipts,
+            idempotency_log=self._persistence.idempotency_log,
         )
-        surroundings = Surroundings(
+        dependencies = Dependencies(
             folder=settings.state_dir / "endpoints",
             region=settings.region,
             clients=clients,
             metrics=self._metrics,
-            pace=settings.pace,
-            ground=self._ground,
+            time_scale=settings.time_scale,
+            container_group=self._container_group,
             loaded_models=settings.loaded_models,
         )
-        self._sagemaker = make_sagemaker(surroundings=surroundings, server_home=settings.server_home)
+        self._sagemaker = make_sagemaker(dependencies=dependencies, server_home=settings.server_home)
         self._codebuild = create_codebuild(
-            surroundings=BuildSurroundings(
+            dependencies=BuildDependencies(
                 folder=settings.state_dir / "builds",
                 region=settings.region,
                 clients=clients,
@@ -178,7 +178,7 @@ class Cloud:
 
     def _remember(self) -> None:
         """Have everything kept, and take in what an earlier process kept."""
-        self._cloudformation.store.tell = self._keeper.hold("cloudformation", self._cloudformation.store)
+        self._cloudformation.store.tell = self._writer.hold("cloudformation", self._cloudformation.store)
         remembered: dict[str, Tables] = {
             "sagemaker": self._sagemaker.tables,
             "codebuild": self._codebuild.tables,
@@ -187,23 +187,23 @@ class Cloud:
         }
         for service, tables in remembered.items():
             for name, table in tables.items():
-                table.tell = self._keeper.hold(f"{service}.{name}", table)
-        unfit = self._keeper.load()
-        self._lost = (*unfit, *self._front_door.drop_lost_objects())
-        self._keeper.start()
+                table.tell = self._writer.hold(f"{service}.{name}", table)
+        unfit = self._writer.load()
+        self._lost = (*unfit, *self._persistence.drop_lost_objects())
+        self._writer.start()
 
     def close(self) -> None:
         """Stop listening and end everything; what is under way then is taken up at the next start."""
         self._watch.close()
-        self._keeper.close()
+        self._writer.close()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
         self._codepipeline.close()
         self._codebuild.close()
         self._sagemaker.close()
-        if self._ground is not None:
-            self._ground.close()
+        if self._container_group is not None:
+            self._container_group.close()
 
     def _find_key(self, key_id: str) -> AccessKey | None:
         return self.secret.find(key_id) or find_issued_key(key_id)
@@ -220,7 +220,7 @@ class Cloud:
         application = self._own_application(request, service)
         moto = confined_to(caller.account) if application is None else nullcontext()
         with moto:
-            answer = self._front_door.answer(
+            answer = self._persistence.answer(
                 environ, service=service, application=application or self._moto, is_moto=application is None
             )
         return answer(environ, start_response)
@@ -243,14 +243,14 @@ class Cloud:
         return Response(json.dumps(held, indent=1), content_type="application/json")
 
 
-def _ground_of(settings: CloudSettings) -> ContainerGround | None:
+def _ground_of(settings: CloudSettings) -> ContainerGroup | None:
     if not settings.containers:
         return None
     # Imported here: nobody else needs Docker's library.
     from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
-    from tritonstack_local.container_group import ContainerGround  # noqa: PLC0415
+    from tritonstack_local.container_group import ContainerGroup  # noqa: PLC0415
 
-    return ContainerGround(engine=docker_engine(), owner=settings.state_dir)
+    return ContainerGroup(engine=docker_engine(), owner=settings.state_dir)
 
 
 def _backend_app(service: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tritonstack_local.time_scale import USUAL_PACE, Pace
+from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class CloudSettings:
     """Where the embedded Triton is installed."""
     account_id: str
     region: str
-    pace: Pace = USUAL_PACE
+    time_scale: TimeScale = DEFAULT_TIME_SCALE
     containers: bool = False
     """Whether endpoints whose image the machine's Docker engine holds run in that very image."""
     loaded_models: int | None = None
@@ -34,11 +34,11 @@ class CloudSettings:
 
     def to_json(self) -> str:
         """Write it down for the process that is to be this cloud."""
-        return json.dumps(asdict(self) | {"pace": self.pace.minute_s}, default=str)
+        return json.dumps(asdict(self) | {"time_scale": self.time_scale.minute_s}, default=str)
 
     @classmethod
     def from_json(cls, text: str) -> CloudSettings:
         """Read what `to_json` wrote."""
         given = json.loads(text)
         paths = {name: Path(given[name]) for name in ("state_dir", "server_home")}
-        return cls(**given | paths | {"pace": Pace(minute_s=given["pace"])})
+        return cls(**given | paths | {"time_scale": TimeScale(minute_s=given["time_scale"])})

@@ -1,6 +1,6 @@
-"""How fast this cloud's minutes pass where AWS only waits: between a rollout's steps, in alarms' periods.
+"""How long waits last: AWS waits between rollout steps and in alarm periods are shortened.
 
-What takes real work keeps real time: downloads, starts, health checks, invocations and builds.
+Real work keeps real time: downloads, starts, health checks, invocations, and builds.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 REAL_MINUTE_S = 60.0
-USUAL_MINUTE_S = 1.0
-"""A minute of waiting lasts a second, unless the cloud is started otherwise."""
+DEFAULT_MINUTE_S = 1.0
+"""By default, a minute of waiting lasts one second."""
 
 
 @dataclass(frozen=True)
-class Pace:
-    """The pace of waiting."""
+class TimeScale:
+    """The duration of an AWS minute of waiting."""
 
-    minute_s: float = USUAL_MINUTE_S
-    """What a minute on AWS lasts here, in seconds."""
+    minute_s: float = DEFAULT_MINUTE_S
+    """Seconds that a minute on AWS takes here."""
 
     def lasting(self, aws_s: float) -> float:
-        """Say how long a time that AWS waits lasts here."""
+        """Return how long a wait of `aws_s` seconds lasts here."""
         return aws_s * self.minute_s / REAL_MINUTE_S
 
 
-USUAL_PACE = Pace()
+DEFAULT_TIME_SCALE = TimeScale()

@@ -3,9 +3,9 @@
 import pytest
 
 from tritonstack_local.cloudformation.errors import TemplateError
-from tritonstack_local.cloudformation.templates.intrinsics import Unknown, resolve
+from tritonstack_local.cloudformation.templates.intrinsics import UnknownValue, resolve
 
-LATER = Unknown("New.Arn")
+LATER = UnknownValue("New.Arn")
 
 
 class World:

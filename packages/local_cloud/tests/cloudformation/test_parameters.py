@@ -5,7 +5,7 @@ import pytest
 from tritonstack_local.cloudformation.errors import TemplateError
 from tritonstack_local.cloudformation.templates.parameters import (
     GivenParameter,
-    Parameter,
+    StackParameter,
     resolve_parameters,
 )
 
@@ -29,7 +29,7 @@ def test_given_values_come_before_defaults():
 
 def test_previous_values_stay_and_new_defaults_fill_in():
     declared = {"A": {"Type": "String", "Default": "new"}, "B": {"Type": "String", "Default": "b"}}
-    previous = {"A": Parameter("A", "old", "old", no_echo=False, from_ssm=False)}
+    previous = {"A": StackParameter("A", "old", "old", no_echo=False, from_ssm=False)}
     parameters = resolved(declared, previous=previous, A=..., B=...)
     assert {key: parameter.resolved for key, parameter in parameters.items()} == {"A": "old", "B": "b"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tritonstack_local.cloudwatch.alarms.spec import AlarmRefusedError, read_alarm
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.time_scale import TimeScale
 
 PLAIN = {
     "AlarmName": "a",
@@ -68,5 +68,5 @@ def test_refusals(given, message):
     ],
 )
 def test_windows_end_with_the_last_full_minute(period, minute_s, now, start, length):
-    span = read_alarm(PLAIN | {"Period": period}).span(now, Pace(minute_s))
+    span = read_alarm(PLAIN | {"Period": period}).span(now, TimeScale(minute_s))
     assert (span.start, span.length_s, span.count) == pytest.approx((start, length, 3))

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.test_server import ANYBODY
 from tests.credentials import secret_of
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.events import target_input
 from tritonstack_local.sagemaker.hosting.state_events import (
     endpoint_detail,
@@ -58,14 +58,14 @@ def listen(account, topic):
 
 
 def change(account, name, status):
-    place = Place(account.account_id, account.region)
+    scope = Scope(account.account_id, account.region)
     detail = {
         "EndpointName": name,
-        "EndpointArn": place.arn("sagemaker", f"endpoint/{name}"),
+        "EndpointArn": scope.arn("sagemaker", f"endpoint/{name}"),
         "EndpointStatus": event_status(status),
     }
     publish_endpoint_state_change(
-        Clients(endpoint_url=account.endpoint_url, secret=secret_of(account.endpoint_url)), place, detail
+        Clients(endpoint_url=account.endpoint_url, secret=secret_of(account.endpoint_url)), scope, detail
     )
 
 

@@ -4,10 +4,10 @@ import time
 
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span
-from tritonstack_local.identity.scope import Place
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.identity.scope import Scope
+from tritonstack_local.time_scale import TimeScale
 
-HERE = Place("123456789012", "eu-west-1")
+HERE = Scope("123456789012", "eu-west-1")
 KEY = MetricKey("n", "m")
 HOUR_S, MINUTE_S = 3600, 60
 
@@ -23,7 +23,7 @@ def counts(store, span):
 
 
 def test_old_values_are_summed_up_by_the_minute_and_none_is_lost():
-    store = MetricStore(pace=Pace(minute_s=1.0))
+    store = MetricStore(time_scale=TimeScale(minute_s=1.0))
     start = time.time() // MINUTE_S * MINUTE_S - 2 * HOUR_S
     for second in range(2 * HOUR_S):
         measured(store, start + second + 0.5)
@@ -36,7 +36,7 @@ def test_old_values_are_summed_up_by_the_minute_and_none_is_lost():
 
 
 def test_what_alarms_look_at_is_kept_as_it_came():
-    store = MetricStore(pace=Pace(minute_s=1.0))
+    store = MetricStore(time_scale=TimeScale(minute_s=1.0))
     start = time.time() // MINUTE_S * MINUTE_S - 600
     for second in range(600):
         measured(store, start + second + 0.5)

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 PATIENCE_S = 20
 
@@ -109,8 +109,8 @@ def test_values_of_this_clouds_own_services_ring_as_well(running_cloud, account,
     put_alarm(
         cloudwatch, Dimensions=[{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "v"}]
     )
-    place = Place(account.account_id, account.region)
-    Metrics().put(place, [Datum("Shop", "Errors", {"VariantName": "v", "EndpointName": "e"}, 5)])
+    scope = Scope(account.account_id, account.region)
+    Metrics().put(scope, [Datum("Shop", "Errors", {"VariantName": "v", "EndpointName": "e"}, 5)])
     await_state(cloudwatch, "ALARM")
 
 

@@ -24,7 +24,7 @@ from werkzeug.serving import make_server
 
 from packages.local_cloud.tests.sagemaker.cloud import _Handler
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.codebuild.app import BuildSurroundings, CodeBuildApp
+from tritonstack_local.codebuild.app import BuildDependencies, CodeBuildApp
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
 from tritonstack_local.identity.accounts import access_key_for, account_in_key, read_credential
@@ -44,7 +44,7 @@ _projects = itertools.count(1)
 _session = boto3.Session()
 
 
-class FrontDoor:
+class PersistenceMiddleware:
     """CodeBuild's requests to the app under test, all others to moto, with the caller's account."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Cloud:
 
     url: str
     app: CodeBuildApp
-    surroundings: BuildSurroundings
+    dependencies: BuildDependencies
 
 
 @dataclass
@@ -202,21 +202,21 @@ def why(build: dict[str, Any], kind: str) -> tuple[str, str]:
 def run_cloud(
     folder: Path, *, minute_s: float = REAL_MINUTE_S, start_machine: StartMachine | None = None
 ) -> Iterator[Cloud]:
-    front_door = FrontDoor()
-    http = make_server("127.0.0.1", 0, front_door, threaded=True, request_handler=_Handler)
+    persistence = PersistenceMiddleware()
+    http = make_server("127.0.0.1", 0, persistence, threaded=True, request_handler=_Handler)
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
     clients = Clients(endpoint_url=url, secret=CloudSecret.random())
     metrics = Metrics()
-    surroundings = BuildSurroundings(folder=folder, region=REGION, clients=clients, metrics=metrics)
+    dependencies = BuildDependencies(folder=folder, region=REGION, clients=clients, metrics=metrics)
     starter = start_machine or process_starter(server_home=folder / "no-server")
-    front_door.app = CodeBuildApp(surroundings=surroundings, start_machine=starter, minute_s=minute_s)
+    persistence.app = CodeBuildApp(dependencies=dependencies, start_machine=starter, minute_s=minute_s)
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield Cloud(url, front_door.app, surroundings)
+        yield Cloud(url, persistence.app, dependencies)
     finally:
-        front_door.app.close()
+        persistence.app.close()
         http.shutdown()
         thread.join()
         http.server_close()

@@ -12,7 +12,7 @@ import pytest
 from packages.local_cloud.tests.codebuild.conftest import REGION, kinds, phase, spec, why
 from tritonstack_local.codebuild.app import CodeBuildApp
 from tritonstack_local.codebuild.machines.processes import ProcessMachine, process_starter
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 # A process that leaves its group and session, and one that refuses to be asked.
 STUBBORN = "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' </dev/null >/dev/null 2>&1 &"
@@ -111,16 +111,16 @@ def _command(number):
 
 def test_builds_that_an_earlier_cloud_left_on_their_way_are_told_of(account):
     build = account.built("true")
-    place = Place(account.id, REGION)
-    record = account.cloud.app.store.builds.get(place, build["id"])
+    scope = Scope(account.id, REGION)
+    record = account.cloud.app.store.builds.get(scope, build["id"])
     left = replace(record, status="IN_PROGRESS", ended=None, phases=record.phases[:6])
     left = replace(left, phases=(*left.phases, replace(record.phases[6], ended=None, status=None)))
     app = CodeBuildApp(
-        surroundings=account.cloud.surroundings, start_machine=process_starter(server_home=Path("/none"))
+        dependencies=account.cloud.dependencies, start_machine=process_starter(server_home=Path("/none"))
     )
-    app.store.builds.add(place, pickle.loads(pickle.dumps(left)))  # noqa: S301 - as it is kept
+    app.store.builds.add(scope, pickle.loads(pickle.dumps(left)))  # noqa: S301 - as it is kept
     app.resume()
-    found = app.store.builds.get(place, build["id"]).as_api(place)
+    found = app.store.builds.get(scope, build["id"]).as_api(scope)
     assert (found["buildStatus"], found["buildComplete"]) == ("FAULT", True)
     assert found["phases"][-2]["phaseStatus"] == "FAULT"
     assert "Build container found dead" in found["phases"][-2]["contexts"][0]["message"]
@@ -129,7 +129,7 @@ def test_builds_that_an_earlier_cloud_left_on_their_way_are_told_of(account):
 def test_builds_end_with_their_cloud(account):
     from packages.local_cloud.tests.codebuild.conftest import Account, run_cloud
 
-    clouds = run_cloud(account.cloud.surroundings.folder / "beside")
+    clouds = run_cloud(account.cloud.dependencies.folder / "beside")
     other = Account(next(clouds))
     other.project(spec(STUBBORN, "echo up", "sleep 100"))
     build = other.start()

@@ -27,11 +27,11 @@ from tritonstack.runtime import (
 )
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.identity.accounts import access_key_for, account_in_key, read_credential
-from tritonstack_local.sagemaker.control_plane.app import Surroundings
-from tritonstack_local.sagemaker.runtime.machine import Machine
+from tritonstack_local.sagemaker.control_plane.app import Dependencies
+from tritonstack_local.sagemaker.runtime.machine import ServerSlots
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.signatures.keys import CloudSecret
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.time_scale import TimeScale
 
 REGION = "eu-west-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
@@ -143,7 +143,7 @@ def a_variant(model):
     }
 
 
-class FrontDoor:
+class PersistenceMiddleware:
     """Sends SageMaker's requests to the app under test and all others to moto, with the caller's account."""
 
     def __init__(self):
@@ -160,21 +160,26 @@ class FrontDoor:
 
 
 # A minute passes in a blink, and there is room for every instance that a test asks for.
-FAST = Pace(minute_s=0.002)
-ROOMY = Machine(cores=64, instance_bytes=1)
+FAST = TimeScale(minute_s=0.002)
+ROOMY = ServerSlots(cores=64, instance_bytes=1)
 
 
-def run_cloud(make_app, folder, *, machine=ROOMY, pace=FAST):
+def run_cloud(make_app, folder, *, machine=ROOMY, time_scale=FAST):
     """Serve until the generator is closed; `make_app` gets what a SageMaker finds around it."""
-    front_door = FrontDoor()
-    http = make_server("127.0.0.1", 0, front_door, threaded=True, request_handler=_Handler)
+    persistence = PersistenceMiddleware()
+    http = make_server("127.0.0.1", 0, persistence, threaded=True, request_handler=_Handler)
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
     clients = Clients(endpoint_url=url, secret=CloudSecret.random())
     metrics = Metrics()
-    front_door.app = make_app(
-        Surroundings(
-            folder=folder, region=REGION, clients=clients, metrics=metrics, pace=pace, machine=machine
+    persistence.app = make_app(
+        Dependencies(
+            folder=folder,
+            region=REGION,
+            clients=clients,
+            metrics=metrics,
+            time_scale=time_scale,
+            machine=machine,
         )
     )
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
@@ -182,9 +187,9 @@ def run_cloud(make_app, folder, *, machine=ROOMY, pace=FAST):
     try:
         # In no account here has anybody a role: none needs the 1,500 policies that moto would make for each.
         with patch.dict(os.environ, MOTO_IAM_LOAD_MANAGED_POLICIES="false"):
-            yield Cloud(url=url, app=front_door.app)
+            yield Cloud(url=url, app=persistence.app)
     finally:
-        front_door.app.close()
+        persistence.app.close()
         http.shutdown()
         thread.join()
         http.server_close()

@@ -15,7 +15,7 @@ def tritons():
 
 @pytest.fixture
 def cloud(tmp_path, tritons):
-    def make_app(surroundings):
-        return SageMakerApp(surroundings=surroundings, start_server=tritons)
+    def make_app(dependencies):
+        return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
     yield from run_cloud(make_app, tmp_path)

@@ -92,9 +92,9 @@ def cloud(tmp_path, servers):
         servers.append(Watched(start(order)))
         return servers[-1]
 
-    def make_app(surroundings):
+    def make_app(dependencies):
         return SageMakerApp(
-            surroundings=replace(surroundings, loaded_models=HELD), start_server=start_watched
+            dependencies=replace(dependencies, loaded_models=HELD), start_server=start_watched
         )
 
     yield from run_cloud(make_app, tmp_path / "endpoints")

@@ -13,7 +13,7 @@ from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.shelves import ShelfOfArchives
 from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
-from tritonstack_local.sagemaker.hosting.instances import Container, Instance
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import HostedModels, Limits, LoadRefusedError, Measures, Shelf
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
 from tritonstack_local.sagemaker.multi_model import limits as limits_module
@@ -455,10 +455,10 @@ def test_a_server_that_unloads_a_model_need_not_answer_pings(instance, tmp_path)
         def request(self, *_, timeout_s, **__):
             raise TritonTimeoutError(f"no answer within {timeout_s} s")
 
-    watched = Instance(
+    watched = EndpointInstance(
         plan=SimpleNamespace(endpoint="e", variant="v"), id_="i", folder=tmp_path, start=None, log=None
     )
-    watched._container = Container(server=Deaf(), models=one.models)
+    watched._container = RunningContainer(server=Deaf(), models=one.models)
     one.server.while_unloading = lambda: answered.append(watched.answers_ping(1))
     assert one.said("a") + one.said("b") == "ab"
     assert answered == [True]

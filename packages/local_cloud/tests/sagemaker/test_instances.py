@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.hosting.fleet import Pool
-from tritonstack_local.sagemaker.runtime.machine import Machine
+from tritonstack_local.sagemaker.hosting.fleet import InstancePool
+from tritonstack_local.sagemaker.runtime.machine import ServerSlots
 
 GROUP = "/aws/sagemaker/Endpoints/e"
 
@@ -59,10 +59,10 @@ def test_the_least_busy_instance_is_asked_when_that_is_wanted(cloud, tritons):
 
 
 def test_there_are_no_more_instances_than_the_machine_holds(tmp_path, tritons):
-    def make_app(surroundings):
-        return SageMakerApp(surroundings=surroundings, start_server=tritons)
+    def make_app(dependencies):
+        return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
-    for cloud in run_cloud(make_app, tmp_path, machine=Machine(cores=2)):
+    for cloud in run_cloud(make_app, tmp_path, machine=ServerSlots(cores=2)):
         assert counts(created(cloud, InitialInstanceCount=5)) == (2, 5)
         cloud.sagemaker.delete_endpoint(EndpointName="e")
         cloud.gone("e")
@@ -75,10 +75,10 @@ def test_there_are_no_more_instances_than_the_machine_holds(tmp_path, tritons):
 
 
 def test_a_machine_holds_at_least_one_and_what_already_runs():
-    crowded = Machine(cores=8, instance_bytes=1 << 60)
+    crowded = ServerSlots(cores=8, instance_bytes=1 << 60)
     assert crowded.holds(3, running=0) == 1
     assert crowded.holds(3, running=2) == 2
-    assert Machine(cores=2, instance_bytes=1).holds(1, running=0) == 1
+    assert ServerSlots(cores=2, instance_bytes=1).holds(1, running=0) == 1
 
 
 def test_scaling_loses_no_request(cloud, tritons):
@@ -143,7 +143,7 @@ def test_a_request_that_outlasts_the_wait_for_it_ends_like_any_other():
     class Busy:
         available = True
 
-    pool, instance = Pool(SimpleNamespace(routing="RANDOM")), Busy()
+    pool, instance = InstancePool(SimpleNamespace(routing="RANDOM")), Busy()
     pool.add([instance])
     with pool.lease(target=None, deadline=time.monotonic()) as leased:
         assert leased is instance

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, WaiterError
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
 from tritonstack_local.sagemaker import create_app
-from tritonstack_local.sagemaker.hosting.capacity import Supply
+from tritonstack_local.sagemaker.hosting.capacity import InstanceSupply
 from tritonstack_local.sagemaker.runtime.logs import LogShipper
 
 
@@ -93,8 +93,8 @@ def test_what_a_killed_cloud_left_is_removed(tmp_path):
     folder = tmp_path / "endpoints"
     (folder / "1/eu-west-1/e/i-1").mkdir(parents=True)
 
-    def make_app(surroundings):
-        return create_app(surroundings=surroundings, server_home=tmp_path)
+    def make_app(dependencies):
+        return create_app(dependencies=dependencies, server_home=tmp_path)
 
     running = run_cloud(make_app, folder)
     next(running)
@@ -103,8 +103,8 @@ def test_what_a_killed_cloud_left_is_removed(tmp_path):
 
 
 def test_without_a_server_an_endpoint_fails_and_says_how_to_get_one(tmp_path):
-    def make_app(surroundings):
-        return create_app(surroundings=surroundings, server_home=tmp_path)
+    def make_app(dependencies):
+        return create_app(dependencies=dependencies, server_home=tmp_path)
 
     running = run_cloud(make_app, tmp_path / "endpoints")
     described = created(next(running))
@@ -325,7 +325,7 @@ def test_what_breaks_on_the_way_leaves_no_endpoint_on_its_way(cloud, monkeypatch
     def breaks(*_arguments):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(Supply, "grow", breaks)
+    monkeypatch.setattr(InstanceSupply, "grow", breaks)
     cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
     cloud.sagemaker.create_endpoint(EndpointName="other", EndpointConfigName="other")
     updated, new = cloud.settled("e", timeout_s=10), cloud.settled("other", timeout_s=10)
@@ -359,7 +359,7 @@ def test_weights_that_are_set_at_once_end_as_they_are_told(cloud):
         EndpointName="e", DesiredWeightsAndCapacities=weights
     )
     hosting.weigh(stale)  # by a thread that was overtaken
-    assert hosting.fleets(stale.plan.place, "e")[0]._weights == {"AllTraffic": 7}
+    assert hosting.fleets(stale.plan.scope, "e")[0]._weights == {"AllTraffic": 7}
 
 
 def test_logs_are_carried_to_the_endpoints_group(cloud):

@@ -37,9 +37,9 @@ def cloud(tmp_path, tritons, loaded_models):
         tritons.append(MultiModelTriton(order))
         return tritons[-1]
 
-    def make_app(surroundings):
+    def make_app(dependencies):
         return SageMakerApp(
-            surroundings=replace(surroundings, loaded_models=loaded_models), start_server=start
+            dependencies=replace(dependencies, loaded_models=loaded_models), start_server=start
         )
 
     yield from run_cloud(make_app, tmp_path)

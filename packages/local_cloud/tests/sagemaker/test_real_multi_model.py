@@ -78,8 +78,8 @@ def endpoint_of_one(tmp_path):
     """The same in a cloud that lets an instance hold one model."""
     home = find_project(Path(__file__)).state_dir / "server"
 
-    def make_app(surroundings):
-        return create_app(surroundings=replace(surroundings, loaded_models=1), server_home=home)
+    def make_app(dependencies):
+        return create_app(dependencies=replace(dependencies, loaded_models=1), server_home=home)
 
     for cloud in run_cloud(make_app, tmp_path / "endpoints"):
         yield with_endpoint(cloud)

@@ -65,8 +65,8 @@ def scaling_by(factor):
 def real_cloud(tmp_path):
     home = find_project(Path(__file__)).state_dir / "server"
 
-    def make_app(surroundings):
-        return create_app(surroundings=surroundings, server_home=home)
+    def make_app(dependencies):
+        return create_app(dependencies=dependencies, server_home=home)
 
     yield from run_cloud(make_app, tmp_path / "endpoints")
     assert supervisors(tmp_path) == []

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import FAST, run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.time_scale import TimeScale
 
 BAKING = {
     "BlueGreenUpdatePolicy": {
@@ -18,7 +18,7 @@ BAKING = {
         "TerminationWaitInSeconds": 3600,
     }
 }
-SLOW = Pace(minute_s=60)
+SLOW = TimeScale(minute_s=60)
 
 
 @pytest.fixture
@@ -27,17 +27,17 @@ def clouds(tmp_path, tritons):
     stored, account = {}, None
 
     @contextmanager
-    def next_cloud(pace=SLOW):
+    def next_cloud(time_scale=SLOW):
         nonlocal account
 
-        def make_app(surroundings):
-            return SageMakerApp(surroundings=surroundings, start_server=tritons)
+        def make_app(dependencies):
+            return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
-        for cloud in run_cloud(make_app, tmp_path, pace=pace):
+        for cloud in run_cloud(make_app, tmp_path, time_scale=time_scale):
             account = cloud.account = account or cloud.account
             for name, left in stored.items():
-                for place, record in pickle.loads(left):  # noqa: S301 - our own
-                    cloud.app.tables[name].add(place, record)
+                for scope, record in pickle.loads(left):  # noqa: S301 - our own
+                    cloud.app.tables[name].add(scope, record)
             cloud.app.resume()
             yield cloud
         for name in ("models", "endpoint-configs", "endpoints"):
@@ -95,7 +95,7 @@ def test_an_update_that_was_interrupted_is_carried_on(clouds):
         assert described["EndpointStatus"] == "Updating"
         assert asked(cloud) in ("e", "new")
         until(lambda: asked(cloud) == "new")
-    with clouds(pace=FAST) as cloud:  # nobody waits for a rollout here
+    with clouds(time_scale=FAST) as cloud:  # nobody waits for a rollout here
         described = cloud.settled("e")
         assert described["EndpointStatus"] == "InService"
         assert described["EndpointConfigName"] == "new"

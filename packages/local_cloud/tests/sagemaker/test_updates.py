@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.time_scale import TimeScale
 
 ALARM = "latency"
 CANARY = {
@@ -151,11 +151,11 @@ def test_an_update_goes_through_its_steps_without_a_failed_request(endpoint, tri
 
 
 def test_each_stage_is_told_in_sagemakers_words_and_traffic_moves_with_it(tmp_path, tritons):
-    def make_app(surroundings):
-        return SageMakerApp(surroundings=surroundings, start_server=tritons)
+    def make_app(dependencies):
+        return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
-    half_a_second = Pace(minute_s=0.5)
-    for cloud in run_cloud(make_app, tmp_path, pace=half_a_second):
+    half_a_second = TimeScale(minute_s=0.5)
+    for cloud in run_cloud(make_app, tmp_path, time_scale=half_a_second):
         ready(cloud)
         update(cloud, policy({**CANARY, "WaitIntervalInSeconds": 90}, bake=91))
         assert baking(cloud, "90 seconds") == (

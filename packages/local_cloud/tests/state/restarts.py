@@ -13,7 +13,7 @@ from packages.local_cloud.tests.conftest import REGION, SHARED, Account
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons
 from tests.credentials import register
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.server import Cloud
+from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings
 
 _accounts = itertools.count(300000000000)
@@ -27,7 +27,7 @@ class RestartableCloud:
         self.account_id = account_id or str(next(_accounts))
         self.tritons = FakeTritons()
         self.tritons.released.set()
-        self._cloud: Cloud | None = None
+        self._cloud: LocalCloud | None = None
         self.start()
 
     @property
@@ -35,7 +35,7 @@ class RestartableCloud:
         return Account(self.cloud.endpoint_url, self.account_id)
 
     @property
-    def cloud(self) -> Cloud:
+    def cloud(self) -> LocalCloud:
         assert self._cloud is not None
         return self._cloud
 
@@ -49,12 +49,12 @@ class RestartableCloud:
             state_dir=self.folder, server_home=self.folder, account_id=self.account_id, region=REGION
         )
 
-        def make_app(*, surroundings, server_home):
+        def make_app(*, dependencies, server_home):
             del server_home
-            return SageMakerApp(surroundings=surroundings, start_server=self.tritons)
+            return SageMakerApp(dependencies=dependencies, start_server=self.tritons)
 
         listener = socket.create_server(("127.0.0.1", 0))
-        self._cloud = Cloud(settings=settings, listener=listener, make_sagemaker=make_app)
+        self._cloud = LocalCloud(settings=settings, listener=listener, make_sagemaker=make_app)
         register(self._cloud.endpoint_url, self._cloud.secret)
 
     def end(self) -> None:

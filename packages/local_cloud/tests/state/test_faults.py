@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tritonstack_local.state import database, pickling
-from tritonstack_local.state.bodies import Bodies
+from tritonstack_local.state.bodies import BodyStore
 from tritonstack_local.state.database import Database, Row, own_folder
 from tritonstack_local.state.errors import ForeignStateError, NotKeptError, StateInUseError
 from tritonstack_local.state.folder import open_state, stamp
@@ -287,7 +287,7 @@ def test_a_full_disk_refuses_what_it_cannot_keep_and_loses_nothing(tmp_path):
 
 
 def test_a_large_body_without_room_is_read_to_its_end_and_leaves_no_file(tmp_path):
-    bodies, stream = Bodies(tmp_path / "objects"), io.BytesIO(bytes(8 << 20))
+    bodies, stream = BodyStore(tmp_path / "objects"), io.BytesIO(bytes(8 << 20))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, limits[1]))
     try:

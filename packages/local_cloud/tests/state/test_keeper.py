@@ -1,4 +1,4 @@
-"""The keeper: one write for many, answers after the write, and what happens when nothing can be written."""
+"""The state writer: batched writes, answers after the write, and failed writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tritonstack_local.state import writer as keeper_module
 from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.folder import open_state
 from tritonstack_local.state.pickling import dumps
-from tritonstack_local.state.writer import Keeper
+from tritonstack_local.state.writer import StateWriter
 
 
 class Notes:
@@ -29,9 +29,9 @@ class Notes:
 class Kept:
     def __init__(self, folder):
         self.state = open_state(folder)
-        self.keeper = Keeper(self.state)
+        self.writer = StateWriter(self.state)
         self.notes = Notes()
-        self.tell = self.keeper.hold("notes", self.notes)
+        self.tell = self.writer.hold("notes", self.notes)
         self.writes = []
         self.full = threading.Event()
         self.free = threading.Event()
@@ -47,8 +47,8 @@ class Kept:
             write(rows)
 
         self.state.database.write = counted
-        self.keeper.load()
-        self.keeper.start()
+        self.writer.load()
+        self.writer.start()
 
     def put(self, key, value, **how):
         self.notes.held[key] = value
@@ -60,17 +60,17 @@ def kept(tmp_path):
     made = Kept(tmp_path / "state")
     yield made
     made.full.clear()
-    made.keeper.close()
+    made.writer.close()
 
 
 def test_what_is_settled_is_on_the_disk(tmp_path, kept):
     kept.put("a", 1)
     kept.put("b", 2)
-    kept.keeper.settle()
+    kept.writer.settle()
     del kept.notes.held["a"]
     kept.tell("a")
-    kept.keeper.settle()
-    kept.keeper.close()
+    kept.writer.settle()
+    kept.writer.close()
     assert Kept(tmp_path / "state").notes.held == {"b": 2}
 
 
@@ -80,7 +80,7 @@ def test_those_who_come_while_one_is_written_share_the_next_write(kept):
     threads = []
     for number in range(8):
         kept.put(f"k{number}", number)
-        threads.append(threading.Thread(target=kept.keeper.settle))
+        threads.append(threading.Thread(target=kept.writer.settle))
         threads[-1].start()
     kept.free.set()
     for thread in threads:
@@ -90,18 +90,18 @@ def test_those_who_come_while_one_is_written_share_the_next_write(kept):
 
 
 def test_what_is_told_together_is_written_together(kept):
-    with kept.keeper.together():
+    with kept.writer.together():
         kept.put("a", 1)
-        kept.keeper.settle()
+        kept.writer.settle()
         kept.put("b", 2)
-    kept.keeper.settle()
+    kept.writer.settle()
     assert kept.writes == [["a", "b"]]
 
 
 def test_nobody_waits_for_what_is_slow_and_it_is_written_all_the_same(kept, monkeypatch):
     monkeypatch.setattr(keeper_module, "SLOW_S", 0.01)
     kept.put("log", "line", slow=True)
-    kept.keeper.settle()
+    kept.writer.settle()
     while not kept.writes:
         threading.Event().wait(0.005)
     assert kept.writes == [["log"]]
@@ -109,7 +109,7 @@ def test_nobody_waits_for_what_is_slow_and_it_is_written_all_the_same(kept, monk
 
 def test_what_is_slow_is_written_at_the_end_at_last(tmp_path, kept):
     kept.put("log", "line", slow=True)
-    kept.keeper.close()
+    kept.writer.close()
     assert Kept(tmp_path / "state").notes.held == {"log": "line"}
 
 
@@ -117,19 +117,19 @@ def test_what_could_not_be_written_is_told_and_written_later(tmp_path, kept):
     kept.full.set()
     kept.put("a", 1)
     with pytest.raises(NotKeptError, match="No space left on device"):
-        kept.keeper.settle()
+        kept.writer.settle()
     kept.full.clear()
     kept.put("b", 2)
-    kept.keeper.settle()
-    kept.keeper.close()
+    kept.writer.settle()
+    kept.writer.close()
     assert Kept(tmp_path / "state").notes.held == {"a": 1, "b": 2}
 
 
 def test_what_cannot_be_pickled_does_not_keep_the_rest_from_the_disk(tmp_path, kept, caplog):
     kept.put("odd", (number for number in ()))
     kept.put("a", 1)
-    kept.keeper.settle()
-    kept.keeper.close()
+    kept.writer.settle()
+    kept.writer.close()
     assert "notes odd cannot be kept" in caplog.text
     assert Kept(tmp_path / "state").notes.held == {"a": 1}
 
@@ -139,18 +139,18 @@ def test_bodies_stay_while_an_older_row_may_refer_to_them(kept, monkeypatch):
     monkeypatch.setattr(kept.state.bodies, "remove", removed.extend)
     monkeypatch.setattr(kept.state.bodies, "unused", lambda: unused.pop() if unused else [])
     kept.put("odd", (number for number in ()))
-    kept.keeper.settle()
+    kept.writer.settle()
     assert removed == []
     kept.put("other", 1)
-    kept.keeper.settle()
+    kept.writer.settle()
     assert removed == []
     kept.put("odd", 2)
-    kept.keeper.settle()
+    kept.writer.settle()
     assert removed == ["body"]
 
 
 def test_after_the_end_nothing_is_said_to_be_kept(kept):
-    kept.keeper.close()
+    kept.writer.close()
     kept.put("late", 1)
     with pytest.raises(NotKeptError, match="is ending"):
-        kept.keeper.settle()
+        kept.writer.settle()

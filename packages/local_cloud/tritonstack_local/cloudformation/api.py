@@ -17,15 +17,15 @@ from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.access.guard import caller_of
-from tritonstack_local.cloudformation.actions import ACTIONS, Action, Context
+from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
 from tritonstack_local.cloudformation.deployments.changes import Providers
 from tritonstack_local.cloudformation.deployments.engine import Engine
 from tritonstack_local.cloudformation.errors import CloudFormationError, InvalidActionError
 from tritonstack_local.cloudformation.records import Stack
-from tritonstack_local.cloudformation.store import Store
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.cloudformation.store import StackStore
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.state.idempotency import Receipts
+from tritonstack_local.state.idempotency import IdempotencyLog
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ warnings.filterwarnings("ignore", message=".* does not match an error shape", ca
 class CloudFormationApp:
     """A WSGI application that is CloudFormation."""
 
-    def __init__(self, *, clients: Clients, providers: Providers, receipts: Receipts) -> None:
+    def __init__(self, *, clients: Clients, providers: Providers, idempotency_log: IdempotencyLog) -> None:
         self._providers = providers
-        self.store = Store(clients)
-        self._engine = Engine(providers, clients, receipts, self.store)
+        self.store = StackStore(clients)
+        self._engine = Engine(providers, clients, idempotency_log, self.store)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -53,9 +53,9 @@ class CloudFormationApp:
         """Yield every stack that is not deleted."""
         return self.store.everywhere()
 
-    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+    def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the stacks of a place with their tags."""
-        for stack in self.store.living(place):
+        for stack in self.store.living(scope):
             yield TaggedResource(stack.identity.stack_id, "cloudformation:stack", stack.settings.tags)
 
     def resume(self) -> None:
@@ -81,9 +81,9 @@ class CloudFormationApp:
         params = QueryParser(operation).parse({"values": request.values})  # type: ignore[typeddict-item]
         _check_params(action, operation, params)
         caller = caller_of(request.environ)
-        place = Place(account=caller.account, region=caller.region)
+        scope = Scope(account=caller.account, region=caller.region)
         _log.info("%s %s", operation.name, params.get("StackName", ""))
-        return action.run(Context(self.store, self._engine, self._providers, place), params)
+        return action.run(ActionContext(self.store, self._engine, self._providers, scope), params)
 
 
 def _operation(model: ServiceModel, name: str) -> OperationModel:

@@ -13,12 +13,12 @@ from typing import Any, Literal
 from tritonstack_local.cloudformation.deployments.changes import Change, ResourceState
 from tritonstack_local.cloudformation.names import new_token
 from tritonstack_local.cloudformation.templates.evaluation import Evaluation, StackIdentity
-from tritonstack_local.cloudformation.templates.parameters import Parameter
-from tritonstack_local.cloudformation.templates.template import Template
+from tritonstack_local.cloudformation.templates.parameters import StackParameter
+from tritonstack_local.cloudformation.templates.template import StackTemplate
 
 
 @dataclass(frozen=True)
-class Event:
+class StackEvent:
     """One line of a stack's history."""
 
     event_id: str
@@ -42,7 +42,7 @@ class ResourceStatus:
 
 
 @dataclass(frozen=True)
-class Output:
+class StackOutput:
     """One output of a stack, with the name it is exported under."""
 
     key: str
@@ -61,7 +61,7 @@ class Output:
 
 
 @dataclass
-class Step:
+class StackStep:
     """One thing that a deployment does to a resource, written down before it is done, for undoing it.
 
     The physical id in `after` is empty until it is known.
@@ -103,8 +103,8 @@ class StackSettings:
 class Proposal:
     """A template evaluated for a stack: everything that a deployment needs to know."""
 
-    template: Template
-    parameters: Mapping[str, Parameter]
+    template: StackTemplate
+    parameters: Mapping[str, StackParameter]
     settings: StackSettings
     evaluation: Evaluation
     changes: tuple[Change, ...]
@@ -140,8 +140,8 @@ class Stack:
 
     identity: StackIdentity
     created: datetime
-    template: Template | None = None
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    template: StackTemplate | None = None
+    parameters: Mapping[str, StackParameter] = field(default_factory=dict)
     settings: StackSettings = field(default_factory=StackSettings)
     status: str = "REVIEW_IN_PROGRESS"
     reason: str | None = None
@@ -151,11 +151,11 @@ class Stack:
     change_set_id: str | None = None
     resources: dict[str, ResourceState] = field(default_factory=dict)
     statuses: dict[str, ResourceStatus] = field(default_factory=dict)
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[StackOutput, ...] = ()
     imports: frozenset[str] = frozenset()
-    events: list[Event] = field(default_factory=list)
+    events: list[StackEvent] = field(default_factory=list)
     change_sets: dict[str, ChangeSet] = field(default_factory=dict)
-    unfinished: list[Step] = field(default_factory=list)
+    unfinished: list[StackStep] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
     keeps_failures: bool = False
     """Whether the deployment that is under way stays as it is if it fails."""
@@ -202,23 +202,23 @@ class Stack:
             self.template, self.parameters = proposal.template, proposal.parameters
             self.settings = proposal.settings
 
-    def begin(self, step: Step) -> Step:
+    def begin(self, step: StackStep) -> StackStep:
         """Write a step down before it is done."""
         with self.changing():
             self.unfinished.append(step)
         return step
 
-    def end(self, step: Step, **changes: Any) -> None:
+    def end(self, step: StackStep, **changes: Any) -> None:
         """Write down how a step ended, or how far it came."""
         with self.changing():
             vars(step).update(changes)
 
-    def drop(self, step: Step) -> None:
+    def drop(self, step: StackStep) -> None:
         """Forget a step: it did nothing, or nothing of it is left."""
         with self.changing():
             self.unfinished.remove(step)
 
-    def undone(self, step: Step) -> None:
+    def undone(self, step: StackStep) -> None:
         """Note that a resource is what it was before a step; what the step made is left over."""
         with self.changing():
             self.unfinished.remove(step)
@@ -272,7 +272,7 @@ class Stack:
         self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None
     ) -> None:
         event_id = f"{logical_id}-{uuid.uuid4()}"
-        self.events.append(Event(event_id, timestamp(), logical_id, physical_id, kind, status, reason))
+        self.events.append(StackEvent(event_id, timestamp(), logical_id, physical_id, kind, status, reason))
 
 
 def timestamp() -> datetime:

@@ -7,107 +7,107 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
-from tritonstack_local.cloudformation.records import Output, Stack
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.cloudformation.records import Stack, StackOutput
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.state.pickling import dumps
-from tritonstack_local.state.writer import Tell, kept_nowhere
+from tritonstack_local.state.writer import OnChange, kept_nowhere
 
 
 @dataclass
-class Store:
+class StackStore:
     """Every stack, deleted ones included: they can still be described by id."""
 
     clients: Clients
-    tell: Tell = kept_nowhere
-    _stacks: dict[Place, dict[str, Stack]] = field(default_factory=dict)
+    tell: OnChange = kept_nowhere
+    _stacks: dict[Scope, dict[str, Stack]] = field(default_factory=dict)
     _by_id: dict[str, Stack] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def add(self, place: Place, stack: Stack) -> None:
+    def add(self, scope: Scope, stack: Stack) -> None:
         """Remember a new stack, unless one of its name has come into being meanwhile."""
         with self._lock:
-            if self.find(place, stack.identity.name) is not None:
+            if self.find(scope, stack.identity.name) is not None:
                 raise AlreadyExistsError(f"Stack [{stack.identity.name}] already exists")
-            self._take(place, stack)
+            self._take(scope, stack)
         stack.tell()
 
     def dump(self, key: str) -> bytes | None:
-        """Pickle a stack for the keeper."""
+        """Pickle a stack for the state writer."""
         stack = self._by_id[key]
         with stack.lock:
             return dumps(stack)
 
     def load(self, key: str, value: Stack) -> None:
-        """Take a stack back from the keeper."""
-        place = Place(value.identity.account, value.identity.region)
+        """Take a stack back from the state writer."""
+        scope = Scope(value.identity.account, value.identity.region)
         for change_set in value.change_sets.values():
-            change_set.proposal.evaluation.surroundings = AccountSurroundings(self, place)
-        self._take(place, value)
+            change_set.proposal.evaluation.dependencies = AccountLookups(self, scope)
+        self._take(scope, value)
 
-    def _take(self, place: Place, stack: Stack) -> None:
+    def _take(self, scope: Scope, stack: Stack) -> None:
         stack_id = stack.identity.stack_id
-        self._stacks.setdefault(place, {})[stack_id] = self._by_id[stack_id] = stack
+        self._stacks.setdefault(scope, {})[stack_id] = self._by_id[stack_id] = stack
         stack.tell = lambda: self.tell(stack_id)
 
-    def stacks(self, place: Place) -> list[Stack]:
+    def stacks(self, scope: Scope) -> list[Stack]:
         """Return all stacks of a place, newest first."""
         with self._lock:
-            return list(reversed(self._stacks.get(place, {}).values()))
+            return list(reversed(self._stacks.get(scope, {}).values()))
 
     def everywhere(self) -> Iterator[Stack]:
         """Yield every stack of this cloud that is not deleted."""
         with self._lock:
-            places = list(self._stacks)
-        for place in places:
-            yield from self.living(place)
+            scopes = list(self._stacks)
+        for scope in scopes:
+            yield from self.living(scope)
 
-    def living(self, place: Place) -> list[Stack]:
+    def living(self, scope: Scope) -> list[Stack]:
         """Return the stacks of a place that are not deleted."""
-        return [stack for stack in self.stacks(place) if stack.deleted is None]
+        return [stack for stack in self.stacks(scope) if stack.deleted is None]
 
-    def find(self, place: Place, name_or_id: str) -> Stack | None:
+    def find(self, scope: Scope, name_or_id: str) -> Stack | None:
         """Return a living stack by name, or any stack by id."""
-        for stack in self.stacks(place):
+        for stack in self.stacks(scope):
             if stack.identity.stack_id == name_or_id or (
                 stack.deleted is None and stack.identity.name == name_or_id
             ):
                 return stack
         return None
 
-    def get(self, place: Place, name_or_id: str) -> Stack:
+    def get(self, scope: Scope, name_or_id: str) -> Stack:
         """Return a stack, or refuse as CloudFormation does."""
-        stack = self.find(place, name_or_id)
+        stack = self.find(scope, name_or_id)
         if stack is None:
             raise CloudFormationError(f"Stack with id {name_or_id} does not exist")
         return stack
 
-    def exports(self, place: Place) -> dict[str, tuple[Stack, str]]:
+    def exports(self, scope: Scope) -> dict[str, tuple[Stack, str]]:
         """Return who exports what in a place."""
-        return {name: (stack, value) for stack in self.living(place) for name, value in stack.exports.items()}
+        return {name: (stack, value) for stack in self.living(scope) for name, value in stack.exports.items()}
 
-    def importers(self, place: Place, export: str) -> list[str]:
+    def importers(self, scope: Scope, export: str) -> list[str]:
         """Return the names of the stacks that use an export."""
-        return [stack.identity.name for stack in self.living(place) if export in stack.imports]
+        return [stack.identity.name for stack in self.living(scope) if export in stack.imports]
 
-    def publish(self, stack: Stack, outputs: tuple[Output, ...]) -> None:
+    def publish(self, stack: Stack, outputs: tuple[StackOutput, ...]) -> None:
         """Give a stack its outputs, unless `check_outputs` refuses them."""
         with self._lock:
             self.check_outputs(stack, outputs)
             with stack.changing():
                 stack.outputs = outputs
 
-    def check_outputs(self, stack: Stack, outputs: tuple[Output, ...]) -> None:
+    def check_outputs(self, stack: Stack, outputs: tuple[StackOutput, ...]) -> None:
         """Refuse outputs that export a taken name, or that drop or change an export in use."""
-        place = Place(stack.identity.account, stack.identity.region)
+        scope = Scope(stack.identity.account, stack.identity.region)
         wanted = {output.export: output.value for output in outputs if output.export is not None}
-        for name, (owner, _) in self.exports(place).items():
+        for name, (owner, _) in self.exports(scope).items():
             if name in wanted and owner is not stack:
                 raise CloudFormationError(
                     f"Export with name {name} is already exported by stack {owner.identity.name}."
                 )
         for name, value in stack.exports.items():
-            users = self.importers(place, name)
+            users = self.importers(scope, name)
             if users and wanted.get(name) != value:
                 verb = "updated" if name in wanted else "deleted"
                 raise CloudFormationError(
@@ -116,27 +116,27 @@ class Store:
 
 
 @dataclass(frozen=True)
-class AccountSurroundings:
+class AccountLookups:
     """What templates of one place may ask about it."""
 
-    store: Store
-    place: Place
+    store: StackStore
+    scope: Scope
 
     def imported(self, export: str) -> str:
         """Return the value of an export."""
-        found = self.store.exports(self.place).get(export)
+        found = self.store.exports(self.scope).get(export)
         if found is None:
             raise TemplateError(f"No export named {export} found.")
         return found[1]
 
     def availability_zones(self, region: str) -> list[str]:
         """Return the zones of a region."""
-        ec2 = self.store.clients.client("ec2", Place(self.place.account, region))
+        ec2 = self.store.clients.client("ec2", Scope(self.scope.account, region))
         return [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]]
 
     def ssm_value(self, name: str) -> str:
         """Return the value of an SSM parameter."""
-        ssm = self.store.clients.client("ssm", self.place)
+        ssm = self.store.clients.client("ssm", self.scope)
         try:
             return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound as error:

@@ -69,14 +69,14 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A function call; operators are functions named by their sign."""
 
     function: str
     arguments: tuple[Node, ...]
 
 
-Node = Number | Name | Call
+Node = Number | Name | FunctionCall
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def check(node: Node, inputs: Inputs) -> None:
 def _names(node: Node) -> Iterator[str]:
     if isinstance(node, Name):
         yield node.name
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         for argument in node.arguments:
             yield from _names(argument)
 
@@ -131,14 +131,14 @@ class _Parser(Cursor[str]):
         node = self.level(number + 1)
         while self.ahead in _LEVELS[number]:
             sign = _LEVELS[number][self.take()]
-            node = Call(sign, (node, self.level(number + 1)))
+            node = FunctionCall(sign, (node, self.level(number + 1)))
         return node
 
     def _sign(self) -> Node:
         if self.ahead != "-":
             return self._atom()
         self.take()
-        return Call("-", (Number(0.0), self._sign()))
+        return FunctionCall("-", (Number(0.0), self._sign()))
 
     def _atom(self) -> Node:
         piece = self.take()
@@ -158,7 +158,7 @@ class _Parser(Cursor[str]):
                 f"the local cloud does not support the function {piece}; supported: {supported}"
             )
         self.take()
-        return Call(piece, self._arguments())
+        return FunctionCall(piece, self._arguments())
 
     def _arguments(self) -> tuple[Node, ...]:
         items = [self.level(0)]

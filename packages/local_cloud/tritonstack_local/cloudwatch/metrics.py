@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches import metrics
 
 
@@ -37,9 +37,9 @@ class Metrics:
     def __init__(self) -> None:
         metrics.apply()
 
-    def put(self, place: Place, data: Iterable[Datum]) -> None:
+    def put(self, scope: Scope, data: Iterable[Datum]) -> None:
         """Publish values."""
         for datum in data:
             values = Summary()
             values.add(datum.value, datum.count)
-            METRICS.put(place, datum.key, datum.unit, values, at=datum.time.timestamp())
+            METRICS.put(scope, datum.key, datum.unit, values, at=datum.time.timestamp())

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from tritonstack_local.cloudwatch.statistics import Summary, merged
-from tritonstack_local.identity.scope import Place
-from tritonstack_local.time_scale import USUAL_PACE, Pace
+from tritonstack_local.identity.scope import Scope
+from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
 
 BUCKET_S = 10
 """What a bucket lasts on AWS's clock."""
@@ -62,24 +62,24 @@ class _Series:
 class MetricStore:
     """All values of all places. Threads may call it at once."""
 
-    def __init__(self, *, pace: Pace = USUAL_PACE) -> None:
+    def __init__(self, *, time_scale: TimeScale = DEFAULT_TIME_SCALE) -> None:
         self._lock = threading.Lock()
-        self.start_over(pace)
+        self.start_over(time_scale)
 
-    def start_over(self, pace: Pace) -> None:
-        """Forget every value and go at this pace from now on."""
+    def start_over(self, time_scale: TimeScale) -> None:
+        """Forget every value and use this time scale from now on."""
         with self._lock:
-            self._series: dict[tuple[Place, MetricKey], _Series] = {}
-            self.bucket_s = pace.lasting(BUCKET_S)
+            self._series: dict[tuple[Scope, MetricKey], _Series] = {}
+            self.bucket_s = time_scale.lasting(BUCKET_S)
             self.minute_s = self.bucket_s * _BUCKETS_A_MINUTE
-            self._fine_s = pace.lasting(_DAY_S)
+            self._fine_s = time_scale.lasting(_DAY_S)
             self._kept_s = max(_KEPT_S, self._fine_s)
 
-    def put(self, place: Place, key: MetricKey, unit: str, values: Summary, *, at: float) -> None:
+    def put(self, scope: Scope, key: MetricKey, unit: str, values: Summary, *, at: float) -> None:
         """Take in values of one moment."""
         number, now = floor(at / self.bucket_s + _ROUNDING), time.time()
         with self._lock:
-            series = self._series.setdefault((place, key), _Series())
+            series = self._series.setdefault((scope, key), _Series())
             if number not in series.buckets:
                 series.buckets[number] = {}
                 insort(series.order, number)
@@ -87,11 +87,11 @@ class MetricStore:
             series.late += number < floor(now / self.minute_s) * _BUCKETS_A_MINUTE
             self._drop_old(series, now)
 
-    def windows(self, place: Place, key: MetricKey, span: Span, *, unit: str | None) -> list[Summary | None]:
+    def windows(self, scope: Scope, key: MetricKey, span: Span, *, unit: str | None) -> list[Summary | None]:
         """Return the values of each window, of one unit or of all; None where there are none."""
         found: list[list[Summary]] = [[] for _ in range(span.count)]
         with self._lock:
-            series = self._series.get((place, key))
+            series = self._series.get((scope, key))
             for number in self._numbers(series, span):
                 window = floor((number * self.bucket_s - span.start) / span.length_s + _ROUNDING)
                 held = series.buckets[number] if series else {}
@@ -99,26 +99,26 @@ class MetricStore:
                     found[window] += [held[name] for name in held if unit in {None, name}]
             return [merged(summaries) for summaries in found]
 
-    def version(self, place: Place, key: MetricKey) -> int:
+    def version(self, scope: Scope, key: MetricKey) -> int:
         """Return a number that changes when a value arrives for a minute that has passed."""
-        series = self._series.get((place, key))
+        series = self._series.get((scope, key))
         return series.late if series else 0
 
-    def newest(self, place: Place, key: MetricKey) -> float:
+    def newest(self, scope: Scope, key: MetricKey) -> float:
         """Return when a metric's newest bucket began, long ago where it has none."""
-        series = self._series.get((place, key))
+        series = self._series.get((scope, key))
         return series.order[-1] * self.bucket_s if series and series.order else 0.0
 
-    def units(self, place: Place, key: MetricKey) -> list[str]:
+    def units(self, scope: Scope, key: MetricKey) -> list[str]:
         """List the units in which a metric's values came."""
         with self._lock:
-            series = self._series.get((place, key))
+            series = self._series.get((scope, key))
             return sorted({unit for bucket in series.buckets.values() for unit in bucket}) if series else []
 
-    def keys(self, place: Place) -> list[MetricKey]:
+    def keys(self, scope: Scope) -> list[MetricKey]:
         """List the metrics that have values."""
         with self._lock:
-            return [key for where, key in self._series if where == place]
+            return [key for where, key in self._series if where == scope]
 
     def forget_old(self) -> None:
         """Drop what is too old to be kept, and metrics of which nothing is left; sum up what is old."""

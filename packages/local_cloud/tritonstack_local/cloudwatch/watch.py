@@ -21,16 +21,16 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack_local.cloudwatch.alarms import notifications
-from tritonstack_local.cloudwatch.alarms.records import HeldAlarm, held_alarms
+from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
 from tritonstack_local.cloudwatch.alarms.rules import alarms_in, holds
 from tritonstack_local.cloudwatch.alarms.state import State, decide, reason, reason_data
 from tritonstack_local.cloudwatch.store import METRICS
 from tritonstack_local.cloudwatch.timestamps import timestamp
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches import alarms as moto_alarms
 from tritonstack_local.moto_patches import events, logs, metrics
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.time_scale import TimeScale
 
 _LOOKS_A_MINUTE = 4
 _SHORTEST_PAUSE_S = 0.05
@@ -41,15 +41,15 @@ _LOOKS_A_SWEEP = 240
 log = logging.getLogger(__name__)
 
 
-class Watch:
+class AlarmEvaluator:
     """Watches all alarms of all places until it is closed. Everything it does, it does in one thread."""
 
-    def __init__(self, *, clients: Clients, pace: Pace) -> None:
+    def __init__(self, *, clients: Clients, time_scale: TimeScale) -> None:
         self._clients = clients
-        self._pace = pace
-        self._seen: dict[tuple[Place, str], object] = {}
+        self._time_scale = time_scale
+        self._seen: dict[tuple[Scope, str], object] = {}
         self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        METRICS.start_over(pace)
+        METRICS.start_over(time_scale)
         metrics.apply()
         moto_alarms.apply(on_change=self.tell)
         logs.apply()
@@ -71,7 +71,7 @@ class Watch:
                 self._evaluate(held, now)
         self._follow_rules(alarms, now)
 
-    def tell(self, change: notifications.StateChange, held: HeldAlarm) -> None:
+    def tell(self, change: notifications.StateChange, held: AlarmRecord) -> None:
         """Carry out the actions of a change soon."""
         for action in change.actions:
             self._errands.put(partial(self._act, action, change, held))
@@ -85,7 +85,7 @@ class Watch:
         self._errands.put(errand)
 
     def _run(self) -> None:
-        pause = max(_SHORTEST_PAUSE_S, self._pace.lasting(_MINUTE_S) / _LOOKS_A_MINUTE)
+        pause = max(_SHORTEST_PAUSE_S, self._time_scale.lasting(_MINUTE_S) / _LOOKS_A_MINUTE)
         looks, next_look = 0, time.monotonic() + pause
         while True:
             try:
@@ -106,24 +106,24 @@ class Watch:
         except Exception:  # one alarm's fault must not silence all others for good
             log.exception("watching alarms")
 
-    def _evaluate(self, held: HeldAlarm, now: float) -> None:
+    def _evaluate(self, held: AlarmRecord, now: float) -> None:
         spec = held.spec
         if spec is None:
             return
-        span = spec.span(now, self._pace)
-        versions = tuple(METRICS.version(held.place, key) for key in spec.metrics)
+        span = spec.span(now, self._time_scale)
+        versions = tuple(METRICS.version(held.scope, key) for key in spec.metrics)
         seen = (span, versions, held.state, held.configuration)
-        if self._seen.get((held.place, held.name)) == seen:
+        if self._seen.get((held.scope, held.name)) == seen:
             return
-        windows = spec.observe(METRICS, held.place, span)
+        windows = spec.observe(METRICS, held.scope, span)
         decision = None if windows is None else decide(windows, spec.condition)
         if decision is not None and decision.state != held.state:
             why = reason(decision, spec.condition, before=held.state)
             data = reason_data(decision, spec.condition, at=now, watched=_watched(held.given, spec.period_s))
             self._change(held, decision.state, why, data, now)
-        self._seen[held.place, held.name] = (span, versions, held.state, held.configuration)
+        self._seen[held.scope, held.name] = (span, versions, held.state, held.configuration)
 
-    def _follow_rules(self, alarms: dict[tuple[Place, str], HeldAlarm], now: float) -> None:
+    def _follow_rules(self, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> None:
         """Bring composite alarms to what their rules say; one may wait for another, so until none changes."""
         composites = [held for held in alarms.values() if held.rule is not None]
         for _ in composites:
@@ -131,19 +131,19 @@ class Watch:
             if not any(changed):
                 return
 
-    def _follow(self, held: HeldAlarm, alarms: dict[tuple[Place, str], HeldAlarm], now: float) -> bool:
+    def _follow(self, held: AlarmRecord, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> bool:
         rule = held.rule
         if rule is None:
             return False
 
         def state_of(name: str) -> str | None:
-            child = alarms.get((held.place, name))
+            child = alarms.get((held.scope, name))
             return child.state if child else None
 
         state: State = "ALARM" if holds(rule, state_of) else "OK"
         if state == held.state:
             return False
-        children = [alarms[held.place, name] for name in alarms_in(rule) if (held.place, name) in alarms]
+        children = [alarms[held.scope, name] for name in alarms_in(rule) if (held.scope, name) in alarms]
         children.sort(key=lambda child: child.transitioned, reverse=True)
         told = [
             {"arn": child.arn, "state": {"value": child.state, "timestamp": timestamp(child.transitioned)}}
@@ -158,11 +158,11 @@ class Watch:
         self._change(held, state, why, {"triggeringAlarms": told}, now)
         return True
 
-    def _change(self, held: HeldAlarm, state: State, why: str, data: dict[str, Any], now: float) -> None:
-        log.info("alarm %s of %s goes from %s to %s: %s", held.name, held.place, held.state, state, why)
+    def _change(self, held: AlarmRecord, state: State, why: str, data: dict[str, Any], now: float) -> None:
+        log.info("alarm %s of %s goes from %s to %s: %s", held.name, held.scope, held.state, state, why)
         held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.tell)
 
-    def _act(self, action: str, change: notifications.StateChange, held: HeldAlarm) -> None:
+    def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
         if action.split(":")[2:3] != ["sns"]:
             held.note_action(action, fault="the embedded cloud carries out the actions of SNS topics alone")
             return
@@ -174,7 +174,7 @@ class Watch:
     def _publish(self, topic_arn: str, **fields: str) -> str | None:
         _, _, _, region, account, _ = topic_arn.split(":", 5)
         try:
-            self._clients.client("sns", Place(account, region)).publish(TopicArn=topic_arn, **fields)
+            self._clients.client("sns", Scope(account, region)).publish(TopicArn=topic_arn, **fields)
         except (ClientError, BotoCoreError) as fault:
             log.warning("nothing is published to %s: %s", topic_arn, fault)
             return str(fault)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.codebuild.build_pool import Workshop
+from tritonstack_local.codebuild.build_pool import BuildPool
 from tritonstack_local.codebuild.builds import Builds, Fields
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
 from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
 from tritonstack_local.codebuild.projects import Projects
-from tritonstack_local.codebuild.records import Store
-from tritonstack_local.codebuild.runs.build_run import Bench
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.codebuild.records import CodeBuildTables
+from tritonstack_local.codebuild.runs.build_run import BuildServices
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Action, ControlPlane
 from tritonstack_local.service.tables import Tables
@@ -32,7 +32,7 @@ SERVICE = "codebuild"
 
 
 @dataclass(frozen=True)
-class BuildSurroundings:
+class BuildDependencies:
     """What this CodeBuild finds in the cloud that it is a part of."""
 
     folder: Path
@@ -52,23 +52,23 @@ class CodeBuildApp:
     def __init__(
         self,
         *,
-        surroundings: BuildSurroundings,
+        dependencies: BuildDependencies,
         start_machine: StartMachine,
         minute_s: float = REAL_MINUTE_S,
     ) -> None:
-        self.store = Store()
-        bench = Bench(
-            folder=surroundings.folder,
+        self.store = CodeBuildTables()
+        services = BuildServices(
+            folder=dependencies.folder,
             store=self.store,
-            clients=surroundings.clients,
-            metrics=surroundings.metrics,
+            clients=dependencies.clients,
+            metrics=dependencies.metrics,
             start_machine=start_machine,
             minute_s=minute_s,
         )
-        self._workshop = Workshop(bench)
-        self.builds = Builds(store=self.store, workshop=self._workshop)
+        self._pool = BuildPool(services)
+        self.builds = Builds(store=self.store, pool=self._pool)
         self._control_plane = ControlPlane(
-            service=SERVICE, region=surroundings.region, actions=_actions(self.store, self.builds)
+            service=SERVICE, region=dependencies.region, actions=_actions(self.store, self.builds)
         )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -87,46 +87,46 @@ class CodeBuildApp:
                 "service": SERVICE,
                 "type": "project",
                 "id": record.name,
-                "account": place.account,
-                "region": place.region,
+                "account": scope.account,
+                "region": scope.region,
             }
-            for place, record in self.store.projects.everywhere()
+            for scope, record in self.store.projects.everywhere()
         ]
 
-    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+    def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the projects of a place with their tags."""
-        for project in self.store.projects.within(place):
+        for project in self.store.projects.within(scope):
             tags = {tag["key"]: tag["value"] for tag in project.fields.get("tags", [])}
-            yield TaggedResource(place.arn(SERVICE, f"project/{project.name}"), "codebuild:project", tags)
+            yield TaggedResource(scope.arn(SERVICE, f"project/{project.name}"), "codebuild:project", tags)
 
     def resume(self) -> None:
         """Tell of builds that an earlier cloud left on their way: their processes have ended with it."""
-        self._workshop.interrupted()
+        self._pool.interrupted()
 
     def close(self) -> None:
         """End every build."""
-        self._workshop.close()
+        self._pool.close()
 
 
-def create_app(*, surroundings: BuildSurroundings, server_home: Path) -> CodeBuildApp:
+def create_app(*, dependencies: BuildDependencies, server_home: Path) -> CodeBuildApp:
     """Make the application whose builds run in containers where they can, else as processes.
 
     What an earlier cloud left in the builds' folder without ending properly is removed.
     """
-    shutil.rmtree(surroundings.folder, ignore_errors=True)
-    remove_left_over(surroundings.folder)
+    shutil.rmtree(dependencies.folder, ignore_errors=True)
+    remove_left_over(dependencies.folder)
     processes = process_starter(server_home=server_home)
-    return CodeBuildApp(surroundings=surroundings, start_machine=container_starter(processes))
+    return CodeBuildApp(dependencies=dependencies, start_machine=container_starter(processes))
 
 
-_OF_PROJECTS: Mapping[str, Callable[[Projects, Place, Fields], Fields]] = {
+_OF_PROJECTS: Mapping[str, Callable[[Projects, Scope, Fields], Fields]] = {
     "CreateProject": Projects.create,
     "UpdateProject": Projects.update,
     "DeleteProject": Projects.delete,
     "BatchGetProjects": Projects.batch_get,
     "ListProjects": Projects.list,
 }
-_OF_BUILDS: Mapping[str, Callable[[Builds, Place, Fields], Fields]] = {
+_OF_BUILDS: Mapping[str, Callable[[Builds, Scope, Fields], Fields]] = {
     "StartBuild": Builds.start,
     "RetryBuild": Builds.retry,
     "StopBuild": Builds.stop,
@@ -138,7 +138,7 @@ _OF_BUILDS: Mapping[str, Callable[[Builds, Place, Fields], Fields]] = {
 OFFERED = frozenset({*_OF_PROJECTS, *_OF_BUILDS})
 
 
-def _actions(store: Store, builds: Builds) -> dict[str, Action]:
+def _actions(store: CodeBuildTables, builds: Builds) -> dict[str, Action]:
     projects = Projects(store=store)
     return {
         **{name: partial(action, projects) for name, action in _OF_PROJECTS.items()},

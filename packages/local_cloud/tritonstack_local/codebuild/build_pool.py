@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from tritonstack_local.codebuild.records import BuildRecord, Status
-from tritonstack_local.codebuild.runs.build_run import FOUND_DEAD, Bench, BuildRun
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.codebuild.runs.build_run import FOUND_DEAD, BuildRun, BuildServices
+from tritonstack_local.identity.scope import Scope
 
 _STOP_PATIENCE_S = 30.0
 _CLOSED: tuple[Status, str, str] = (
@@ -14,32 +14,32 @@ _CLOSED: tuple[Status, str, str] = (
     "INTERNAL_SERVICE_ERROR",
     f"{FOUND_DEAD} The embedded cloud ended.",
 )
-Key = tuple[Place, str]
+Key = tuple[Scope, str]
 
 
-class Workshop:
+class BuildPool:
     """Runs builds. None waits for its turn: here are no quotas, and projects refuse beyond their limit."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, services: BuildServices) -> None:
+        self._services = services
         self._runs: dict[Key, tuple[BuildRun, threading.Thread]] = {}
         self._lock = threading.Lock()
 
-    def start(self, place: Place, build: BuildRecord) -> None:
+    def start(self, scope: Scope, build: BuildRecord) -> None:
         """Set a build on its way."""
-        run = BuildRun(self._bench, place, build)
+        run = BuildRun(self._services, scope, build)
         thread = threading.Thread(
-            target=self._run, args=(place, build, run), name=f"build {build.name}", daemon=True
+            target=self._run, args=(scope, build, run), name=f"build {build.name}", daemon=True
         )
         with self._lock:
-            self._runs[place, build.name] = run, thread
+            self._runs[scope, build.name] = run, thread
             # Before anybody can find it: only a thread that has started can be waited for.
             thread.start()
 
-    def stop(self, place: Place, build_id: str) -> None:
+    def stop(self, scope: Scope, build_id: str) -> None:
         """Stop a build and wait until nothing of it runs; one that has ended stays as it is."""
         with self._lock:
-            found = self._runs.get((place, build_id))
+            found = self._runs.get((scope, build_id))
         if found is None:
             return
         run, thread = found
@@ -57,13 +57,13 @@ class Workshop:
 
     def interrupted(self) -> None:
         """Tell of builds that were on their way when an earlier cloud of this state ended."""
-        for place, build in self._bench.store.builds.everywhere():
-            if not build.complete and (place, build.name) not in self._runs:
-                self._bench.store.builds.change(place, build.name, lambda found: found.over(*_CLOSED))
+        for scope, build in self._services.store.builds.everywhere():
+            if not build.complete and (scope, build.name) not in self._runs:
+                self._services.store.builds.change(scope, build.name, lambda found: found.over(*_CLOSED))
 
-    def _run(self, place: Place, build: BuildRecord, run: BuildRun) -> None:
+    def _run(self, scope: Scope, build: BuildRecord, run: BuildRun) -> None:
         try:
             run.run()
         finally:
             with self._lock:
-                del self._runs[place, build.name]
+                del self._runs[scope, build.name]

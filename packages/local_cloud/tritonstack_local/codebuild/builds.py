@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from tritonstack_local.codebuild.build_pool import Workshop
+from tritonstack_local.codebuild.build_pool import BuildPool
 from tritonstack_local.codebuild.faults import invalid_input, no_build, no_project, too_many
 from tritonstack_local.codebuild.pipelines import PipelineOrder
 from tritonstack_local.codebuild.projects import checked_settings, page
-from tritonstack_local.codebuild.records import BuildRecord, Phase, ProjectRecord, Store, now
+from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, Phase, ProjectRecord, now
 from tritonstack_local.codebuild.refusals import PIPELINE, refuse_unbuilt
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 Fields = Mapping[str, Any]
 
@@ -51,79 +51,79 @@ _OVERRIDES = {
 class Builds:
     """The actions on builds."""
 
-    def __init__(self, *, store: Store, workshop: Workshop) -> None:
+    def __init__(self, *, store: CodeBuildTables, pool: BuildPool) -> None:
         self._store = store
-        self._workshop = workshop
+        self._pool = pool
         self._starting = threading.Lock()
 
-    def start(self, place: Place, request: Fields) -> Fields:
+    def start(self, scope: Scope, request: Fields) -> Fields:
         """Begin a build, or give the one that was begun with the same token."""
         refuse_unbuilt("StartBuild", request)
-        project = self._project(place, request["projectName"])
+        project = self._project(scope, request["projectName"])
         settings = overridden(project.fields, request)
         if settings["source"]["type"] == PIPELINE:
             raise invalid_input(
                 f"Builds whose source is of type {PIPELINE} are started by their pipeline alone"
             )
-        return self._start(place, project, request, settings)
+        return self._start(scope, project, request, settings)
 
-    def start_for_pipeline(self, place: Place, order: PipelineOrder) -> str:
+    def start_for_pipeline(self, scope: Scope, order: PipelineOrder) -> str:
         """Begin a build of what a pipeline gives; returns its id."""
-        project = self._project(place, order.project)
+        project = self._project(scope, order.project)
         if project.fields["source"]["type"] != PIPELINE:
             raise invalid_input(f"The source of project {project.name} is not of type {PIPELINE}")
         variables = {"environmentVariablesOverride": list(order.variables)}
         settings = {**overridden(project.fields, variables), **order.settings(project.fields)}
-        began = self._start(place, project, {}, settings, initiator=f"codepipeline/{order.pipeline}")
+        began = self._start(scope, project, {}, settings, initiator=f"codepipeline/{order.pipeline}")
         return str(began["build"]["id"])
 
-    def retry(self, place: Place, request: Fields) -> Fields:
+    def retry(self, scope: Scope, request: Fields) -> Fields:
         """Begin a build that is like an earlier one."""
         if "id" not in request:
             raise invalid_input("Build ID must be given")
-        earlier = self._build(place, request["id"])
-        return self._start(place, self._project(place, earlier.project), request, earlier.settings)
+        earlier = self._build(scope, request["id"])
+        return self._start(scope, self._project(scope, earlier.project), request, earlier.settings)
 
-    def stop(self, place: Place, request: Fields) -> Fields:
+    def stop(self, scope: Scope, request: Fields) -> Fields:
         """End a build with all that it has started."""
-        build = self._build(place, request["id"])
-        self._workshop.stop(place, build.name)
-        return {"build": self._build(place, build.name).as_api(place)}
+        build = self._build(scope, request["id"])
+        self._pool.stop(scope, build.name)
+        return {"build": self._build(scope, build.name).as_api(scope)}
 
-    def batch_get(self, place: Place, request: Fields) -> Fields:
+    def batch_get(self, scope: Scope, request: Fields) -> Fields:
         """Show builds by their ids or ARNs."""
-        found = {name: self._store.builds.get(place, _id(name)) for name in request["ids"]}
+        found = {name: self._store.builds.get(scope, _id(name)) for name in request["ids"]}
         return {
-            "builds": [build.as_api(place) for build in found.values() if build],
+            "builds": [build.as_api(scope) for build in found.values() if build],
             "buildsNotFound": [name for name, build in found.items() if build is None],
         }
 
-    def batch_delete(self, place: Place, request: Fields) -> Fields:
+    def batch_delete(self, scope: Scope, request: Fields) -> Fields:
         """Forget builds that have ended."""
         deleted, kept = [], []
         for name in request["ids"]:
-            build = self._store.builds.get(place, _id(name))
+            build = self._store.builds.get(scope, _id(name))
             if build is None or not build.complete:
                 status = "BUILD_NOT_FOUND" if build is None else "BUILD_IN_PROGRESS"
                 kept.append({"id": name, "statusCode": status})
             else:
-                self._store.builds.remove(place, build.name)
+                self._store.builds.remove(scope, build.name)
                 deleted.append(build.arn)
         return {"buildsDeleted": deleted, "buildsNotDeleted": kept}
 
-    def list(self, place: Place, request: Fields) -> Fields:
+    def list(self, scope: Scope, request: Fields) -> Fields:
         """List ids, the latest first unless asked otherwise."""
-        return _listed(self._store.builds.within(place), request)
+        return _listed(self._store.builds.within(scope), request)
 
-    def list_for_project(self, place: Place, request: Fields) -> Fields:
+    def list_for_project(self, scope: Scope, request: Fields) -> Fields:
         """List the ids of a project's builds."""
-        project = self._project(place, request["projectName"])
-        builds = self._store.builds.within(place)
+        project = self._project(scope, request["projectName"])
+        builds = self._store.builds.within(scope)
         return _listed([build for build in builds if build.project == project.name], request)
 
     def _start(
         self,
-        place: Place,
+        scope: Scope,
         project: ProjectRecord,
         request: Fields,
         settings: Fields,
@@ -131,35 +131,35 @@ class Builds:
         initiator: str = _INITIATOR,
     ) -> Fields:
         with self._starting:
-            earlier = self._with_token(place, request)
+            earlier = self._with_token(scope, request)
             if earlier is not None:
-                return {"build": earlier.as_api(place)}
+                return {"build": earlier.as_api(scope)}
             checked_settings(settings)
-            self._refuse_beyond_limit(place, project)
-            build = self._begun(place, project, request, settings, initiator)
-        self._workshop.start(place, build)
-        return {"build": build.as_api(place)}
+            self._refuse_beyond_limit(scope, project)
+            build = self._begun(scope, project, request, settings, initiator)
+        self._pool.start(scope, build)
+        return {"build": build.as_api(scope)}
 
-    def _refuse_beyond_limit(self, place: Place, project: ProjectRecord) -> None:
+    def _refuse_beyond_limit(self, scope: Scope, project: ProjectRecord) -> None:
         """A project with a limit of its own lets nobody wait, as on AWS."""
         limit = project.fields.get("concurrentBuildLimit")
-        builds = self._store.builds.within(place)
+        builds = self._store.builds.within(scope)
         running = sum(build.project == project.name and not build.complete for build in builds)
         if limit is not None and running >= limit:
             raise too_many(limit)
 
     def _begun(
-        self, place: Place, project: ProjectRecord, request: Fields, settings: Fields, initiator: str
+        self, scope: Scope, project: ProjectRecord, request: Fields, settings: Fields, initiator: str
     ) -> BuildRecord:
         counted = self._store.projects.change(
-            place, project.name, lambda found: replace(found, builds=found.builds + 1)
+            scope, project.name, lambda found: replace(found, builds=found.builds + 1)
         )
         if counted is None:
             raise no_project(project.name)
         began, name = now(), f"{project.name}:{uuid.uuid4()}"
         build = BuildRecord(
             name=name,
-            arn=place.arn("codebuild", f"build/{name}"),
+            arn=scope.arn("codebuild", f"build/{name}"),
             number=counted.builds,
             settings=settings,
             request=request,
@@ -167,14 +167,14 @@ class Builds:
             started=began,
             phases=(Phase("SUBMITTED", began).closed("SUCCEEDED"), Phase("QUEUED", began)),
         )
-        self._store.builds.add(place, build)
+        self._store.builds.add(scope, build)
         return build
 
-    def _with_token(self, place: Place, request: Fields) -> BuildRecord | None:
+    def _with_token(self, scope: Scope, request: Fields) -> BuildRecord | None:
         token = request.get("idempotencyToken")
         if token is None:
             return None
-        for build in self._store.builds.within(place):
+        for build in self._store.builds.within(scope):
             recent = now() - build.started < _TOKEN_LASTS
             if build.request.get("idempotencyToken") == token and recent:
                 if build.request != request:
@@ -184,14 +184,14 @@ class Builds:
                 return build
         return None
 
-    def _project(self, place: Place, name: str) -> ProjectRecord:
-        found = self._store.projects.get(place, name.rpartition(":project/")[2])
+    def _project(self, scope: Scope, name: str) -> ProjectRecord:
+        found = self._store.projects.get(scope, name.rpartition(":project/")[2])
         if found is None:
-            raise no_project(place.arn("codebuild", f"project/{name}"))
+            raise no_project(scope.arn("codebuild", f"project/{name}"))
         return found
 
-    def _build(self, place: Place, name: str) -> BuildRecord:
-        found = self._store.builds.get(place, _id(name))
+    def _build(self, scope: Scope, name: str) -> BuildRecord:
+        found = self._store.builds.get(scope, _id(name))
         if found is None:
             raise no_build(name)
         return found

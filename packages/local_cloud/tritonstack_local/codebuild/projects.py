@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.codebuild.faults import invalid_input, no_project, project_exists
-from tritonstack_local.codebuild.records import ProjectRecord, Store, now
+from tritonstack_local.codebuild.records import CodeBuildTables, ProjectRecord, now
 from tritonstack_local.codebuild.refusals import PIPELINE, refuse_settings
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 PAGE_SIZE = 100
 
@@ -41,58 +41,58 @@ _ORDERS = {
 class Projects:
     """The actions on projects."""
 
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: CodeBuildTables) -> None:
         self._store = store
 
-    def create(self, place: Place, request: Fields) -> Fields:
+    def create(self, scope: Scope, request: Fields) -> Fields:
         """Write a project down."""
-        fields = _completed(place, {**_DEFAULTS, **request})
+        fields = _completed(scope, {**_DEFAULTS, **request})
         made = now()
-        record = ProjectRecord(fields["name"], _arn(place, fields["name"]), made, made, fields)
-        if not self._store.projects.add(place, record):
+        record = ProjectRecord(fields["name"], _arn(scope, fields["name"]), made, made, fields)
+        if not self._store.projects.add(scope, record):
             raise project_exists(record.arn)
         return {"project": record.as_api()}
 
-    def update(self, place: Place, request: Fields) -> Fields:
+    def update(self, scope: Scope, request: Fields) -> Fields:
         """Change what is named, and leave the rest; a list or structure changes as a whole."""
-        record = self._find(place, request["name"])
+        record = self._find(scope, request["name"])
         wanted = {**record.fields, **request}
         # A limit that is not wanted any more is named as -1.
         if wanted.get("concurrentBuildLimit") == -1:
             del wanted["concurrentBuildLimit"]
-        fields = _completed(place, wanted)
+        fields = _completed(scope, wanted)
         changed = self._store.projects.change(
-            place, record.name, lambda found: replace(found, fields=fields, modified=now())
+            scope, record.name, lambda found: replace(found, fields=fields, modified=now())
         )
         if changed is None:
             raise no_project(record.arn)
         return {"project": changed.as_api()}
 
-    def delete(self, place: Place, request: Fields) -> Fields:
+    def delete(self, scope: Scope, request: Fields) -> Fields:
         """Forget a project; its builds stay, and go on. That there is none is no error."""
-        self._store.projects.remove(place, _name(request["name"]))
+        self._store.projects.remove(scope, _name(request["name"]))
         return {}
 
-    def batch_get(self, place: Place, request: Fields) -> Fields:
+    def batch_get(self, scope: Scope, request: Fields) -> Fields:
         """Show projects by their names or ARNs."""
-        found = {name: self._store.projects.get(place, _name(name)) for name in request["names"]}
+        found = {name: self._store.projects.get(scope, _name(name)) for name in request["names"]}
         return {
             "projects": [record.as_api() for record in found.values() if record],
             "projectsNotFound": [name for name, record in found.items() if record is None],
         }
 
-    def list(self, place: Place, request: Fields) -> Fields:
+    def list(self, scope: Scope, request: Fields) -> Fields:
         """List names."""
-        records = sorted(self._store.projects.within(place), key=_ORDERS[request.get("sortBy", "NAME")])
+        records = sorted(self._store.projects.within(scope), key=_ORDERS[request.get("sortBy", "NAME")])
         if request.get("sortOrder", "ASCENDING") == "DESCENDING":
             records.reverse()
         names, token = page([record.name for record in records], request)
         return {"projects": names, "nextToken": token}
 
-    def _find(self, place: Place, name: str) -> ProjectRecord:
-        record = self._store.projects.get(place, _name(name))
+    def _find(self, scope: Scope, name: str) -> ProjectRecord:
+        record = self._store.projects.get(scope, _name(name))
         if record is None:
-            raise no_project(_arn(place, _name(name)))
+            raise no_project(_arn(scope, _name(name)))
         return record
 
 
@@ -128,9 +128,9 @@ def _check_locations(what: str, items: list[Fields]) -> None:
             raise invalid_input(f"Invalid project {what}: location must not be empty when type is S3")
 
 
-def _completed(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
+def _completed(scope: Scope, fields: dict[str, Any]) -> dict[str, Any]:
     fields.setdefault(
-        "encryptionKey", f"arn:{place.partition}:kms:{place.region}:{place.account}:alias/aws/s3"
+        "encryptionKey", f"arn:{scope.partition}:kms:{scope.region}:{scope.account}:alias/aws/s3"
     )
     fields["environment"] = {"environmentVariables": [], "privilegedMode": False, **fields["environment"]}
     if fields["artifacts"]["type"] == "S3":
@@ -140,8 +140,8 @@ def _completed(place: Place, fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _arn(place: Place, name: str) -> str:
-    return place.arn("codebuild", f"project/{name}")
+def _arn(scope: Scope, name: str) -> str:
+    return scope.arn("codebuild", f"project/{name}")
 
 
 def _name(name_or_arn: str) -> str:

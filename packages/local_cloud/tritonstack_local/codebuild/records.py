@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.tables import Table
 
 Status = Literal["IN_PROGRESS", "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED"]
@@ -84,7 +84,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class LogPlace:
+class LogLocation:
     """Where a build's log is."""
 
     group: str
@@ -107,7 +107,7 @@ class BuildRecord:
     ended: datetime | None = None
     status: Status = "IN_PROGRESS"
     phases: Sequence[Phase] = ()
-    log: LogPlace | None = None
+    log: LogLocation | None = None
     source_version: str | None = None
     """What the source turned out to be."""
     artifacts: Mapping[str, Any] | None = None
@@ -139,7 +139,7 @@ class BuildRecord:
         phases = [phase if phase.ended else phase.closed(status, code, message) for phase in self.phases]
         return replace(self, status=status, ended=now(), phases=(*phases, Phase("COMPLETED", now())))
 
-    def as_api(self, place: Place) -> dict[str, Any]:
+    def as_api(self, scope: Scope) -> dict[str, Any]:
         """Show it as BatchGetBuilds does."""
         shown = {name: self.settings[name] for name in _SHOWN_OF_PROJECT if name in self.settings}
         return {
@@ -161,10 +161,10 @@ class BuildRecord:
             "exportedEnvironmentVariables": [
                 {"name": name, "value": value} for name, value in self.exported.items()
             ],
-            "logs": self._logs(place),
+            "logs": self._logs(scope),
         }
 
-    def _logs(self, place: Place) -> dict[str, Any]:
+    def _logs(self, scope: Scope) -> dict[str, Any]:
         config = self.settings.get("logsConfig", {}).get("cloudWatchLogs", {"status": "ENABLED"})
         shown: dict[str, Any] = {"cloudWatchLogs": config, "s3Logs": {"status": "DISABLED"}}
         if self.log is not None:
@@ -172,13 +172,13 @@ class BuildRecord:
             shown |= {
                 "groupName": self.log.group,
                 "streamName": self.log.stream,
-                "cloudWatchLogsArn": place.arn("logs", where),
+                "cloudWatchLogsArn": scope.arn("logs", where),
             }
         return shown
 
 
 @dataclass(frozen=True)
-class Store:
+class CodeBuildTables:
     """All tables of this CodeBuild."""
 
     projects: Table[ProjectRecord] = field(default_factory=Table[ProjectRecord])

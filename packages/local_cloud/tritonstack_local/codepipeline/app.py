@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tritonstack_local.codepipeline.actions.work import StartBuild
-from tritonstack_local.codepipeline.execution_queue import Line
+from tritonstack_local.codepipeline.execution_queue import ExecutionQueue
 from tritonstack_local.codepipeline.executions import Executions
 from tritonstack_local.codepipeline.pipelines import Pipelines
-from tritonstack_local.codepipeline.records import Store
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.codepipeline.records import CodePipelineTables
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
 from tritonstack_local.service.tables import Tables
@@ -28,9 +28,9 @@ class CodePipelineApp:
 
     def __init__(self, *, region: str, clients: Clients, start_build: StartBuild) -> None:
         """`region` is that of callers who name none."""
-        self._store = Store()
-        self._line = Line(store=self._store, clients=clients, start_build=start_build)
-        executions = Executions(store=self._store, clients=clients, line=self._line)
+        self._store = CodePipelineTables()
+        self._queue = ExecutionQueue(store=self._store, clients=clients, start_build=start_build)
+        executions = Executions(store=self._store, clients=clients, queue=self._queue)
         self._control_plane = ControlPlane(service=SERVICE, region=region, actions=_actions(executions))
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -50,28 +50,28 @@ class CodePipelineApp:
                 "service": SERVICE,
                 "type": "pipeline",
                 "id": record.name,
-                "account": place.account,
-                "region": place.region,
+                "account": scope.account,
+                "region": scope.region,
             }
-            for place, record in self._store.pipelines.everywhere()
+            for scope, record in self._store.pipelines.everywhere()
         ]
 
-    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+    def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the pipelines of a place with their tags."""
-        for record in self._store.pipelines.within(place):
+        for record in self._store.pipelines.within(scope):
             tags = {tag["Key"]: tag["Value"] for tag in self._store.tags.of(record.arn)}
             yield TaggedResource(record.arn, "codepipeline:pipeline", tags)
 
     def resume(self) -> None:
         """Go on with the executions that an earlier cloud has left on their way."""
-        self._line.resume()
+        self._queue.resume()
 
     def close(self) -> None:
         """Let go of every execution."""
-        self._line.close()
+        self._queue.close()
 
 
-_OF_PIPELINES: Mapping[str, Callable[[Pipelines, Place, Fields], Fields]] = {
+_OF_PIPELINES: Mapping[str, Callable[[Pipelines, Scope, Fields], Fields]] = {
     "CreatePipeline": Pipelines.create,
     "GetPipeline": Pipelines.get,
     "UpdatePipeline": Pipelines.update,
@@ -81,7 +81,7 @@ _OF_PIPELINES: Mapping[str, Callable[[Pipelines, Place, Fields], Fields]] = {
     "UntagResource": Pipelines.untag,
     "ListTagsForResource": Pipelines.tags,
 }
-_OF_EXECUTIONS: Mapping[str, Callable[[Executions, Place, Fields], Fields]] = {
+_OF_EXECUTIONS: Mapping[str, Callable[[Executions, Scope, Fields], Fields]] = {
     "StartPipelineExecution": Executions.start,
     "StopPipelineExecution": Executions.stop,
     "RetryStageExecution": Executions.retry,

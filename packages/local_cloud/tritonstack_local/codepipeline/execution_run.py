@@ -21,10 +21,10 @@ from typing import Any, Protocol
 from botocore.exceptions import ClientError
 
 from tritonstack_local.codepipeline.actions import ACTIONS
-from tritonstack_local.codepipeline.actions.work import Outcome, StartBuild, Work, reason_of
+from tritonstack_local.codepipeline.actions.work import ActionOutcome, StartBuild, Work, reason_of
 from tritonstack_local.codepipeline.faults import AbandonedError, ActionFailedError, CloudEndsError
-from tritonstack_local.codepipeline.records import ActionRun, ExecutionRecord, Store, now
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.codepipeline.records import ActionRun, CodePipelineTables, ExecutionRecord, now
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 _VARIABLE = re.compile(r"#\{(?P<namespace>[\w@-]+)\.(?P<name>[\w@-]+)\}")
@@ -34,21 +34,21 @@ _ARTIFACT_PART = 10
 log = logging.getLogger(__name__)
 
 
-class Turns(Protocol):
+class StageLocks(Protocol):
     """Lets one execution at a time into a stage."""
 
-    def turn(self, place: Place, pipeline: str, stage: str, execution: str) -> AbstractContextManager[bool]:
+    def turn(self, scope: Scope, pipeline: str, stage: str, execution: str) -> AbstractContextManager[bool]:
         """Wait for the stage; tells whether the execution may enter, or a later one has taken its place."""
 
 
 @dataclass(frozen=True)
-class Ground:
+class ExecutionServices:
     """What all executions share."""
 
-    store: Store
+    store: CodePipelineTables
     clients: Clients
     start_build: StartBuild
-    turns: Turns
+    turns: StageLocks
     closing: threading.Event
     """Set when this cloud ends."""
 
@@ -56,9 +56,9 @@ class Ground:
 class ExecutionRun:
     """Takes one execution to its end."""
 
-    def __init__(self, ground: Ground, place: Place, execution: ExecutionRecord) -> None:
-        self._ground = ground
-        self._place = place
+    def __init__(self, services: ExecutionServices, scope: Scope, execution: ExecutionRecord) -> None:
+        self._services = services
+        self._scope = scope
         self._id = execution.name
         self._pipeline = execution.pipeline
         self._declaration = execution.declaration
@@ -81,7 +81,7 @@ class ExecutionRun:
         """Carry out a stage; tells whether the next one may follow."""
         if self._record().stage_status(stage) == "Succeeded":
             return True
-        with self._ground.turns.turn(self._place, self._pipeline, stage["name"], self._id) as mine:
+        with self._services.turns.turn(self._scope, self._pipeline, stage["name"], self._id) as mine:
             if not mine:
                 self._end("Superseded")
                 return False
@@ -106,7 +106,7 @@ class ExecutionRun:
             thread.start()
         for thread in threads:
             thread.join()
-        if self._ground.closing.is_set():
+        if self._services.closing.is_set():
             raise CloudEndsError("the embedded cloud ends")
         runs = [self._record().actions.get((stage, action["name"])) for action in actions]
         return all(run is not None and run.status == "Succeeded" for run in runs)
@@ -141,7 +141,7 @@ class ExecutionRun:
                 summary=done.summary,
             )
 
-    def _outcome(self, stage: str, action: Mapping[str, Any]) -> Outcome:
+    def _outcome(self, stage: str, action: Mapping[str, Any]) -> ActionOutcome:
         execution = self._record()
         run = execution.actions[stage, action["name"]]
         held = execution.artifacts()
@@ -149,16 +149,16 @@ class ExecutionRun:
             pipeline=self._pipeline,
             stage=stage,
             action=_with_variables(action, execution),
-            place=self._acting(action),
-            home=self._place,
+            scope=self._acting(action),
+            home=self._scope,
             bucket=self._declaration["artifactStore"]["location"],
             inputs={item["name"]: held[item["name"]] for item in action.get("inputArtifacts", [])},
             outputs={
                 item["name"]: self._key(item["name"], run) for item in action.get("outputArtifacts", [])
             },
             revision=execution.revisions.get(action["name"], ""),
-            clients=self._ground.clients,
-            start_build=self._ground.start_build,
+            clients=self._services.clients,
+            start_build=self._services.start_build,
             look=partial(self._look, stage, action),
             note=partial(self._note, stage, action),
             pause=partial(self._pause, stage, action),
@@ -168,20 +168,20 @@ class ExecutionRun:
         except ClientError as fault:
             raise reason_of(fault) from fault
 
-    def _acting(self, action: Mapping[str, Any]) -> Place:
+    def _acting(self, action: Mapping[str, Any]) -> Scope:
         """Say where an action acts: in the account of its role, which has to exist."""
-        region = action.get("region") or self._place.region
+        region = action.get("region") or self._scope.region
         role = action.get("roleArn")
         if role is None:
-            return Place(self._place.account, region)
-        sts = self._ground.clients.client("sts", self._place)
+            return Scope(self._scope.account, region)
+        sts = self._services.clients.client("sts", self._scope)
         try:
             sts.assume_role(RoleArn=role, RoleSessionName=f"codepipeline-{self._id}")
         except ClientError as fault:
             raise ActionFailedError(
                 "PermissionError", f"The role {role} cannot be assumed: {fault.response['Error']['Message']}"
             ) from fault
-        return Place(role.split(":")[4], region)
+        return Scope(role.split(":")[4], region)
 
     def _key(self, artifact: str, run: ActionRun) -> str:
         """Name an artifact as AWS does; it is the same however often the action is taken up."""
@@ -189,7 +189,7 @@ class ExecutionRun:
         return f"{self._pipeline[:_NAME_PART]}/{artifact[:_ARTIFACT_PART]}/{own}"
 
     def _look(self, stage: str, action: Mapping[str, Any]) -> ActionRun:
-        if self._ground.closing.is_set():
+        if self._services.closing.is_set():
             raise CloudEndsError("the embedded cloud ends")
         run = self._record().actions[stage, action["name"]]
         if run.status == "Abandoned":
@@ -197,13 +197,13 @@ class ExecutionRun:
         return run
 
     def _pause(self, stage: str, action: Mapping[str, Any], seconds: float) -> None:
-        self._ground.closing.wait(seconds)
+        self._services.closing.wait(seconds)
         self._look(stage, action)
 
     def _note(self, stage: str, action: Mapping[str, Any], **changes: Any) -> ActionRun:
         key = stage, action["name"]
-        changed = self._ground.store.executions.change(
-            self._place,
+        changed = self._services.store.executions.change(
+            self._scope,
             self._id,
             lambda found: found.with_action(*key, found.actions[key].changed(**changes)),
         )
@@ -212,19 +212,19 @@ class ExecutionRun:
         return changed.actions[key]
 
     def _put_down(self, stage: str, action: Mapping[str, Any], run: ActionRun) -> None:
-        self._ground.store.executions.change(
-            self._place, self._id, lambda found: found.with_action(stage, action["name"], run)
+        self._services.store.executions.change(
+            self._scope, self._id, lambda found: found.with_action(stage, action["name"], run)
         )
 
     def _record(self) -> ExecutionRecord:
-        found = self._ground.store.executions.get(self._place, self._id)
+        found = self._services.store.executions.get(self._scope, self._id)
         if found is None:
             raise CloudEndsError("the pipeline has been deleted")
         return found
 
     def _end(self, status: Any, summary: str = "") -> None:
-        self._ground.store.executions.change(
-            self._place, self._id, lambda found: found.with_status(status, summary or found.summary)
+        self._services.store.executions.change(
+            self._scope, self._id, lambda found: found.with_status(status, summary or found.summary)
         )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tritonstack_local.codepipeline.actions.approval import APPROVED, REJECTED
-from tritonstack_local.codepipeline.execution_queue import Line
+from tritonstack_local.codepipeline.execution_queue import ExecutionQueue
 from tritonstack_local.codepipeline.faults import invalid, no_execution
 from tritonstack_local.codepipeline.pipelines import Pipelines
-from tritonstack_local.codepipeline.records import ExecutionRecord, PipelineRecord, Store, now
+from tritonstack_local.codepipeline.records import CodePipelineTables, ExecutionRecord, PipelineRecord, now
 from tritonstack_local.codepipeline.showing import action_detail, described, stage_state, summarised
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Fields
 from tritonstack_local.service.faults import ServiceError
@@ -24,9 +24,9 @@ _REVISIONS = {"S3_OBJECT_VERSION_ID"}
 class Executions:
     """The actions on executions."""
 
-    def __init__(self, *, store: Store, clients: Clients, line: Line) -> None:
+    def __init__(self, *, store: CodePipelineTables, clients: Clients, queue: ExecutionQueue) -> None:
         self._store = store
-        self._line = line
+        self._queue = queue
         self._pipelines = Pipelines(store=store, clients=clients, begin=self.begin)
 
     @property
@@ -34,24 +34,24 @@ class Executions:
         """The actions on the pipelines themselves."""
         return self._pipelines
 
-    def begin(self, place: Place, pipeline: PipelineRecord, trigger: Mapping[str, str]) -> str:
+    def begin(self, scope: Scope, pipeline: PipelineRecord, trigger: Mapping[str, str]) -> str:
         """Begin an execution with what sources are now."""
-        return self._begin(place, pipeline, {}, trigger)
+        return self._begin(scope, pipeline, {}, trigger)
 
-    def start(self, place: Place, request: Fields) -> Fields:
+    def start(self, scope: Scope, request: Fields) -> Fields:
         """Begin an execution, or tell of the one that was begun with the same token."""
-        pipeline = self._pipelines.find(place, request["name"])
+        pipeline = self._pipelines.find(scope, request["name"])
         token = request.get("clientRequestToken", "")
-        for execution in self._of(place, pipeline.name) if token else ():
+        for execution in self._of(scope, pipeline.name) if token else ():
             if execution.token == token:
                 return {"pipelineExecutionId": execution.name}
-        caller = f"arn:{place.partition}:iam::{place.account}:root"
+        caller = f"arn:{scope.partition}:iam::{scope.account}:root"
         trigger = {"triggerType": "StartPipelineExecution", "triggerDetail": caller}
-        return {"pipelineExecutionId": self._begin(place, pipeline, request, trigger)}
+        return {"pipelineExecutionId": self._begin(scope, pipeline, request, trigger)}
 
-    def stop(self, place: Place, request: Fields) -> Fields:
+    def stop(self, scope: Scope, request: Fields) -> Fields:
         """End an execution after the actions that are under way, or without waiting for them."""
-        execution = self._find(place, request["pipelineName"], request["pipelineExecutionId"])
+        execution = self._find(scope, request["pipelineName"], request["pipelineExecutionId"])
         if execution.status != "InProgress":
             raise ServiceError(
                 "PipelineExecutionNotStoppableException",
@@ -65,12 +65,12 @@ class Executions:
                     found = found.with_action(stage, action, run.changed(status="Abandoned"))
             return found
 
-        self._store.executions.change(place, execution.name, stopping)
+        self._store.executions.change(scope, execution.name, stopping)
         return {"pipelineExecutionId": execution.name}
 
-    def retry(self, place: Place, request: Fields) -> Fields:
+    def retry(self, scope: Scope, request: Fields) -> Fields:
         """Go on with an execution at the stage where it has failed."""
-        execution = self._find(place, request["pipelineName"], request["pipelineExecutionId"])
+        execution = self._find(scope, request["pipelineName"], request["pipelineExecutionId"])
         stage = next((item for item in execution.stages if item["name"] == request["stageName"]), None)
         if stage is None:
             raise ServiceError("StageNotFoundException", f"There is no stage {request['stageName']}")
@@ -88,17 +88,17 @@ class Executions:
             }
             return found.retried(kept)
 
-        changed = self._store.executions.change(place, execution.name, retried)
+        changed = self._store.executions.change(scope, execution.name, retried)
         if changed is not None:
-            self._line.start(place, changed)
+            self._queue.start(scope, changed)
         return {"pipelineExecutionId": execution.name}
 
-    def approve(self, place: Place, request: Fields) -> Fields:
+    def approve(self, scope: Scope, request: Fields) -> Fields:
         """Take a person's word to the action that waits for it."""
         stage, action = request["stageName"], request["actionName"]
         waiting = [
             execution
-            for execution in self._of(place, self._pipelines.find(place, request["pipelineName"]).name)
+            for execution in self._of(scope, self._pipelines.find(scope, request["pipelineName"]).name)
             if (run := execution.actions.get((stage, action))) and run.token == request["token"]
         ]
         if not waiting:
@@ -114,30 +114,30 @@ class Executions:
             said = APPROVED if result["status"] == "Approved" else REJECTED
             return found.with_action(stage, action, run.changed(code=said, message=result["summary"]))
 
-        self._store.executions.change(place, waiting[0].name, decided)
+        self._store.executions.change(scope, waiting[0].name, decided)
         return {"approvedAt": moment}
 
-    def get(self, place: Place, request: Fields) -> Fields:
+    def get(self, scope: Scope, request: Fields) -> Fields:
         """Show an execution."""
-        execution = self._find(place, request["pipelineName"], request["pipelineExecutionId"])
+        execution = self._find(scope, request["pipelineName"], request["pipelineExecutionId"])
         return {"pipelineExecution": described(execution)}
 
-    def list_all(self, place: Place, request: Fields) -> Fields:
+    def list_all(self, scope: Scope, request: Fields) -> Fields:
         """List executions, the latest first."""
-        pipeline = self._pipelines.find(place, request["pipelineName"])
-        shown, token = _page(self._of(place, pipeline.name), request)
+        pipeline = self._pipelines.find(scope, request["pipelineName"])
+        shown, token = _page(self._of(scope, pipeline.name), request)
         return {
             "pipelineExecutionSummaries": [summarised(execution) for execution in shown],
             "nextToken": token,
         }
 
-    def list_actions(self, place: Place, request: Fields) -> Fields:
+    def list_actions(self, scope: Scope, request: Fields) -> Fields:
         """List what actions have done, the latest first."""
-        pipeline = self._pipelines.find(place, request["pipelineName"])
+        pipeline = self._pipelines.find(scope, request["pipelineName"])
         wanted = request.get("filter", {}).get("pipelineExecutionId")
         details = [
             action_detail(execution, stage["name"], action, run)
-            for execution in self._of(place, pipeline.name)
+            for execution in self._of(scope, pipeline.name)
             if wanted in {None, execution.name}
             for stage in reversed(execution.stages)
             for action in reversed(stage["actions"])
@@ -146,10 +146,10 @@ class Executions:
         shown, token = _page(details, request)
         return {"actionExecutionDetails": shown, "nextToken": token}
 
-    def state(self, place: Place, request: Fields) -> Fields:
+    def state(self, scope: Scope, request: Fields) -> Fields:
         """Show every stage with the last execution that came there."""
-        pipeline = self._pipelines.find(place, request["name"])
-        executions = self._of(place, pipeline.name)
+        pipeline = self._pipelines.find(scope, request["name"])
+        executions = self._of(scope, pipeline.name)
         return {
             "pipelineName": pipeline.name,
             "pipelineVersion": pipeline.declaration["version"],
@@ -159,13 +159,13 @@ class Executions:
         }
 
     def _begin(
-        self, place: Place, pipeline: PipelineRecord, request: Fields, trigger: Mapping[str, str]
+        self, scope: Scope, pipeline: PipelineRecord, request: Fields, trigger: Mapping[str, str]
     ) -> str:
         began = now()
         execution = ExecutionRecord(
             name=str(uuid.uuid4()),
             pipeline=pipeline.name,
-            number=1 + max((known.number for known in self._of(place, pipeline.name)), default=0),
+            number=1 + max((known.number for known in self._of(scope, pipeline.name)), default=0),
             declaration=pipeline.declaration,
             trigger=trigger,
             started=began,
@@ -174,18 +174,18 @@ class Executions:
             revisions=_revisions(request.get("sourceRevisions", [])),
             token=request.get("clientRequestToken", ""),
         )
-        self._store.executions.add(place, execution)
-        self._line.start(place, execution)
+        self._store.executions.add(scope, execution)
+        self._queue.start(scope, execution)
         return execution.name
 
-    def _of(self, place: Place, pipeline: str) -> Sequence[ExecutionRecord]:
+    def _of(self, scope: Scope, pipeline: str) -> Sequence[ExecutionRecord]:
         """A pipeline's executions, the latest first."""
-        found = [known for known in self._store.executions.within(place) if known.pipeline == pipeline]
+        found = [known for known in self._store.executions.within(scope) if known.pipeline == pipeline]
         return sorted(found, key=lambda execution: execution.number, reverse=True)
 
-    def _find(self, place: Place, pipeline: str, execution_id: str) -> ExecutionRecord:
-        found = self._store.executions.get(place, execution_id)
-        if found is None or found.pipeline != self._pipelines.find(place, pipeline).name:
+    def _find(self, scope: Scope, pipeline: str, execution_id: str) -> ExecutionRecord:
+        found = self._store.executions.get(scope, execution_id)
+        if found is None or found.pipeline != self._pipelines.find(scope, pipeline).name:
             raise no_execution(execution_id)
         return found
 

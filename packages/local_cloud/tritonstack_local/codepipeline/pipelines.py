@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.codepipeline.faults import invalid, no_pipeline
-from tritonstack_local.codepipeline.records import PipelineRecord, Store, now
+from tritonstack_local.codepipeline.records import CodePipelineTables, PipelineRecord, now
 from tritonstack_local.codepipeline.refusals import refuse_unbuilt
 from tritonstack_local.identity.role_trust import may_take_on
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Fields
 from tritonstack_local.service.faults import ServiceError
 
-Begin = Callable[[Place, PipelineRecord, Mapping[str, str]], str]
+Begin = Callable[[Scope, PipelineRecord, Mapping[str, str]], str]
 """Begins an execution, which something has triggered."""
 
 _LEAST_STAGES = 2
@@ -26,30 +26,30 @@ _ARTIFACT = re.compile(r"[a-zA-Z0-9_\-]+")
 class Pipelines:
     """The actions on pipelines."""
 
-    def __init__(self, *, store: Store, clients: Clients, begin: Begin) -> None:
+    def __init__(self, *, store: CodePipelineTables, clients: Clients, begin: Begin) -> None:
         self._store = store
         self._clients = clients
         self._begin = begin
 
-    def create(self, place: Place, request: Fields) -> Fields:
+    def create(self, scope: Scope, request: Fields) -> Fields:
         """Write a pipeline down, and run it for the first time as AWS does."""
         declared = _completed(request["pipeline"], version=1)
-        self._check_roles(place, declared)
+        self._check_roles(scope, declared)
         made = now()
         record = PipelineRecord(
-            declared["name"], place.arn("codepipeline", declared["name"]), made, made, declared
+            declared["name"], scope.arn("codepipeline", declared["name"]), made, made, declared
         )
-        if not self._store.pipelines.add(place, record):
+        if not self._store.pipelines.add(scope, record):
             raise ServiceError(
                 "PipelineNameInUseException", f"A pipeline with the name '{record.name}' already exists"
             )
         self._store.tags.put(record.arn, _pairs(request.get("tags", [])))
-        self._begin(place, record, {"triggerType": "CreatePipeline", "triggerDetail": ""})
+        self._begin(scope, record, {"triggerType": "CreatePipeline", "triggerDetail": ""})
         return {"pipeline": declared, "tags": request.get("tags")}
 
-    def get(self, place: Place, request: Fields) -> Fields:
+    def get(self, scope: Scope, request: Fields) -> Fields:
         """Show a pipeline; earlier versions are not kept."""
-        record = self.find(place, request["name"])
+        record = self.find(scope, request["name"])
         wanted = request.get("version", record.declaration["version"])
         if wanted != record.declaration["version"]:
             raise ServiceError(
@@ -60,28 +60,28 @@ class Pipelines:
         told = {"pipelineArn": record.arn, "created": record.created, "updated": record.updated}
         return {"pipeline": record.declaration, "metadata": told}
 
-    def update(self, place: Place, request: Fields) -> Fields:
+    def update(self, scope: Scope, request: Fields) -> Fields:
         """Write the next version down; executions that are under way go on with theirs."""
         name = request["pipeline"]["name"]
-        before = self.find(place, name)
+        before = self.find(scope, name)
         declared = _completed(request["pipeline"], version=before.declaration["version"] + 1)
-        self._check_roles(place, declared)
+        self._check_roles(scope, declared)
         self._store.pipelines.change(
-            place, name, lambda found: replace(found, declaration=declared, updated=now())
+            scope, name, lambda found: replace(found, declaration=declared, updated=now())
         )
         return {"pipeline": declared}
 
-    def delete(self, place: Place, request: Fields) -> Fields:
+    def delete(self, scope: Scope, request: Fields) -> Fields:
         """Forget a pipeline with its executions. That there is none is no error."""
-        record = self._store.pipelines.remove(place, request["name"])
+        record = self._store.pipelines.remove(scope, request["name"])
         if record is not None:
             self._store.tags.forget(record.arn)
-            for execution in self._store.executions.within(place):
+            for execution in self._store.executions.within(scope):
                 if execution.pipeline == record.name:
-                    self._store.executions.remove(place, execution.name)
+                    self._store.executions.remove(scope, execution.name)
         return {}
 
-    def list(self, place: Place, request: Fields) -> Fields:
+    def list(self, scope: Scope, request: Fields) -> Fields:
         """List pipelines."""
         del request
         return {
@@ -92,43 +92,43 @@ class Pipelines:
                     "updated": record.updated,
                     **{name: record.declaration[name] for name in _SUMMARISED},
                 }
-                for record in sorted(self._store.pipelines.within(place), key=lambda record: record.name)
+                for record in sorted(self._store.pipelines.within(scope), key=lambda record: record.name)
             ]
         }
 
-    def tag(self, place: Place, request: Fields) -> Fields:
+    def tag(self, scope: Scope, request: Fields) -> Fields:
         """Add or replace tags."""
-        self._store.tags.put(self._known(place, request), _pairs(request["tags"]))
+        self._store.tags.put(self._known(scope, request), _pairs(request["tags"]))
         return {}
 
-    def untag(self, place: Place, request: Fields) -> Fields:
+    def untag(self, scope: Scope, request: Fields) -> Fields:
         """Remove tags."""
-        self._store.tags.drop(self._known(place, request), request["tagKeys"])
+        self._store.tags.drop(self._known(scope, request), request["tagKeys"])
         return {}
 
-    def tags(self, place: Place, request: Fields) -> Fields:
+    def tags(self, scope: Scope, request: Fields) -> Fields:
         """List tags."""
-        tags = self._store.tags.of(self._known(place, request))
+        tags = self._store.tags.of(self._known(scope, request))
         return {"tags": [{"key": tag["Key"], "value": tag["Value"]} for tag in tags]}
 
-    def find(self, place: Place, name: str) -> PipelineRecord:
+    def find(self, scope: Scope, name: str) -> PipelineRecord:
         """Find a pipeline, or say that there is none."""
-        record = self._store.pipelines.get(place, name)
+        record = self._store.pipelines.get(scope, name)
         if record is None:
-            raise no_pipeline(name, place.account)
+            raise no_pipeline(name, scope.account)
         return record
 
-    def _check_roles(self, place: Place, declared: Fields) -> None:
+    def _check_roles(self, scope: Scope, declared: Fields) -> None:
         """Refuse an action whose role the pipeline's own may not take on: AWS tries it, too."""
         own = declared["roleArn"]
         roles = {action.get("roleArn") for stage in declared["stages"] for action in stage["actions"]}
         for role in sorted(roles - {None}):
-            if not may_take_on(self._clients, place, own, role):
+            if not may_take_on(self._clients, scope, own, role):
                 raise invalid("Structure", f"{own} is not authorized to perform AssumeRole on role {role}")
 
-    def _known(self, place: Place, request: Fields) -> str:
+    def _known(self, scope: Scope, request: Fields) -> str:
         arn: str = request["resourceArn"]
-        if arn not in {record.arn for record in self._store.pipelines.within(place)}:
+        if arn not in {record.arn for record in self._store.pipelines.within(scope)}:
             raise ServiceError("ResourceNotFoundException", f"The resource {arn} does not exist")
         return arn
 

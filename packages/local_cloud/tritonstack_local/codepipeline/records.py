@@ -129,7 +129,7 @@ class ExecutionRecord:
 
 
 @dataclass(frozen=True)
-class Store:
+class CodePipelineTables:
     """All tables of this CodePipeline."""
 
     pipelines: Table[PipelineRecord] = field(default_factory=Table[PipelineRecord])

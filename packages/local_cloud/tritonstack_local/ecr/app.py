@@ -10,8 +10,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.ecr.layers import Layers, Repository
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.ecr.layers import LayerRepository, Layers
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import ControlPlane, Fields
 from tritonstack_local.service.faults import ServiceError
@@ -32,9 +32,9 @@ class LayerActions:
         self._layers = layers
         self._clients = clients
 
-    def check(self, place: Place, request: Fields) -> Fields:
+    def check(self, scope: Scope, request: Fields) -> Fields:
         """Say which layers a repository has."""
-        repository = self._repository(place, request)
+        repository = self._repository(scope, request)
         known: list[Mapping[str, Any]] = []
         failures = []
         for digest in request["layerDigests"]:
@@ -54,24 +54,24 @@ class LayerActions:
             )
         return {"layers": known, "failures": failures}
 
-    def link(self, place: Place, request: Fields) -> Fields:
+    def link(self, scope: Scope, request: Fields) -> Fields:
         """Say where a layer can be downloaded."""
-        repository = self._repository(place, request)
+        repository = self._repository(scope, request)
         layer = self._layers.find(repository, request["layerDigest"])
         if layer is None:
-            raise layers_not_found([request["layerDigest"]], repository.name, repository.place.account)
+            raise layers_not_found([request["layerDigest"]], repository.name, repository.scope.account)
         return {"downloadUrl": self._layers.link(layer), "layerDigest": layer.digest}
 
-    def initiate(self, place: Place, request: Fields) -> Fields:
+    def initiate(self, scope: Scope, request: Fields) -> Fields:
         """Begin an upload."""
         return {
-            "uploadId": self._layers.begin(self._repository(place, request)),
+            "uploadId": self._layers.begin(self._repository(scope, request)),
             "partSize": PART_SIZE,
         }
 
-    def upload(self, place: Place, request: Fields) -> Fields:
+    def upload(self, scope: Scope, request: Fields) -> Fields:
         """Take the next part."""
-        repository, upload_id = self._repository(place, request), request["uploadId"]
+        repository, upload_id = self._repository(scope, request), request["uploadId"]
         upload = self._layers.upload(repository, upload_id)
         blob = base64.b64decode(request["layerPartBlob"])
         first, last = request["partFirstByte"], request["partLastByte"]
@@ -80,7 +80,7 @@ class LayerActions:
                 "InvalidLayerPartException",
                 f"The layer part from byte {first} to byte {last} does not follow byte {upload.last_byte}",
                 fields={
-                    "registryId": repository.place.account,
+                    "registryId": repository.scope.account,
                     "repositoryName": repository.name,
                     "uploadId": upload_id,
                     "lastValidByteReceived": upload.last_byte,
@@ -90,9 +90,9 @@ class LayerActions:
         upload.parts.append(len(blob))
         return self._told(repository, uploadId=upload_id, lastByteReceived=upload.last_byte)
 
-    def complete(self, place: Place, request: Fields) -> Fields:
+    def complete(self, scope: Scope, request: Fields) -> Fields:
         """End an upload whose bytes are those that its digest promises."""
-        repository, upload_id = self._repository(place, request), request["uploadId"]
+        repository, upload_id = self._repository(scope, request), request["uploadId"]
         upload = self._layers.upload(repository, upload_id)
         if not upload.parts:
             raise ServiceError(
@@ -111,23 +111,23 @@ class LayerActions:
             raise ServiceError(
                 "LayerAlreadyExistsException",
                 f"The image layer '{digest}' already exists in the repository with name '{repository.name}' "
-                f"in registry with id '{repository.place.account}'",
+                f"in registry with id '{repository.scope.account}'",
             )
         kept = self._layers.keep(upload_id, upload, digest)
         return self._told(repository, uploadId=upload_id, layerDigest=kept.digest)
 
-    def _told(self, repository: Repository, **more: Any) -> Fields:
-        return {"registryId": repository.place.account, "repositoryName": repository.name, **more}
+    def _told(self, repository: LayerRepository, **more: Any) -> Fields:
+        return {"registryId": repository.scope.account, "repositoryName": repository.name, **more}
 
-    def _repository(self, place: Place, request: Fields) -> Repository:
+    def _repository(self, scope: Scope, request: Fields) -> LayerRepository:
         name, registry = (
             request["repositoryName"],
-            Place(request.get("registryId", place.account), place.region),
+            Scope(request.get("registryId", scope.account), scope.region),
         )
-        if registry.account != place.account:
+        if registry.account != scope.account:
             raise ServiceError(
                 "AccessDeniedException",
-                f"Account {place.account} is not authorized to access resources of account "
+                f"Account {scope.account} is not authorized to access resources of account "
                 f"{registry.account}: the embedded cloud evaluates no repository policies",
             )
         ecr = self._clients.client(SERVICE, registry)
@@ -136,7 +136,7 @@ class LayerActions:
         except ClientError as fault:
             error = fault.response["Error"]
             raise ServiceError(error["Code"], error["Message"]) from fault
-        return Repository.made_at(registry, name, found["createdAt"])
+        return LayerRepository.made_at(registry, name, found["createdAt"])
 
 
 def layers_not_found(digests: list[str], repository: str, registry: str) -> ServiceError:
@@ -148,7 +148,7 @@ def layers_not_found(digests: list[str], repository: str, registry: str) -> Serv
     )
 
 
-_ACTIONS: Mapping[str, Callable[[LayerActions, Place, Fields], Fields]] = {
+_ACTIONS: Mapping[str, Callable[[LayerActions, Scope, Fields], Fields]] = {
     "BatchCheckLayerAvailability": LayerActions.check,
     "GetDownloadUrlForLayer": LayerActions.link,
     "InitiateLayerUpload": LayerActions.initiate,

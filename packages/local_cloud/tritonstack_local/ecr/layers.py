@@ -17,34 +17,34 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.identity.scope import AWS_OWN_ACCOUNT, Place
+from tritonstack_local.identity.scope import AWS_OWN_ACCOUNT, Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.faults import ServiceError
 from tritonstack_local.service.tables import Table
 
 
 @dataclass(frozen=True)
-class Repository:
+class LayerRepository:
     """A repository; one that is made again under its name is another, which `made` tells."""
 
-    place: Place
+    scope: Scope
     name: str
     made: str
 
     @classmethod
-    def made_at(cls, place: Place, name: str, moment: datetime) -> Repository:
+    def made_at(cls, scope: Scope, name: str, moment: datetime) -> LayerRepository:
         """Take the moment as the API tells it: to the millisecond."""
         utc = moment.astimezone(UTC) if moment.tzinfo else moment
-        return cls(place, name, utc.replace(tzinfo=None).isoformat(timespec="milliseconds"))
+        return cls(scope, name, utc.replace(tzinfo=None).isoformat(timespec="milliseconds"))
 
 
 @dataclass(frozen=True)
-class Layer:
+class StoredLayer:
     """A layer that a repository has."""
 
     name: str
     """Repository and digest."""
-    repository: Repository
+    repository: LayerRepository
     digest: str
     size: int
 
@@ -53,7 +53,7 @@ class Layer:
 class Upload:
     """A layer on its way."""
 
-    repository: Repository
+    repository: LayerRepository
     file: BufferedRandom
     parts: list[int] = field(default_factory=list)
     """The sizes of the parts that have come."""
@@ -74,18 +74,18 @@ class Layers:
 
     def __init__(self, *, clients: Clients, folder: Path) -> None:
         """`folder` holds what is being uploaded."""
-        self.table: Table[Layer] = Table()
+        self.table: Table[StoredLayer] = Table()
         self._clients = clients
         self._folder = folder
         self._uploads: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
-    def find(self, repository: Repository, digest: str) -> Layer | None:
+    def find(self, repository: LayerRepository, digest: str) -> StoredLayer | None:
         """Find a layer of a repository."""
-        layer = self.table.get(repository.place, _name(repository, digest))
+        layer = self.table.get(repository.scope, _name(repository, digest))
         return layer if layer is not None and layer.repository == repository else None
 
-    def begin(self, repository: Repository) -> str:
+    def begin(self, repository: LayerRepository) -> str:
         """Begin an upload."""
         self._forget_those_of_gone(repository)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -96,66 +96,66 @@ class Layers:
             self._uploads[upload_id] = Upload(repository, file)
         return upload_id
 
-    def upload(self, repository: Repository, upload_id: str) -> Upload:
+    def upload(self, repository: LayerRepository, upload_id: str) -> Upload:
         """Find an upload."""
         found = self._uploads.get(upload_id)
         if found is None or found.repository != repository:
             raise ServiceError(
                 "UploadNotFoundException",
                 f"The upload with id '{upload_id}' could not be found in the repository with name "
-                f"'{repository.name}' in registry with id '{repository.place.account}'",
+                f"'{repository.name}' in registry with id '{repository.scope.account}'",
             )
         return found
 
-    def keep(self, upload_id: str, upload: Upload, digest: str) -> Layer:
+    def keep(self, upload_id: str, upload: Upload, digest: str) -> StoredLayer:
         """Make a layer of an upload, whose digest this is."""
         repository = upload.repository
-        layer = Layer(_name(repository, digest), repository, digest, upload.last_byte + 1)
+        layer = StoredLayer(_name(repository, digest), repository, digest, upload.last_byte + 1)
         upload.file.seek(0)
-        self._s3(repository.place).upload_fileobj(_Unclosed(upload.file), *self._object(repository, digest))
-        self.table.remove(repository.place, layer.name)  # of a repository that had this name before
-        self.table.add(repository.place, layer)
+        self._s3(repository.scope).upload_fileobj(_Unclosed(upload.file), *self._object(repository, digest))
+        self.table.remove(repository.scope, layer.name)  # of a repository that had this name before
+        self.table.add(repository.scope, layer)
         with self._lock:
             del self._uploads[upload_id]
         upload.file.close()
         return layer
 
-    def link(self, layer: Layer) -> str:
+    def link(self, layer: StoredLayer) -> str:
         """Say where a layer can be downloaded, by everybody and for an hour."""
         bucket, key = self._object(layer.repository, layer.digest)
-        url: str = self._s3(layer.repository.place).generate_presigned_url(
+        url: str = self._s3(layer.repository.scope).generate_presigned_url(
             "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=3600
         )
         return url
 
-    def _forget_those_of_gone(self, repository: Repository) -> None:
+    def _forget_those_of_gone(self, repository: LayerRepository) -> None:
         """Remove what a repository of the same name had, which has been deleted since."""
-        place = repository.place
-        for layer in self.table.within(place):
+        scope = repository.scope
+        for layer in self.table.within(scope):
             if layer.repository.name == repository.name and layer.repository != repository:
                 bucket, key = self._object(layer.repository, layer.digest)
-                self._s3(place).delete_object(Bucket=bucket, Key=key)
-                self.table.remove(place, layer.name)
+                self._s3(scope).delete_object(Bucket=bucket, Key=key)
+                self.table.remove(scope, layer.name)
 
-    def _object(self, repository: Repository, digest: str) -> tuple[str, str]:
-        place = repository.place
-        bucket = f"prod-{place.region}-starport-layer-bucket"
-        self._make_bucket(place, bucket)
-        return bucket, f"{place.account}/{repository.name}/{repository.made}/{digest}"
+    def _object(self, repository: LayerRepository, digest: str) -> tuple[str, str]:
+        scope = repository.scope
+        bucket = f"prod-{scope.region}-starport-layer-bucket"
+        self._make_bucket(scope, bucket)
+        return bucket, f"{scope.account}/{repository.name}/{repository.made}/{digest}"
 
-    def _make_bucket(self, place: Place, bucket: str) -> None:
-        s3 = self._s3(place)
+    def _make_bucket(self, scope: Scope, bucket: str) -> None:
+        s3 = self._s3(scope)
         try:
             s3.head_bucket(Bucket=bucket)
         except ClientError:
-            elsewhere = place.region != "us-east-1"
+            elsewhere = scope.region != "us-east-1"
             where: dict[str, Any] = (
-                {"CreateBucketConfiguration": {"LocationConstraint": place.region}} if elsewhere else {}
+                {"CreateBucketConfiguration": {"LocationConstraint": scope.region}} if elsewhere else {}
             )
             s3.create_bucket(Bucket=bucket, **where)
 
-    def _s3(self, place: Place) -> Any:
-        return self._clients.client("s3", Place(AWS_OWN_ACCOUNT, place.region))
+    def _s3(self, scope: Scope) -> Any:
+        return self._clients.client("s3", Scope(AWS_OWN_ACCOUNT, scope.region))
 
 
 class _Unclosed:
@@ -169,5 +169,5 @@ class _Unclosed:
         return self._file.read(size)
 
 
-def _name(repository: Repository, digest: str) -> str:
+def _name(repository: LayerRepository, digest: str) -> str:
     return f"{repository.name}/{digest}"

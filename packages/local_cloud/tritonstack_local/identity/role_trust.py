@@ -10,20 +10,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 _ACTION = "sts:AssumeRole"
 _Statement = Mapping[str, Any]
 
 
-def may_take_on(clients: Clients, place: Place, role: str, other: str) -> bool:
+def may_take_on(clients: Clients, scope: Scope, role: str, other: str) -> bool:
     """Whether `role` may take on `other`; both are ARNs. What does not exist does neither."""
-    mine, theirs = _role(clients, place, role), _role(clients, place, other)
+    mine, theirs = _role(clients, scope, role), _role(clients, scope, other)
     if mine is None or theirs is None:
         return False
     caller = {"aws:PrincipalArn": role, "aws:PrincipalAccount": _account(role)}
-    iam = _iam(clients, place, role)
+    iam = _iam(clients, scope, role)
     own, edge = _of_action(_policies(iam, mine["RoleName"])), _boundary(iam, mine)
     trust = _concerning(_of_action([theirs["AssumeRolePolicyDocument"]]), role)
     if any(_denies(item, other, caller) for item in (*own, *(edge or ()), *trust)):
@@ -45,12 +45,12 @@ def trusts(document: Mapping[str, Any], caller: str) -> bool:
     )
 
 
-def _iam(clients: Clients, place: Place, role: str) -> Any:
-    return clients.client("iam", Place(_account(role), place.region))
+def _iam(clients: Clients, scope: Scope, role: str) -> Any:
+    return clients.client("iam", Scope(_account(role), scope.region))
 
 
-def _role(clients: Clients, place: Place, arn: str) -> Mapping[str, Any] | None:
-    iam = _iam(clients, place, arn)
+def _role(clients: Clients, scope: Scope, arn: str) -> Mapping[str, Any] | None:
+    iam = _iam(clients, scope, arn)
     try:
         found: Mapping[str, Any] = iam.get_role(RoleName=arn.rpartition("/")[2])["Role"]
     except iam.exceptions.NoSuchEntityException:

@@ -21,7 +21,7 @@ from tritonstack_local.cloudwatch.alarms.rules import RuleError, check_rule, par
 from tritonstack_local.cloudwatch.alarms.spec import AlarmRefusedError, read_alarm
 from tritonstack_local.cloudwatch.alarms.state import INITIAL_REASON, STATES, State
 from tritonstack_local.cloudwatch.timestamps import seconds
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.patching import correct
 
 _PAGE = 100
@@ -50,7 +50,7 @@ def apply(*, on_change: OnChange) -> None:
 
     def set_alarm_state(backend: Any, name: str, why: str, data: str, state: str) -> None:
         _check_state(backend, name, data, state)
-        held = held_alarm(Place(backend.account_id, backend.region_name), backend.alarms[name])
+        held = held_alarm(Scope(backend.account_id, backend.region_name), backend.alarms[name])
         held.move(cast("State", state), reason=why, data=data, at=time.time(), on_change=on_change)
 
     correct(

@@ -10,8 +10,8 @@ from moto.ecr.exceptions import ValidationException
 from moto.ecr.models import ECRBackend
 
 from tritonstack_local.ecr.app import layers_not_found
-from tritonstack_local.ecr.layers import Layers, Repository
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.ecr.layers import LayerRepository, Layers
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.patching import correct
 
 _put_image = ECRBackend.put_image
@@ -44,12 +44,12 @@ def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> Non
     held = backend.repositories.get(name)
     if held is None:
         return  # moto says so
-    place = Place(backend.account_id, backend.region_name)
-    repository = Repository.made_at(place, name, held.created_at)
+    scope = Scope(backend.account_id, backend.region_name)
+    repository = LayerRepository.made_at(scope, name, held.created_at)
     wanted = [layer["digest"] for layer in json.loads(manifest).get("layers", ())]
     missing = [digest for digest in wanted if layers.find(repository, digest) is None]
     if missing:
-        fault = layers_not_found(missing, name, place.account)
+        fault = layers_not_found(missing, name, scope.account)
         raise _refusal(fault.code, fault.message)
 
 

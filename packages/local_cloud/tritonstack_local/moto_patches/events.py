@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from moto.events.exceptions import ValidationException
 from moto.events.models import EventsBackend, Rule
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.wire import service_model
@@ -30,7 +30,7 @@ def deliver(clients: Clients, arn: str, message: str) -> str | None:
     """Hand a message to a target; returns why that did not succeed."""
     _, _, service, region, account, resource = arn.split(":", 5)
     try:
-        TARGETS[service](clients.client(service, Place(account, region)), arn, resource, message)
+        TARGETS[service](clients.client(service, Scope(account, region)), arn, resource, message)
     except (ClientError, BotoCoreError) as fault:
         log.warning("nothing is delivered to %s: %s", arn, fault)
         return str(fault)

@@ -22,7 +22,7 @@ from moto.logs.models import LogsBackend
 
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.patching import correct
 
 _TERM = re.compile(r'\s*(?P<sign>[-?]?)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))')
@@ -125,13 +125,13 @@ def _put_and_count(
 ) -> Any:
     answer = _put_log_events(backend, log_group_name, log_stream_name, log_events)
     filters = [held for held in backend.filters.metric_filters if held["logGroupName"] == log_group_name]
-    place = Place(backend.account_id, backend.region_name)
+    scope = Scope(backend.account_id, backend.region_name)
     for held in filters:
-        _count(place, held, log_events)
+        _count(scope, held, log_events)
     return answer
 
 
-def _count(place: Place, held: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+def _count(scope: Scope, held: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
     """Publish a value for each line that matches; where none does, the default that the filter may have."""
     pattern = _pattern(held["filterPattern"])
     for transformation in held["metricTransformations"]:
@@ -140,23 +140,23 @@ def _count(place: Place, held: Mapping[str, Any], events: Iterable[Mapping[str, 
         for event in events:
             if pattern.matches(event["message"]):
                 found = True
-                _publish(place, key, unit, float(transformation["metricValue"]), at=event["timestamp"] / 1000)
+                _publish(scope, key, unit, float(transformation["metricValue"]), at=event["timestamp"] / 1000)
         default = transformation.get("defaultValue")
         if not found and default is not None:
-            _publish_default(place, key, unit, float(default))
+            _publish_default(scope, key, unit, float(default))
 
 
-def _publish(place: Place, key: MetricKey, unit: str, value: float, *, at: float) -> None:
+def _publish(scope: Scope, key: MetricKey, unit: str, value: float, *, at: float) -> None:
     values = Summary()
     values.add(value)
-    METRICS.put(place, key, unit, values, at=at)
+    METRICS.put(scope, key, unit, values, at=at)
 
 
-def _publish_default(place: Place, key: MetricKey, unit: str, value: float) -> None:
+def _publish_default(scope: Scope, key: MetricKey, unit: str, value: float) -> None:
     """A default is a minute's, however many calls brought its lines."""
     now = time.time()
-    if METRICS.newest(place, key) < now - now % METRICS.minute_s:
-        _publish(place, key, unit, value, at=now)
+    if METRICS.newest(scope, key) < now - now % METRICS.minute_s:
+        _publish(scope, key, unit, value, at=now)
 
 
 def _put_metric_filter(

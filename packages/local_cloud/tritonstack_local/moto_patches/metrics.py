@@ -30,7 +30,7 @@ from tritonstack_local.cloudwatch.metric_math import (
 from tritonstack_local.cloudwatch.statistics import Statistic, Summary, statistic_named
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, dimensions_of, key_of
 from tritonstack_local.cloudwatch.timestamps import moment, seconds
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.patching import correct
 
 _MINUTE_S = 60
@@ -59,7 +59,7 @@ def _put_metric_data(backend: CloudWatchBackend, namespace: str, metric_data: li
             )
     for item in metric_data:
         key = key_of(namespace, item["MetricName"], item.get("Dimensions") or [])
-        METRICS.put(_place(backend), key, item.get("Unit") or "None", _values(item), at=_at(item))
+        METRICS.put(_scope(backend), key, item.get("Unit") or "None", _values(item), at=_at(item))
 
 
 def _values(item: Mapping[str, Any]) -> Summary:
@@ -93,7 +93,7 @@ def _get_metric_data(
     periods += [int(query["Period"]) for query in queries if query.get("Period")]
     spans = {period: _span(start, end, period) for period in periods or [_MINUTE_S]}
     metrics = {
-        query["Id"]: _metric_series(_place(backend), query["MetricStat"], spans)
+        query["Id"]: _metric_series(_scope(backend), query["MetricStat"], spans)
         for query in queries
         if "MetricStat" in query
     }
@@ -101,10 +101,10 @@ def _get_metric_data(
     return [_result(query, queries, metrics, spans, scan_by) for query in answered]
 
 
-def _metric_series(place: Place, stat: Mapping[str, Any], spans: Mapping[int, Span]) -> Series:
+def _metric_series(scope: Scope, stat: Mapping[str, Any], spans: Mapping[int, Span]) -> Series:
     compute, metric = _statistic(stat["Stat"]), stat["Metric"]
     key = key_of(metric["Namespace"], metric["MetricName"], metric.get("Dimensions") or [])
-    found = METRICS.windows(place, key, spans[int(stat["Period"])], unit=stat.get("Unit"))
+    found = METRICS.windows(scope, key, spans[int(stat["Period"])], unit=stat.get("Unit"))
     return tuple(None if summary is None else compute(summary) for summary in found)
 
 
@@ -171,12 +171,12 @@ def _answer_get_metric_statistics(response: Any) -> ActionResult:
     statistics = {name: _statistic(name) for name in names}
     span = _span(start, end, int(asked["Period"]))
     key = key_of(asked["Namespace"], asked["MetricName"], asked.get("Dimensions") or [])
-    place = _place(response.cloudwatch_backend)
+    scope = _scope(response.cloudwatch_backend)
     plain = asked.get("Statistics", [])
     found = [
         _datapoint(at, summary, unit, statistics, plain)
-        for unit in ([asked["Unit"]] if asked.get("Unit") else METRICS.units(place, key))
-        for at, summary in zip(span.starts, METRICS.windows(place, key, span, unit=unit), strict=True)
+        for unit in ([asked["Unit"]] if asked.get("Unit") else METRICS.units(scope, key))
+        for at, summary in zip(span.starts, METRICS.windows(scope, key, span, unit=unit), strict=True)
         if summary is not None
     ]
     return ActionResult({"Label": asked["MetricName"], "Datapoints": found})
@@ -196,7 +196,7 @@ def _answer_list_metrics(response: Any) -> ActionResult:
     wanted = [(item["Name"], item.get("Value")) for item in asked.get("Dimensions") or []]
     found = [
         {"Namespace": key.namespace, "MetricName": key.name, "Dimensions": list(dimensions_of(key))}
-        for key in METRICS.keys(_place(response.cloudwatch_backend))
+        for key in METRICS.keys(_scope(response.cloudwatch_backend))
         if asked.get("Namespace", key.namespace) == key.namespace
         and asked.get("MetricName", key.name) == key.name
         and all(_has(key, *dimension) for dimension in wanted)
@@ -234,5 +234,5 @@ def _at(item: Mapping[str, Any]) -> float:
     return time.time() if given is None else seconds(given)
 
 
-def _place(backend: CloudWatchBackend) -> Place:
-    return Place(backend.account_id, backend.region_name)
+def _scope(backend: CloudWatchBackend) -> Scope:
+    return Scope(backend.account_id, backend.region_name)

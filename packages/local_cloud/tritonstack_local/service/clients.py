@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.signatures.keys import CloudSecret
 from tritonstack_local.state.idempotency import name_step
 
@@ -30,19 +30,19 @@ class Clients:
         self._lock = threading.Lock()
         self._session = boto3.session.Session()
         self._session.events.register("before-sign", name_step)
-        self._made: dict[tuple[str, Place], Any] = {}
+        self._made: dict[tuple[str, Scope], Any] = {}
 
-    def client(self, service: str, place: Place) -> Any:
+    def client(self, service: str, scope: Scope) -> Any:
         """Return a client that acts in a place."""
         with self._lock:
-            if (service, place) not in self._made:
-                key = self._secret.account_key(place.account)
-                self._made[service, place] = self._session.client(
+            if (service, scope) not in self._made:
+                key = self._secret.account_key(scope.account)
+                self._made[service, scope] = self._session.client(
                     service,
-                    region_name=place.region,
+                    region_name=scope.region,
                     endpoint_url=self.endpoint_url,
                     aws_access_key_id=key.key_id,
                     aws_secret_access_key=key.secret,
                     config=_CONFIG,
                 )
-            return self._made[service, place]
+            return self._made[service, scope]

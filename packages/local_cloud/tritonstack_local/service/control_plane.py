@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.faults import ServiceError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 Fields = Mapping[str, Any]
-Action = Callable[[Place, Fields], Fields]
+Action = Callable[[Scope, Fields], Fields]
 
 
 class ControlPlane:
@@ -35,8 +35,8 @@ class ControlPlane:
         """Answer one request, a refused one too."""
         try:
             call = wire.read_control_call(request, offered=self._actions, service=self._service)
-            place = wire.caller_place(request, default_region=self._region)
-            result = self._actions[call.operation](place, call.fields)
+            scope = wire.caller_place(request, default_region=self._region)
+            result = self._actions[call.operation](scope, call.fields)
             return wire.control_answer(call.operation, result, service=self._service)
         except ServiceError as fault:
             return wire.control_fault(fault)

@@ -10,15 +10,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.state.pickling import dumps
-from tritonstack_local.state.writer import Tell, kept_nowhere
+from tritonstack_local.state.writer import OnChange, kept_nowhere
 
 Tables = Mapping[str, "Table[Any] | Tags"]
 """The tables of a service, by name."""
 
 
-class Named(Protocol):
+class NamedRecord(Protocol):
     """A record; its name is unique within a place."""
 
     @property
@@ -26,69 +26,69 @@ class Named(Protocol):
         """The name."""
 
 
-Record = TypeVar("Record", bound=Named)
+Record = TypeVar("Record", bound=NamedRecord)
 
 
 class Table(Generic[Record]):
     """Records of one kind by place and name. Every method is atomic."""
 
     def __init__(self) -> None:
-        self._records: dict[tuple[Place, str], Record] = {}
+        self._records: dict[tuple[Scope, str], Record] = {}
         self._lock = threading.Lock()
-        self.tell: Tell = kept_nowhere
+        self.tell: OnChange = kept_nowhere
 
-    def add(self, place: Place, record: Record) -> bool:
+    def add(self, scope: Scope, record: Record) -> bool:
         """Add a record unless there is one of its name; say whether it was added."""
         with self._lock:
-            key = (place, record.name)
+            key = (scope, record.name)
             added = self._records.setdefault(key, record) is record
-        self._tell(place, record.name)
+        self._tell(scope, record.name)
         return added
 
-    def get(self, place: Place, name: str) -> Record | None:
+    def get(self, scope: Scope, name: str) -> Record | None:
         """Find a record."""
-        return self._records.get((place, name))
+        return self._records.get((scope, name))
 
-    def change(self, place: Place, name: str, step: Callable[[Record], Record]) -> Record | None:
+    def change(self, scope: Scope, name: str, step: Callable[[Record], Record]) -> Record | None:
         """Replace a record by what `step` makes of it; a step that raises changes nothing."""
         with self._lock:
-            record = self._records.get((place, name))
+            record = self._records.get((scope, name))
             if record is None:
                 return None
             changed = step(record)
-            self._records[place, name] = changed
-        self._tell(place, name)
+            self._records[scope, name] = changed
+        self._tell(scope, name)
         return changed
 
-    def remove(self, place: Place, name: str) -> Record | None:
+    def remove(self, scope: Scope, name: str) -> Record | None:
         """Remove a record and return it."""
         with self._lock:
-            removed = self._records.pop((place, name), None)
-        self._tell(place, name)
+            removed = self._records.pop((scope, name), None)
+        self._tell(scope, name)
         return removed
 
-    def within(self, place: Place) -> list[Record]:
+    def within(self, scope: Scope) -> list[Record]:
         """List the records of one place."""
-        return [record for where, record in self.everywhere() if where == place]
+        return [record for where, record in self.everywhere() if where == scope]
 
-    def everywhere(self) -> list[tuple[Place, Record]]:
+    def everywhere(self) -> list[tuple[Scope, Record]]:
         """List all records with their places."""
         with self._lock:
-            return [(place, record) for (place, _), record in self._records.items()]
+            return [(scope, record) for (scope, _), record in self._records.items()]
 
     def dump(self, key: str) -> bytes | None:
-        """Pickle a record for the keeper."""
+        """Pickle a record for the state writer."""
         account, region, name = key.split("/", 2)
-        record = self._records.get((Place(account, region), name))
+        record = self._records.get((Scope(account, region), name))
         return None if record is None else dumps(record)
 
     def load(self, key: str, value: Record) -> None:
-        """Take a record back from the keeper."""
+        """Take a record back from the state writer."""
         account, region, name = key.split("/", 2)
-        self._records[Place(account, region), name] = value
+        self._records[Scope(account, region), name] = value
 
-    def _tell(self, place: Place, name: str) -> None:
-        self.tell(f"{place.account}/{place.region}/{name}")
+    def _tell(self, scope: Scope, name: str) -> None:
+        self.tell(f"{scope.account}/{scope.region}/{name}")
 
 
 class Tags:
@@ -97,7 +97,7 @@ class Tags:
     def __init__(self) -> None:
         self._tags: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
-        self.tell: Tell = kept_nowhere
+        self.tell: OnChange = kept_nowhere
 
     def put(self, arn: str, tags: list[Mapping[str, str]]) -> None:
         """Add tags or replace those of the same key."""
@@ -129,11 +129,11 @@ class Tags:
             return {arn: dict(tags) for arn, tags in self._tags.items() if tags}
 
     def dump(self, key: str) -> bytes | None:
-        """Pickle the tags of a resource for the keeper."""
+        """Pickle the tags of a resource for the state writer."""
         with self._lock:
             tags = self._tags.get(key)
             return None if tags is None else dumps(tags)
 
     def load(self, key: str, value: dict[str, str]) -> None:
-        """Take the tags of a resource back from the keeper."""
+        """Take the tags of a resource back from the state writer."""
         self._tags[key] = value

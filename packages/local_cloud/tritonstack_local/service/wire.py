@@ -16,7 +16,7 @@ from botocore.model import OperationModel, ServiceModel, StructureShape
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.identity.accounts import account_in_key, read_credential
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service import validation
 from tritonstack_local.service.faults import ServiceError
 
@@ -29,7 +29,7 @@ def service_model(service: str) -> ServiceModel:
     return botocore.session.get_session().get_service_model(service)
 
 
-def caller_place(request: Request, *, default_region: str) -> Place:
+def caller_place(request: Request, *, default_region: str) -> Scope:
     """Say in which account and region a request acts, by the key it is signed with.
 
     The header wins: the embedded cloud's front door sets it when it has worked the account out already.
@@ -41,7 +41,7 @@ def caller_place(request: Request, *, default_region: str) -> Place:
     key = credential.access_key if credential else ""
     # Looked up in the module at each call: the embedded cloud puts its own function there.
     account = told or account_in_key(key) or iam_models.get_account_id_from(key)
-    return Place(account=account, region=credential.region if credential else default_region)
+    return Scope(account=account, region=credential.region if credential else default_region)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ _PRESIGNED = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Si
 
 
 @dataclass(frozen=True)
-class Scope:
+class CredentialScope:
     """What a signature is good for."""
 
     date: str
@@ -60,7 +60,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Check:
+class BodyCheck:
     """Who signed a request, and the check that its body must pass before anything is done."""
 
     key: AccessKey
@@ -78,7 +78,7 @@ class Check:
 class _Signed:
     """The parts of a signature of version 4, from the header or the query."""
 
-    scope: Scope
+    scope: CredentialScope
     key_id: str
     date: str
     headers: Sequence[str]
@@ -112,7 +112,7 @@ class Verifier:
         self._find_key = find_key
         self._now = now
 
-    def begin(self, request: SentRequest, *, bucket: str = "") -> Check:
+    def begin(self, request: SentRequest, *, bucket: str = "") -> BodyCheck:
         """Judge a request by all but its body; `bucket` is the S3 bucket that the host names."""
         request.check()
         presigned = request.parameter("X-Amz-Algorithm") is not None
@@ -128,12 +128,12 @@ class Verifier:
             raise DeniedError(Reason.MISSING)
         return self._begin_v4(request, _from_header(request, header))
 
-    def _begin_v2(self, request: SentRequest, bucket: str) -> Check:
+    def _begin_v2(self, request: SentRequest, bucket: str) -> BodyCheck:
         key = self._key(request.parameter("AWSAccessKeyId") or "", request.parameter("x-amz-security-token"))
         check_presigned_v2(request, key, bucket=bucket, now=self._now())
-        return Check(key, "us-east-1", "s3", AnyPayload())
+        return BodyCheck(key, "us-east-1", "s3", AnyPayload())
 
-    def _begin_v4(self, request: SentRequest, signed: _Signed) -> Check:
+    def _begin_v4(self, request: SentRequest, signed: _Signed) -> BodyCheck:
         key = self._key(signed.key_id, signed.token)
         self._check_time(request, signed)
         _check_signed_headers(request, signed)
@@ -153,11 +153,13 @@ class Verifier:
                 raise DeniedError(Reason.MISMATCH)
 
         if not signed.is_s3:
-            return Check(key, scope.region, scope.service, HashedPayload(check_signature))
+            return BodyCheck(key, scope.region, scope.service, HashedPayload(check_signature))
         declared = _declared(request, signed)
         check_signature(declared)
         signing = ChunkSigning(day_key, signed.date, str(scope))
-        return Check(key, scope.region, scope.service, _payload(request, declared, signing, signed.signature))
+        return BodyCheck(
+            key, scope.region, scope.service, _payload(request, declared, signing, signed.signature)
+        )
 
     def _key(self, key_id: str, token: str | None) -> AccessKey:
         key = self._find_key(key_id)
@@ -189,7 +191,7 @@ class Verifier:
             raise DeniedError(Reason.PRESIGNED_EXPIRED)
 
 
-def parse_credential(credential: str) -> tuple[str, Scope]:
+def parse_credential(credential: str) -> tuple[str, CredentialScope]:
     """Split a credential into key id and scope."""
     match = _CREDENTIAL.fullmatch(credential)
     if match is None:
@@ -198,7 +200,7 @@ def parse_credential(credential: str) -> tuple[str, Scope]:
             "Credential must have exactly 5 slash-delimited elements, e.g. "
             f"keyid/date/region/service/aws4_request, got: '{credential}'",
         )
-    return match["key"], Scope(match["date"], match["region"], match["service"])
+    return match["key"], CredentialScope(match["date"], match["region"], match["service"])
 
 
 def _from_header(request: SentRequest, header: str) -> _Signed:

@@ -92,14 +92,14 @@ class StoredRange:
 
 
 _IN_MEMORY = 1 << 20
-_current: ContextVar[Bodies] = ContextVar("bodies")
+_current: ContextVar[BodyStore] = ContextVar("bodies")
 _reading = threading.local()
 
 
 class Body:
     """The body of an object, with what moto asks of the buffer that it would hold one in."""
 
-    def __init__(self, bodies: Bodies, name: str | None = None) -> None:
+    def __init__(self, bodies: BodyStore, name: str | None = None) -> None:
         self._bodies = bodies
         self._name = name
         if name is not None:
@@ -171,7 +171,7 @@ def _known_body(name: str | None) -> Body:
     return Body(_current.get(), name)
 
 
-class Bodies:
+class BodyStore:
     """The folder of bodies. Threads may use it at once."""
 
     def __init__(self, folder: Path) -> None:

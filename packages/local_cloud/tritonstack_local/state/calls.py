@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 from werkzeug.wrappers import Request
 
-from tritonstack_local.state.bodies import Bodies, StoredBytes
+from tritonstack_local.state.bodies import BodyStore, StoredBytes
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -32,7 +32,7 @@ _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
 
 
 @dataclass(frozen=True)
-class Call:
+class ServiceCall:
     """An operation by name; for services that name none in their requests, HTTP's method."""
 
     service: str
@@ -62,7 +62,7 @@ def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:
     return draft
 
 
-def read_call(environ: WSGIEnvironment, *, service: str, bodies: Bodies) -> Call:
+def read_call(environ: WSGIEnvironment, *, service: str, bodies: BodyStore) -> ServiceCall:
     """Read a request whole, so that answering it waits for nobody, and say what it asks for."""
     request = Request(environ, shallow=True)
     if service == "s3" and _is_object(request):
@@ -74,7 +74,7 @@ def read_call(environ: WSGIEnvironment, *, service: str, bodies: Bodies) -> Call
         environ["CONTENT_LENGTH"] = "0"
         body = b""
     environ["wsgi.input"] = io.BytesIO(body)
-    return Call(service, _name(request, body), len(body))
+    return ServiceCall(service, _name(request, body), len(body))
 
 
 def _is_object(request: Request) -> bool:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tritonstack_local.state.bodies import Bodies
+from tritonstack_local.state.bodies import BodyStore
 from tritonstack_local.state.database import Database, Row, own_folder, salvage
 from tritonstack_local.state.errors import OtherVersionError, StateDamagedError
 from tritonstack_local.state.pickling import loads
@@ -35,7 +35,7 @@ class State:
 
     folder: Path
     database: Database
-    bodies: Bodies
+    bodies: BodyStore
     found: tuple[tuple[str, str, Any], ...] = ()
     """What was kept, by kind and key."""
     notices: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ def _damaged(lost: str, aside: Path) -> str:
 
 def _read(folder: Path) -> State:
     own_folder(folder)
-    database, bodies = Database(folder / "cloud.db", stamp=stamp()), Bodies(folder / "objects")
+    database, bodies = Database(folder / "cloud.db", stamp=stamp()), BodyStore(folder / "objects")
     try:
         with bodies.used():
             found = [(row, *_value(row)) for row in database.rows()]

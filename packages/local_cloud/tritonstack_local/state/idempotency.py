@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack_local.state.pickling import dumps
-from tritonstack_local.state.writer import Tell, kept_nowhere
+from tritonstack_local.state.writer import OnChange, kept_nowhere
 
 HEADER = "X-Tritonstack-Step"
 _step: ContextVar[str | None] = ContextVar("step", default=None)
 
 
 @dataclass(frozen=True)
-class Receipt:
+class RecordedCall:
     """A call that changed something, and its answer."""
 
     operation: str
@@ -31,24 +31,24 @@ class Receipt:
     body: bytes
 
 
-class Receipts:
+class IdempotencyLog:
     """The receipts of the steps that are under way. Each step is done by one thread."""
 
     def __init__(self) -> None:
-        self._given: dict[str, list[Receipt]] = {}
-        self._from_before: dict[str, list[Receipt]] = {}
-        self.tell: Tell = kept_nowhere
+        self._given: dict[str, list[RecordedCall]] = {}
+        self._from_before: dict[str, list[RecordedCall]] = {}
+        self.tell: OnChange = kept_nowhere
 
-    def add(self, step: str, receipt: Receipt) -> None:
+    def add(self, step: str, recorded: RecordedCall) -> None:
         """Keep the answer to a call of a step."""
-        self._given.setdefault(step, []).append(receipt)
+        self._given.setdefault(step, []).append(recorded)
         self.tell(step)
 
     def has_from_before(self, step: str) -> bool:
         """Tell whether a step that was interrupted had been given any answer."""
         return step in self._from_before
 
-    def from_before(self, step: str, operation: str) -> Receipt | None:
+    def from_before(self, step: str, operation: str) -> RecordedCall | None:
         """Return the answer to a step's next call, if it was given before the process was killed."""
         left = self._from_before.get(step)
         return left.pop(0) if left and left[0].operation == operation else None
@@ -64,7 +64,7 @@ class Receipts:
         given = self._given.get(key)
         return None if given is None else dumps(given)
 
-    def load(self, key: str, value: list[Receipt]) -> None:
+    def load(self, key: str, value: list[RecordedCall]) -> None:
         """Take in the receipts of a step that was interrupted."""
         self._given[key], self._from_before[key] = value, list(value)
 

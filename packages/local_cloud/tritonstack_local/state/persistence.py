@@ -11,12 +11,12 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.state.calls import Call, draft_of, read_call
+from tritonstack_local.state.calls import ServiceCall, draft_of, read_call
 from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.folder import State
-from tritonstack_local.state.idempotency import HEADER, Receipt, Receipts
+from tritonstack_local.state.idempotency import HEADER, IdempotencyLog, RecordedCall
 from tritonstack_local.state.moto_backends import MotoBackends, touched_backends
-from tritonstack_local.state.writer import Keeper
+from tritonstack_local.state.writer import StateWriter
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -29,16 +29,16 @@ _SPARE = 16 * 2**20
 _log = logging.getLogger(__name__)
 
 
-class FrontDoor:
+class PersistenceMiddleware:
     """Hands requests to applications and keeps what they change."""
 
-    def __init__(self, state: State, keeper: Keeper) -> None:
+    def __init__(self, state: State, writer: StateWriter) -> None:
         self._state = state
-        self._keeper = keeper
+        self._writer = writer
         self._backends = MotoBackends()
-        self.receipts = Receipts()
-        self._tell_backend = keeper.hold("moto", self._backends)
-        self.receipts.tell = keeper.hold("receipts", self.receipts)
+        self.idempotency_log = IdempotencyLog()
+        self._tell_backend = writer.hold("moto", self._backends)
+        self.idempotency_log.tell = writer.hold("receipts", self.idempotency_log)
 
     def drop_lost_objects(self) -> tuple[str, ...]:
         """Remove S3's objects without their bodies, and keep that; return a notice that names them."""
@@ -71,24 +71,24 @@ class FrontDoor:
                 draft.discard()
         return answer
 
-    def _check_room(self, call: Call) -> None:
+    def _check_room(self, call: ServiceCall) -> None:
         """Refuse what could not be kept before it has changed anything."""
         if call.changes and not call.deletes and self._state.room() < _SPARE + 2 * call.size:
             raise NotKeptError(self._state.folder, "No space left on device")
 
-    def _answered_before(self, environ: WSGIEnvironment, call: Call) -> Response | None:
+    def _answered_before(self, environ: WSGIEnvironment, call: ServiceCall) -> Response | None:
         step = _step_of(environ)
-        receipt = self.receipts.from_before(step, call.name) if step and call.changes else None
-        return None if receipt is None else Response(receipt.body, receipt.status, list(receipt.headers))
+        recorded = self.idempotency_log.from_before(step, call.name) if step and call.changes else None
+        return None if recorded is None else Response(recorded.body, recorded.status, list(recorded.headers))
 
     def _answered(
-        self, environ: WSGIEnvironment, call: Call, application: Application, is_moto: bool
+        self, environ: WSGIEnvironment, call: ServiceCall, application: Application, is_moto: bool
     ) -> Response:
         with ExitStack() as stack:
             if is_moto:
                 # The others take their time, and call moto's services meanwhile.
-                stack.enter_context(self._keeper.gate.changing())
-            stack.enter_context(self._keeper.together())
+                stack.enter_context(self._writer.gate.changing())
+            stack.enter_context(self._writer.together())
             stack.enter_context(self._state.bodies.used())
             touched = stack.enter_context(touched_backends())
             stack.callback(self._note, call, touched)
@@ -96,10 +96,12 @@ class FrontDoor:
             step = _step_of(environ)
             if step and call.changes and answer.status_code < 400:
                 headers = tuple(answer.headers.to_wsgi_list())
-                self.receipts.add(step, Receipt(call.name, answer.status_code, headers, answer.get_data()))
+                self.idempotency_log.add(
+                    step, RecordedCall(call.name, answer.status_code, headers, answer.get_data())
+                )
             return answer
 
-    def _note(self, call: Call, touched: Iterable[str]) -> None:
+    def _note(self, call: ServiceCall, touched: Iterable[str]) -> None:
         for key in touched:
             if call.changes:
                 self._tell_backend(key, slow=call.is_slow)
@@ -107,9 +109,9 @@ class FrontDoor:
                 # What came into being with the first look at it, a default VPC say, is to keep its ids.
                 self._tell_backend(key, slow=True)
 
-    def _settle(self, call: Call) -> None:
+    def _settle(self, call: ServiceCall) -> None:
         try:
-            self._keeper.settle()
+            self._writer.settle()
         except NotKeptError:
             if call.changes:
                 raise

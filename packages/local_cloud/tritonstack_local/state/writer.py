@@ -19,7 +19,7 @@ from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.folder import State
 
 
-class Gate:
+class ReadWriteLock:
     """Whoever wants to look goes first: those who come to change things wait until it has looked."""
 
     def __init__(self) -> None:
@@ -64,8 +64,8 @@ _IDLE_S = 3600.0
 _log = logging.getLogger(__name__)
 
 
-class Kept(Protocol):
-    """Something that remembers, piece by piece, each under a key. It tells the keeper of what it changes."""
+class Persistent(Protocol):
+    """A store whose pieces are written by key; it reports each change to the state writer."""
 
     def dump(self, key: str) -> bytes | None:
         """Return a piece as bytes; None if it has gone."""
@@ -74,7 +74,7 @@ class Kept(Protocol):
         """Take a piece in again; `value` is what was pickled."""
 
 
-class Tell(Protocol):
+class OnChange(Protocol):
     """How something kept says that one of its pieces changed."""
 
     def __call__(self, key: str, *, slow: bool = False) -> None:
@@ -90,14 +90,14 @@ class _Piece(NamedTuple):
     key: str
 
 
-class Keeper:
+class StateWriter:
     """Threads may call it at once. `load` comes first, then `start`."""
 
     def __init__(self, state: State) -> None:
-        self.gate = Gate()
+        self.gate = ReadWriteLock()
         """Whoever changes several pieces together does so behind it, and no write sees half of that."""
         self._state = state
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, Persistent] = {}
         self._condition = threading.Condition()
         self._changed: dict[_Piece, None] = {}
         self._slowly_changed: dict[_Piece, float] = {}
@@ -111,7 +111,7 @@ class Keeper:
         self._collecting = threading.local()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
-    def hold(self, kind: str, kept: Kept) -> Tell:
+    def hold(self, kind: str, kept: Persistent) -> OnChange:
         """Keep something under a name of its own; returns how it tells of its changes."""
         self._kept[kind] = kept
 

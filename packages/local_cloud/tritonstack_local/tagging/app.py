@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.control_plane import ControlPlane, Fields
 from tritonstack_local.service.faults import ServiceError
 from tritonstack_local.tagging.resources import ListTagged, TaggedResource
@@ -27,13 +27,13 @@ def create_app(*, region: str, sources: Sequence[ListTagged]) -> ControlPlane:
     return ControlPlane(service=SERVICE, region=region, actions=actions)
 
 
-def _get_resources(sources: Sequence[ListTagged], place: Place, request: Fields) -> Fields:
+def _get_resources(sources: Sequence[ListTagged], scope: Scope, request: Fields) -> Fields:
     arns = request.get("ResourceARNList", [])
     if arns and any(request.get(name) for name in ("TagFilters", "ResourceTypeFilters", "PaginationToken")):
         raise _invalid("ResourceARNList cannot be given together with filters or a token.")
     found = [
         resource
-        for resource in _tagged(sources, place)
+        for resource in _tagged(sources, scope)
         if (not arns or resource.arn in arns)
         and _is_of_type(resource, request.get("ResourceTypeFilters", []))
         and all(_passes(resource.tags, tag_filter) for tag_filter in request.get("TagFilters", []))
@@ -42,20 +42,20 @@ def _get_resources(sources: Sequence[ListTagged], place: Place, request: Fields)
     return {"PaginationToken": token, "ResourceTagMappingList": [resource.described() for resource in page]}
 
 
-def _get_tag_keys(sources: Sequence[ListTagged], place: Place, request: Fields) -> Fields:
-    keys = sorted({key for resource in _tagged(sources, place) for key in resource.tags})
+def _get_tag_keys(sources: Sequence[ListTagged], scope: Scope, request: Fields) -> Fields:
+    keys = sorted({key for resource in _tagged(sources, scope) for key in resource.tags})
     page, token = _page(keys, request, str, _PAGE)
     return {"PaginationToken": token, "TagKeys": page}
 
 
-def _get_tag_values(sources: Sequence[ListTagged], place: Place, request: Fields) -> Fields:
-    tags = [resource.tags for resource in _tagged(sources, place)]
+def _get_tag_values(sources: Sequence[ListTagged], scope: Scope, request: Fields) -> Fields:
+    tags = [resource.tags for resource in _tagged(sources, scope)]
     values = sorted({given[request["Key"]] for given in tags if request["Key"] in given})
     page, token = _page(values, request, str, _PAGE)
     return {"PaginationToken": token, "TagValues": page}
 
 
-_ACTIONS: Mapping[str, Callable[[Sequence[ListTagged], Place, Fields], Fields]] = {
+_ACTIONS: Mapping[str, Callable[[Sequence[ListTagged], Scope, Fields], Fields]] = {
     "GetResources": _get_resources,
     "GetTagKeys": _get_tag_keys,
     "GetTagValues": _get_tag_values,
@@ -63,8 +63,8 @@ _ACTIONS: Mapping[str, Callable[[Sequence[ListTagged], Place, Fields], Fields]] 
 OFFERED = tuple(_ACTIONS)
 
 
-def _tagged(sources: Iterable[ListTagged], place: Place) -> Iterator[TaggedResource]:
-    found = {resource.arn: resource for source in sources for resource in source(place) if resource.tags}
+def _tagged(sources: Iterable[ListTagged], scope: Scope) -> Iterator[TaggedResource]:
+    found = {resource.arn: resource for source in sources for resource in source(scope) if resource.tags}
     return (found[arn] for arn in sorted(found))
 
 

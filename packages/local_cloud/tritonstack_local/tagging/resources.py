@@ -9,7 +9,7 @@ from typing import Any
 from moto.core.base_backend import BackendDict
 from moto.core.resource_tagging import TaggableResourcesMixin
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 
 @dataclass(frozen=True, order=True)
@@ -26,7 +26,7 @@ class TaggedResource:
         return {"ResourceARN": self.arn, "Tags": pairs}
 
 
-ListTagged = Callable[[Place], Iterator[TaggedResource]]
+ListTagged = Callable[[Scope], Iterator[TaggedResource]]
 """What a service has in a place."""
 
 _GLOBAL_REGION = "us-east-1"
@@ -35,11 +35,11 @@ _TYPES = {"logs:loggroup": "logs:log-group", "ec2:flow-logs": "ec2:vpc-flow-log"
 """Types that moto calls otherwise than AWS."""
 
 
-def tagged_in_moto(place: Place) -> Iterator[TaggedResource]:
+def tagged_in_moto(scope: Scope) -> Iterator[TaggedResource]:
     """List what moto's services hold."""
-    for service, backend in _backends(place):
+    for service, backend in _backends(scope):
         if service in _OUR_OWN_WAY:
-            yield from _OUR_OWN_WAY[service](backend, place)
+            yield from _OUR_OWN_WAY[service](backend, scope)
         if isinstance(backend, TaggableResourcesMixin) and service != "s3":
             yield from map(_as_aws_has_it, backend.iter_tagged_resources())
 
@@ -50,62 +50,62 @@ def _as_aws_has_it(found: Any) -> TaggedResource:
     return TaggedResource(found.arn.replace(f":{said}/", f":{meant}/"), kind, found.tags)
 
 
-def _backends(place: Place) -> Iterator[tuple[str, Any]]:
+def _backends(scope: Scope) -> Iterator[tuple[str, Any]]:
     known: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
     for services in list(known):
         for account, region, backend in list(services.iter_backends()):
-            if account == place.account and _is_told_in(services.service_name, region, place):
+            if account == scope.account and _is_told_in(services.service_name, region, scope):
                 yield services.service_name, backend
 
 
-def _is_told_in(service: str, region: str, place: Place) -> bool:
+def _is_told_in(service: str, region: str, scope: Scope) -> bool:
     """Tell whether a region's caller hears of a backend; S3's and those of global services have no region."""
-    if region == place.partition:
-        return service == "s3" or place.region == _GLOBAL_REGION
-    return region == place.region
+    if region == scope.partition:
+        return service == "s3" or scope.region == _GLOBAL_REGION
+    return region == scope.region
 
 
-def _buckets(backend: Any, place: Place) -> Iterator[TaggedResource]:
+def _buckets(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
     """List the buckets of a region; moto has those of all in one backend."""
     for bucket in list(backend.buckets.values()):
-        if bucket.region_name == place.region:
+        if bucket.region_name == scope.region:
             tags = backend.tagger.get_tag_dict_for_resource(bucket.arn)
             yield TaggedResource(bucket.arn, "s3:bucket", tags)
 
 
-def _repositories(backend: Any, _: Place) -> Iterator[TaggedResource]:
+def _repositories(backend: Any, _: Scope) -> Iterator[TaggedResource]:
     for repository in list(backend.repositories.values()):
         tags = backend.tagger.get_tag_dict_for_resource(repository.arn)
         yield TaggedResource(repository.arn, "ecr:repository", tags)
 
 
-def _endpoints_of_networks(backend: Any, place: Place) -> Iterator[TaggedResource]:
+def _endpoints_of_networks(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
     for endpoint in list(backend.vpc_end_points.values()):
-        arn = place.arn("ec2", f"vpc-endpoint/{endpoint.id}")
+        arn = scope.arn("ec2", f"vpc-endpoint/{endpoint.id}")
         yield TaggedResource(arn, "ec2:vpc-endpoint", dict(backend.tags.get(endpoint.id, {})))
 
 
-def _rules(backend: Any, _: Place) -> Iterator[TaggedResource]:
+def _rules(backend: Any, _: Scope) -> Iterator[TaggedResource]:
     for bus in list(backend.event_buses.values()):
         for rule in list(bus.rules.values()):
             yield TaggedResource(rule.arn, "events:rule", backend.tagger.get_tag_dict_for_resource(rule.arn))
 
 
-def _identities(backend: Any, place: Place) -> Iterator[TaggedResource]:
+def _identities(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
     """List what AWS tells of IAM's; roles and users are not among it."""
     held = [
-        *(("iam:policy", policy) for policy in backend.managed_policies.values() if _is_own(policy, place)),
+        *(("iam:policy", policy) for policy in backend.managed_policies.values() if _is_own(policy, scope)),
         *(("iam:oidc-provider", provider) for provider in backend.open_id_providers.values()),
     ]
     for kind, model in held:
         yield TaggedResource(model.arn, kind, {tag["Key"]: tag["Value"] for tag in model.tags.values()})
 
 
-def _is_own(policy: Any, place: Place) -> bool:
-    return str(policy.arn).split(":")[4] == place.account
+def _is_own(policy: Any, scope: Scope) -> bool:
+    return str(policy.arn).split(":")[4] == scope.account
 
 
-_OUR_OWN_WAY: Mapping[str, Callable[[Any, Place], Iterator[TaggedResource]]] = {
+_OUR_OWN_WAY: Mapping[str, Callable[[Any, Scope], Iterator[TaggedResource]]] = {
     "ec2": _endpoints_of_networks,
     "ecr": _repositories,
     "events": _rules,

@@ -8,35 +8,35 @@ from typing import Any
 
 from tritonstack_local.cloudformation.deployments.changes import Providers
 from tritonstack_local.cloudformation.deployments.engine import Engine
-from tritonstack_local.cloudformation.store import Store
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.cloudformation.store import StackStore
+from tritonstack_local.identity.scope import Scope
 
 Params = Mapping[str, Any]
 Answer = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Context:
+class ActionContext:
     """What an action works with."""
 
-    store: Store
+    store: StackStore
     engine: Engine
     providers: Providers
-    place: Place
+    scope: Scope
 
 
 @dataclass(frozen=True)
 class Action:
     """One action. A parameter in neither set is refused: it would be ignored in silence otherwise."""
 
-    run: Callable[[Context, Params], Answer]
+    run: Callable[[ActionContext, Params], Answer]
     takes: frozenset[str]
     accepts: frozenset[str]
 
 
 ACTIONS: dict[str, Action] = {}
 
-Function = Callable[[Context, Params], Answer]
+Function = Callable[[ActionContext, Params], Answer]
 
 
 def action(name: str, *, takes: str = "", accepts: str = "") -> Callable[[Function], Function]:

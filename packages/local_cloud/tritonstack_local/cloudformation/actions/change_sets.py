@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
+from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
 from tritonstack_local.cloudformation.actions.stacks import check_updatable, new_stack, stack_settings
-from tritonstack_local.cloudformation.deployments.changes import Change, PropertyChange, Replacement
+from tritonstack_local.cloudformation.deployments.changes import Change, PropertyChange, ResourceReplacement
 from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.errors import (
     AlreadyExistsError,
@@ -19,15 +19,15 @@ from tritonstack_local.cloudformation.errors import (
     InvalidChangeSetStatusError,
 )
 from tritonstack_local.cloudformation.records import ChangeSet, Proposal, Stack, timestamp
-from tritonstack_local.cloudformation.templates.intrinsics import Unknown
+from tritonstack_local.cloudformation.templates.intrinsics import UnknownValue
 
 _NO_CHANGES = (
     "The submitted information didn't contain changes. Submit different information to create a change set."
 )
 _RECREATION = {
-    Replacement.NEVER: "Never",
-    Replacement.CONDITIONAL: "Conditionally",
-    Replacement.ALWAYS: "Always",
+    ResourceReplacement.NEVER: "Never",
+    ResourceReplacement.CONDITIONAL: "Conditionally",
+    ResourceReplacement.ALWAYS: "Always",
 }
 
 
@@ -38,7 +38,7 @@ _RECREATION = {
     "ImportExistingResources",
     accepts="ClientToken IncludeNestedStacks",
 )
-def create_change_set(context: Context, params: Params) -> Answer:
+def create_change_set(context: ActionContext, params: Params) -> Answer:
     """Plan a deployment."""
     kind = params.get("ChangeSetType", "UPDATE")
     stack = _stack_for(context, params["StackName"], kind)
@@ -54,14 +54,14 @@ def create_change_set(context: Context, params: Params) -> Answer:
     change_set = _change_set(stack, params, kind, proposal)
     with stack.changing():
         stack.change_sets[change_set.change_set_id] = change_set
-    if context.store.find(context.place, stack.identity.stack_id) is None:
-        context.store.add(context.place, stack)
+    if context.store.find(context.scope, stack.identity.stack_id) is None:
+        context.store.add(context.scope, stack)
         stack.set_status("REVIEW_IN_PROGRESS", reason="User Initiated")
     return {"Id": change_set.change_set_id, "StackId": stack.identity.stack_id}
 
 
-def _stack_for(context: Context, name: str, kind: str) -> Stack:
-    stack = context.store.find(context.place, name)
+def _stack_for(context: ActionContext, name: str, kind: str) -> Stack:
+    stack = context.store.find(context.scope, name)
     if kind == "CREATE":
         if stack is None:
             return new_stack(context, name)
@@ -77,11 +77,11 @@ def _stack_for(context: Context, name: str, kind: str) -> Stack:
 
 
 def _change_set(stack: Stack, params: Params, kind: str, proposal: Proposal) -> ChangeSet:
-    place = stack.identity
+    scope = stack.identity
     name = params["ChangeSetName"]
     useful = proposal.changes_anything
     return ChangeSet(
-        change_set_id=f"arn:aws:cloudformation:{place.region}:{place.account}:changeSet/{name}/{uuid.uuid4()}",
+        change_set_id=f"arn:aws:cloudformation:{scope.region}:{scope.account}:changeSet/{name}/{uuid.uuid4()}",
         name=name,
         type=kind,
         description=params.get("Description"),
@@ -98,7 +98,7 @@ def _change_set(stack: Stack, params: Params, kind: str, proposal: Proposal) -> 
     takes="StackName ChangeSetName IncludePropertyValues",
     accepts="NextToken",
 )
-def describe_change_set(context: Context, params: Params) -> Answer:
+def describe_change_set(context: ActionContext, params: Params) -> Answer:
     """Show a change set with everything it would do."""
     stack, change_set = find_change_set(context, params)
     proposal = change_set.proposal
@@ -121,7 +121,7 @@ def describe_change_set(context: Context, params: Params) -> Answer:
     takes="StackName ChangeSetName DisableRollback",
     accepts="ClientRequestToken",
 )
-def execute_change_set(context: Context, params: Params) -> Answer:
+def execute_change_set(context: ActionContext, params: Params) -> Answer:
     """Carry out a change set."""
     stack, change_set = find_change_set(context, params)
     with stack.changing():  # of several who execute it at once, one does
@@ -143,7 +143,7 @@ def execute_change_set(context: Context, params: Params) -> Answer:
 
 
 @action("DeleteChangeSet", takes="StackName ChangeSetName")
-def delete_change_set(context: Context, params: Params) -> Answer:
+def delete_change_set(context: ActionContext, params: Params) -> Answer:
     """Forget a change set; one that does not exist is forgotten already."""
     try:
         stack, change_set = find_change_set(context, params)
@@ -155,18 +155,18 @@ def delete_change_set(context: Context, params: Params) -> Answer:
 
 
 @action("ListChangeSets", takes="StackName", accepts="NextToken")
-def list_change_sets(context: Context, params: Params) -> Answer:
+def list_change_sets(context: ActionContext, params: Params) -> Answer:
     """List the change sets of a stack."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     return {"Summaries": [_summary(stack, change_set) for change_set in stack.change_sets.values()]}
 
 
-def find_change_set(context: Context, params: Params) -> tuple[Stack, ChangeSet]:
+def find_change_set(context: ActionContext, params: Params) -> tuple[Stack, ChangeSet]:
     """Return the change set that a call names by id, or by name and stack."""
     wanted = params["ChangeSetName"]
     name = params.get("StackName")
     stacks = (
-        context.store.living(context.place) if name is None else [context.store.find(context.place, name)]
+        context.store.living(context.scope) if name is None else [context.store.find(context.scope, name)]
     )
     for stack in stacks:
         for change_set in list(stack.change_sets.values()) if stack else ():
@@ -216,7 +216,7 @@ def _policy_action(change: Change) -> str | None:
         return None
     if change.action == "Remove":
         return "Delete" if before.deletion_policy == "Delete" else "Retain"
-    if change.replacement is Replacement.NEVER:
+    if change.replacement is ResourceReplacement.NEVER:
         return None
     return "ReplaceAndDelete" if before.update_replace_policy == "Delete" else "ReplaceAndRetain"
 
@@ -265,6 +265,6 @@ def _context(properties: Mapping[str, Any] | None) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, str | Unknown):
+    if isinstance(value, str | UnknownValue):
         return str(value)
     return json.dumps(value, default=str, sort_keys=True)

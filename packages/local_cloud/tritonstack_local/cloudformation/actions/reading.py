@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
+from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
 from tritonstack_local.cloudformation.errors import CloudFormationError
-from tritonstack_local.cloudformation.records import Event, Stack
+from tritonstack_local.cloudformation.records import Stack, StackEvent
 
 _GONE = {"DELETE_COMPLETE", "DELETE_SKIPPED"}
 
 
 @action("DescribeStacks", takes="StackName", accepts="NextToken")
-def describe_stacks(context: Context, params: Params) -> Answer:
+def describe_stacks(context: ActionContext, params: Params) -> Answer:
     """Describe one stack, or all that are not deleted."""
     name = params.get("StackName")
-    stacks = context.store.living(context.place) if name is None else [context.store.get(context.place, name)]
+    stacks = context.store.living(context.scope) if name is None else [context.store.get(context.scope, name)]
     return {"Stacks": [_described(stack) for stack in stacks]}
 
 
 @action("ListStacks", takes="StackStatusFilter", accepts="NextToken")
-def list_stacks(context: Context, params: Params) -> Answer:
+def list_stacks(context: ActionContext, params: Params) -> Answer:
     """List stacks, deleted ones included."""
     wanted = params.get("StackStatusFilter")
-    stacks = [stack for stack in context.store.stacks(context.place) if not wanted or stack.status in wanted]
+    stacks = [stack for stack in context.store.stacks(context.scope) if not wanted or stack.status in wanted]
     return {"StackSummaries": [_summary(stack) for stack in stacks]}
 
 
 @action("DescribeStackEvents", takes="StackName", accepts="NextToken")
-def describe_stack_events(context: Context, params: Params) -> Answer:
+def describe_stack_events(context: ActionContext, params: Params) -> Answer:
     """Tell a stack's history, newest first."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     with stack.lock:
         return {"StackEvents": [_event(stack, event) for event in reversed(stack.events)]}
 
 
 @action("DescribeStackResources", takes="StackName LogicalResourceId PhysicalResourceId")
-def describe_stack_resources(context: Context, params: Params) -> Answer:
+def describe_stack_resources(context: ActionContext, params: Params) -> Answer:
     """Describe the resources of a stack."""
     stack = _stack_of(context, params)
     wanted = params.get("LogicalResourceId")
@@ -43,9 +43,9 @@ def describe_stack_resources(context: Context, params: Params) -> Answer:
 
 
 @action("DescribeStackResource", takes="StackName LogicalResourceId")
-def describe_stack_resource(context: Context, params: Params) -> Answer:
+def describe_stack_resource(context: ActionContext, params: Params) -> Answer:
     """Describe one resource of a stack."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     wanted = params["LogicalResourceId"]
     for item in _resources(stack):
         if item["LogicalResourceId"] == wanted:
@@ -55,9 +55,9 @@ def describe_stack_resource(context: Context, params: Params) -> Answer:
 
 
 @action("ListStackResources", takes="StackName", accepts="NextToken")
-def list_stack_resources(context: Context, params: Params) -> Answer:
+def list_stack_resources(context: ActionContext, params: Params) -> Answer:
     """List the resources of a stack."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     items = _resources(stack)
     return {
         "StackResourceSummaries": [item | {"LastUpdatedTimestamp": item.pop("Timestamp")} for item in items]
@@ -65,32 +65,32 @@ def list_stack_resources(context: Context, params: Params) -> Answer:
 
 
 @action("ListExports", accepts="NextToken")
-def list_exports(context: Context, params: Params) -> Answer:
+def list_exports(context: ActionContext, params: Params) -> Answer:
     """List what stacks export to each other."""
     del params
     return {
         "Exports": [
             {"ExportingStackId": stack.identity.stack_id, "Name": name, "Value": value}
-            for name, (stack, value) in sorted(context.store.exports(context.place).items())
+            for name, (stack, value) in sorted(context.store.exports(context.scope).items())
         ]
     }
 
 
 @action("ListImports", takes="ExportName", accepts="NextToken")
-def list_imports(context: Context, params: Params) -> Answer:
+def list_imports(context: ActionContext, params: Params) -> Answer:
     """List the stacks that use an export."""
     name = params["ExportName"]
-    users = context.store.importers(context.place, name)
+    users = context.store.importers(context.scope, name)
     if not users:
         raise CloudFormationError(f"Export '{name}' is not imported by any stack.")
     return {"Imports": users}
 
 
-def _stack_of(context: Context, params: Params) -> Stack:
+def _stack_of(context: ActionContext, params: Params) -> Stack:
     if "StackName" in params:
-        return context.store.get(context.place, params["StackName"])
+        return context.store.get(context.scope, params["StackName"])
     physical_id = params.get("PhysicalResourceId")
-    for stack in context.store.living(context.place):
+    for stack in context.store.living(context.scope):
         if any(state.physical_id == physical_id for state in stack.resources.values()):
             return stack
     raise CloudFormationError(f"Stack for {physical_id} does not exist")
@@ -134,7 +134,7 @@ def _summary(stack: Stack) -> Answer:
     }
 
 
-def _event(stack: Stack, event: Event) -> Answer:
+def _event(stack: Stack, event: StackEvent) -> Answer:
     return {
         **_names(stack),
         "EventId": event.event_id,

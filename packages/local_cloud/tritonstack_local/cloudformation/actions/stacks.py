@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
+from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
 from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError
 from tritonstack_local.cloudformation.records import Stack, StackSettings, timestamp
@@ -25,9 +25,9 @@ _STACK = (
 
 
 @action("CreateStack", takes=f"{_STACK} OnFailure EnableTerminationProtection", accepts="ClientRequestToken")
-def create_stack(context: Context, params: Params) -> Answer:
+def create_stack(context: ActionContext, params: Params) -> Answer:
     """Create a stack."""
-    if context.store.find(context.place, params["StackName"]) is not None:
+    if context.store.find(context.scope, params["StackName"]) is not None:
         raise AlreadyExistsError(f"Stack [{params['StackName']}] already exists")
     stack = new_stack(context, params["StackName"])
     stack.termination_protection = bool(params.get("EnableTerminationProtection", False))
@@ -38,15 +38,15 @@ def create_stack(context: Context, params: Params) -> Answer:
     proposal = propose(
         store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
     )
-    context.store.add(context.place, stack)
+    context.store.add(context.scope, stack)
     context.engine.create(stack, proposal)
     return {"StackId": stack.identity.stack_id}
 
 
 @action("UpdateStack", takes=f"{_STACK} UsePreviousTemplate", accepts="ClientRequestToken")
-def update_stack(context: Context, params: Params) -> Answer:
+def update_stack(context: ActionContext, params: Params) -> Answer:
     """Update a stack."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     check_updatable(stack)
     proposal = propose(
         store=context.store,
@@ -62,9 +62,9 @@ def update_stack(context: Context, params: Params) -> Answer:
 
 
 @action("CancelUpdateStack", takes="StackName", accepts="ClientRequestToken")
-def cancel_update_stack(context: Context, params: Params) -> Answer:
+def cancel_update_stack(context: ActionContext, params: Params) -> Answer:
     """Stop an update that is under way; it rolls back."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     if stack.status != "UPDATE_IN_PROGRESS":
         raise CloudFormationError(
             f"CancelUpdateStack cannot be called from current stack status {stack.status}"
@@ -76,10 +76,10 @@ def cancel_update_stack(context: Context, params: Params) -> Answer:
 @action(
     "DeleteStack", takes="StackName RetainResources DeploymentConfig", accepts="ClientRequestToken RoleARN"
 )
-def delete_stack(context: Context, params: Params) -> Answer:
+def delete_stack(context: ActionContext, params: Params) -> Answer:
     """Delete a stack; one that does not exist is deleted already."""
     deployment_config(params)
-    stack = context.store.find(context.place, params["StackName"])
+    stack = context.store.find(context.scope, params["StackName"])
     if stack is None or stack.deleted is not None or stack.status == "DELETE_IN_PROGRESS":
         return {}
     if stack.termination_protection:
@@ -98,18 +98,18 @@ def delete_stack(context: Context, params: Params) -> Answer:
 
 
 @action("UpdateTerminationProtection", takes="StackName EnableTerminationProtection")
-def update_termination_protection(context: Context, params: Params) -> Answer:
+def update_termination_protection(context: ActionContext, params: Params) -> Answer:
     """Protect a stack from deletion, or no longer."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     with stack.changing():
         stack.termination_protection = params["EnableTerminationProtection"]
     return {"StackId": stack.identity.stack_id}
 
 
 @action("ContinueUpdateRollback", takes="StackName ResourcesToSkip", accepts="ClientRequestToken RoleARN")
-def continue_update_rollback(context: Context, params: Params) -> Answer:
+def continue_update_rollback(context: ActionContext, params: Params) -> Answer:
     """Carry on with a rollback that got stuck."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     _check_status(stack, {"UPDATE_ROLLBACK_FAILED"}, "ContinueUpdateRollback")
     skip = frozenset(params.get("ResourcesToSkip", ()))
     stuck = {name for name, known in stack.statuses.items() if known.status == "UPDATE_FAILED"}
@@ -123,9 +123,9 @@ def continue_update_rollback(context: Context, params: Params) -> Answer:
 
 
 @action("RollbackStack", takes="StackName", accepts="ClientRequestToken RoleARN")
-def rollback_stack(context: Context, params: Params) -> Answer:
+def rollback_stack(context: ActionContext, params: Params) -> Answer:
     """Roll back a deployment that failed with rollback disabled."""
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     _check_status(stack, {"CREATE_FAILED", "UPDATE_FAILED", "ROLLBACK_FAILED"}, "RollbackStack")
     context.engine.roll_back(stack)
     return {"StackId": stack.identity.stack_id}
@@ -144,16 +144,16 @@ def check_updatable(stack: Stack) -> None:
         )
 
 
-def new_stack(context: Context, name: str) -> Stack:
+def new_stack(context: ActionContext, name: str) -> Stack:
     """Return a stack that nobody knows yet."""
     if not re.fullmatch(r"[a-zA-Z][-a-zA-Z0-9]{0,127}", name):
         raise CloudFormationError(
             f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: "
             "Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*"
         )
-    place = context.place
-    stack_id = f"arn:aws:cloudformation:{place.region}:{place.account}:stack/{name}/{uuid.uuid4()}"
-    identity = StackIdentity(name=name, stack_id=stack_id, account=place.account, region=place.region)
+    scope = context.scope
+    stack_id = f"arn:aws:cloudformation:{scope.region}:{scope.account}:stack/{name}/{uuid.uuid4()}"
+    identity = StackIdentity(name=name, stack_id=stack_id, account=scope.account, region=scope.region)
     return Stack(identity=identity, created=timestamp())
 
 

@@ -5,34 +5,34 @@ from __future__ import annotations
 import json
 import re
 
-from tritonstack_local.cloudformation.actions.base import Answer, Context, Params, action
+from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
 from tritonstack_local.cloudformation.actions.change_sets import find_change_set
 from tritonstack_local.cloudformation.deployments.proposals import needed_capabilities, submitted_template
 from tritonstack_local.cloudformation.errors import CloudFormationError
-from tritonstack_local.cloudformation.templates.template import Template
+from tritonstack_local.cloudformation.templates.template import StackTemplate
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 @action("GetTemplate", takes="StackName ChangeSetName", accepts="TemplateStage")
-def get_template(context: Context, params: Params) -> Answer:
+def get_template(context: ActionContext, params: Params) -> Answer:
     """Show a template as it was submitted; without transforms both stages are the same.
 
     As on AWS, every character beyond ASCII is shown as a question mark; the resources have the right ones.
     """
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     under_review = stack.template is None and "ChangeSetName" not in params
     body = "" if under_review else _known_template(context, params).body
     return {"TemplateBody": _BEYOND_ASCII.sub("?", body), "StagesAvailable": ["Original", "Processed"]}
 
 
 @action("GetTemplateSummary", takes="StackName TemplateBody TemplateURL")
-def get_template_summary(context: Context, params: Params) -> Answer:
+def get_template_summary(context: ActionContext, params: Params) -> Answer:
     """Say what a template declares and needs."""
     template = (
         _known_template(context, params)
         if "StackName" in params
-        else submitted_template(store=context.store, place=context.place, params=params, previous=None)
+        else submitted_template(store=context.store, scope=context.scope, params=params, previous=None)
     )
     needed = needed_capabilities(template)
     return {
@@ -47,9 +47,9 @@ def get_template_summary(context: Context, params: Params) -> Answer:
 
 
 @action("ValidateTemplate", takes="TemplateBody TemplateURL")
-def validate_template(context: Context, params: Params) -> Answer:
+def validate_template(context: ActionContext, params: Params) -> Answer:
     """Check the outline of a template."""
-    template = submitted_template(store=context.store, place=context.place, params=params, previous=None)
+    template = submitted_template(store=context.store, scope=context.scope, params=params, previous=None)
     needed = needed_capabilities(template)
     return {
         "Parameters": _parameters(template),
@@ -59,16 +59,16 @@ def validate_template(context: Context, params: Params) -> Answer:
     }
 
 
-def _known_template(context: Context, params: Params) -> Template:
+def _known_template(context: ActionContext, params: Params) -> StackTemplate:
     if "ChangeSetName" in params:
         return find_change_set(context, params)[1].proposal.template
-    stack = context.store.get(context.place, params["StackName"])
+    stack = context.store.get(context.scope, params["StackName"])
     if stack.template is None:
         raise CloudFormationError(f"Stack {stack.identity.name} has no template yet")
     return stack.template
 
 
-def _parameters(template: Template) -> list[Answer]:
+def _parameters(template: StackTemplate) -> list[Answer]:
     return [
         {
             "ParameterKey": key,
@@ -81,6 +81,6 @@ def _parameters(template: Template) -> list[Answer]:
     ]
 
 
-def _reason(template: Template) -> str:
+def _reason(template: StackTemplate) -> str:
     iam = sorted({r.type for r in template.resources.values() if r.type.startswith("AWS::IAM::")})
     return f"The following resource(s) require capabilities: [{', '.join(iam)}]"

@@ -12,13 +12,13 @@ from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudformation.providers.refused import REFUSED_TYPES
 from tritonstack_local.cloudformation.templates.evaluation import Evaluation
 from tritonstack_local.cloudformation.templates.graph import dependencies, in_order
-from tritonstack_local.cloudformation.templates.intrinsics import Unknown, first_unknown
+from tritonstack_local.cloudformation.templates.intrinsics import UnknownValue, first_unknown
 from tritonstack_local.cloudformation.templates.template import Resource
 
 Providers = Mapping[str, Provider]
 
 
-class Replacement(StrEnum):
+class ResourceReplacement(StrEnum):
     """Whether a change makes a new resource in place of the old one, in the words of the API."""
 
     NEVER = "False"
@@ -48,7 +48,7 @@ class PropertyChange:
     name: str
     before: Any
     after: Any
-    replacement: Replacement
+    replacement: ResourceReplacement
 
     @property
     def caused_by(self) -> str | None:
@@ -70,13 +70,13 @@ class Change:
     other_scopes: tuple[str, ...] = ()
 
     @property
-    def replacement(self) -> Replacement:
+    def replacement(self) -> ResourceReplacement:
         """Whether the resource is replaced."""
         found = {change.replacement for change in self.properties}
-        for kind in (Replacement.ALWAYS, Replacement.CONDITIONAL):
+        for kind in (ResourceReplacement.ALWAYS, ResourceReplacement.CONDITIONAL):
             if kind in found:
                 return kind
-        return Replacement.NEVER
+        return ResourceReplacement.NEVER
 
 
 def compare(
@@ -90,12 +90,14 @@ def compare(
     )
 
 
-def _replacement(provider: Provider, name: str, after: Any) -> Replacement:
+def _replacement(provider: Provider, name: str, after: Any) -> ResourceReplacement:
     declared = provider.properties.get(name)
     if declared is None or not declared.create_only:
-        return Replacement.NEVER
+        return ResourceReplacement.NEVER
     unknown = first_unknown(after)
-    return Replacement.ALWAYS if unknown is None or unknown.certain else Replacement.CONDITIONAL
+    return (
+        ResourceReplacement.ALWAYS if unknown is None or unknown.certain else ResourceReplacement.CONDITIONAL
+    )
 
 
 def other_scopes(before: ResourceState, resource: Resource) -> tuple[str, ...]:
@@ -109,7 +111,7 @@ def other_scopes(before: ResourceState, resource: Resource) -> tuple[str, ...]:
 
 
 @dataclass
-class PlannedAnswers:
+class PlannedValues:
     """What resources will answer once a plan is carried out, as far as that is known before."""
 
     existing: Mapping[str, ResourceState]
@@ -124,7 +126,7 @@ class PlannedAnswers:
     def reference(self, logical_id: str) -> Any:
         """Answer `Ref`, unknown for what is still to be made."""
         state = self._standing(logical_id)
-        if isinstance(state, Unknown):
+        if isinstance(state, UnknownValue):
             return state
         return self.providers[state.type].reference(state.physical_id)
 
@@ -138,20 +140,20 @@ class PlannedAnswers:
                 f"(known: {known})"
             )
         state = self._standing(logical_id)
-        if isinstance(state, Unknown):
+        if isinstance(state, UnknownValue):
             return replace(state, reference=f"{logical_id}.{attribute}")
         change = self._planned.get(logical_id)
         changing = change is not None and bool(change.properties)
         if changing and attribute in provider.volatile_attributes:
-            return Unknown(f"{logical_id}.{attribute}", certain=False)
+            return UnknownValue(f"{logical_id}.{attribute}", certain=False)
         return state.attributes[attribute]
 
-    def _standing(self, logical_id: str) -> ResourceState | Unknown:
+    def _standing(self, logical_id: str) -> ResourceState | UnknownValue:
         change = self._planned.get(logical_id)
-        made_anew = change is not None and change.replacement is not Replacement.NEVER
+        made_anew = change is not None and change.replacement is not ResourceReplacement.NEVER
         if logical_id not in self.existing or made_anew:
-            certain = change is None or change.replacement is not Replacement.CONDITIONAL
-            return Unknown(logical_id, certain=certain)
+            certain = change is None or change.replacement is not ResourceReplacement.CONDITIONAL
+            return UnknownValue(logical_id, certain=certain)
         return self.existing[logical_id]
 
 
@@ -169,7 +171,7 @@ def plan_changes(
     resources = evaluation.active_resources()
     graph = dependencies(resources, declared=evaluation.template.resources)
     _check_types(resources, existing, providers)
-    answers = PlannedAnswers(existing, resources, providers)
+    answers = PlannedValues(existing, resources, providers)
     changes: list[Change] = []
     problems: list[str] = []
     for logical_id in in_order(graph):

@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonstack_local.cloudformation.deployments.operations import (
-    LiveAnswers,
+    LiveValues,
     Operations,
     StepError,
     blank_state,
     reason_of,
 )
-from tritonstack_local.cloudformation.deployments.rollback import Rollback, forget_leftovers, leave_over
+from tritonstack_local.cloudformation.deployments.rollback import StackRollback, forget_leftovers, leave_over
 from tritonstack_local.cloudformation.errors import CloudFormationError
-from tritonstack_local.cloudformation.records import Output, Proposal, Stack
-from tritonstack_local.cloudformation.store import Store
+from tritonstack_local.cloudformation.records import Proposal, Stack, StackOutput
+from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.cloudformation.templates.graph import dependencies, run_in_order
 
 
 @dataclass(frozen=True)
-class Deployment:
+class StackDeployment:
     """Brings one stack to what a proposal says, or back."""
 
     operations: Operations
     proposal: Proposal
-    store: Store
+    store: StackStore
 
     @property
     def stack(self) -> Stack:
@@ -40,7 +40,7 @@ class Deployment:
             self.stack.set_status("CREATE_FAILED", reason=failure)
         else:
             self.stack.set_status("ROLLBACK_IN_PROGRESS", reason=f"{failure} Rollback requested by user.")
-            Rollback(self.operations).of_create()
+            StackRollback(self.operations).of_create()
 
     def update(self) -> None:
         """Change, replace and add; on success remove what is no longer wanted, on failure go back."""
@@ -53,7 +53,7 @@ class Deployment:
             self.stack.set_status("UPDATE_FAILED", reason=failure)
         else:
             self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", reason=failure)
-            Rollback(self.operations).of_update()
+            StackRollback(self.operations).of_update()
 
     def _apply(self) -> str | None:
         """Bring every resource to the template. Returns why not, None on success."""
@@ -117,8 +117,8 @@ class Deployment:
             leave_over(stack, {name: it for name, it in stack.resources.items() if name not in wanted})
             stack.set_status(status)
 
-    def _answers(self) -> LiveAnswers:
-        return LiveAnswers(self.stack.resources, self.operations.providers)
+    def _answers(self) -> LiveValues:
+        return LiveValues(self.stack.resources, self.operations.providers)
 
 
 def finish_update(operations: Operations) -> None:
@@ -127,7 +127,7 @@ def finish_update(operations: Operations) -> None:
     operations.stack.set_status("UPDATE_COMPLETE")
 
 
-def _output(key: str, output: dict[str, object]) -> Output:
+def _output(key: str, output: dict[str, object]) -> StackOutput:
     export = output.get("Export")
     name = export.get("Name") if isinstance(export, dict) else None
     if not isinstance(output.get("Value"), str | int | float | bool):
@@ -136,7 +136,7 @@ def _output(key: str, output: dict[str, object]) -> Output:
         )
     value = output["Value"]
     description = output.get("Description")
-    return Output(
+    return StackOutput(
         key=key,
         value=str(value).lower() if isinstance(value, bool) else str(value),
         description=None if description is None else str(description),

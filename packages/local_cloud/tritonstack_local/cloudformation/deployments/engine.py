@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tritonstack_local.cloudformation.deployments.changes import Providers
-from tritonstack_local.cloudformation.deployments.deployment import Deployment, finish_update
+from tritonstack_local.cloudformation.deployments.deployment import StackDeployment, finish_update
 from tritonstack_local.cloudformation.deployments.operations import Operations
-from tritonstack_local.cloudformation.deployments.rollback import Deletion, Rollback
+from tritonstack_local.cloudformation.deployments.rollback import StackDeletion, StackRollback
 from tritonstack_local.cloudformation.errors import CloudFormationError
 from tritonstack_local.cloudformation.records import Proposal, Stack, timestamp
-from tritonstack_local.cloudformation.store import Store
+from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.state.idempotency import Receipts
+from tritonstack_local.state.idempotency import IdempotencyLog
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ class Engine:
 
     providers: Providers
     clients: Clients
-    receipts: Receipts
-    store: Store
+    idempotency_log: IdempotencyLog
+    store: StackStore
 
     def create(self, stack: Stack, proposal: Proposal) -> None:
         """Create the resources of a new stack."""
@@ -56,7 +56,7 @@ class Engine:
         """Undo what a failed deployment left undone."""
         creating = stack.status in {"CREATE_FAILED", "ROLLBACK_FAILED"}
         self._claim(stack, "ROLLBACK_IN_PROGRESS" if creating else "UPDATE_ROLLBACK_IN_PROGRESS")
-        rollback = Rollback(self._operations(stack), skip=skip)
+        rollback = StackRollback(self._operations(stack), skip=skip)
         self._start(stack, rollback.of_create if creating else rollback.of_update)
 
     def delete(self, stack: Stack, *, retain: frozenset[str] = frozenset()) -> None:
@@ -76,7 +76,7 @@ class Engine:
                     if stack.in_progress or stack.deleted is not None:
                         return  # somebody else was quicker
                     self._claim(stack, "DELETE_IN_PROGRESS")
-            Deletion(self._operations(stack), self.store).run()
+            StackDeletion(self._operations(stack), self.store).run()
 
         self._start(stack, work)
 
@@ -96,13 +96,13 @@ class Engine:
             return
         if stack.status in _UNDOING:
             stack.set_status(_UNDOING[stack.status], reason=_INTERRUPTED)
-        rollback = Rollback(operations)
+        rollback = StackRollback(operations)
         going_on: Mapping[str, Callable[[], None]] = {
             "ROLLBACK_IN_PROGRESS": rollback.of_create,
             "UPDATE_ROLLBACK_IN_PROGRESS": rollback.of_update,
             "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": rollback.clean_up,
             "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": lambda: finish_update(operations),
-            "DELETE_IN_PROGRESS": Deletion(operations, self.store).run,
+            "DELETE_IN_PROGRESS": StackDeletion(operations, self.store).run,
         }
         going_on[stack.status]()
 
@@ -133,7 +133,7 @@ class Engine:
             stack.worker.join(timeout=_PATIENCE_S)
 
     def _operations(self, stack: Stack) -> Operations:
-        return Operations(stack, self.providers, self.clients, self.receipts)
+        return Operations(stack, self.providers, self.clients, self.idempotency_log)
 
-    def _deployment(self, stack: Stack, proposal: Proposal) -> Deployment:
-        return Deployment(self._operations(stack), proposal, self.store)
+    def _deployment(self, stack: Stack, proposal: Proposal) -> StackDeployment:
+        return StackDeployment(self._operations(stack), proposal, self.store)

@@ -14,22 +14,22 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack_local.cloudformation.deployments.changes import (
     Providers,
-    Replacement,
+    ResourceReplacement,
     ResourceState,
     compare,
 )
 from tritonstack_local.cloudformation.errors import CloudFormationError
 from tritonstack_local.cloudformation.providers.base import ProviderError, ResourceRequest, UnchangeableError
-from tritonstack_local.cloudformation.records import Stack, Step
+from tritonstack_local.cloudformation.records import Stack, StackStep
 from tritonstack_local.cloudformation.templates.template import Resource
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.state.idempotency import Receipts, in_step
+from tritonstack_local.state.idempotency import IdempotencyLog, in_step
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class LiveAnswers:
+class LiveValues:
     """What the resources of a stack answer now."""
 
     resources: Mapping[str, ResourceState]
@@ -52,7 +52,7 @@ class Operations:
     stack: Stack
     providers: Providers
     clients: Clients
-    receipts: Receipts = field(default_factory=Receipts)
+    idempotency_log: IdempotencyLog = field(default_factory=IdempotencyLog)
 
     def bring(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
         """Make, change or replace a resource so that it has these properties, unless it has them."""
@@ -64,7 +64,7 @@ class Operations:
         changes = compare(self.providers[resource.type], before.properties, properties)
         if not changes:
             self.stack.keep(replace(wanted, physical_id=before.physical_id, attributes=before.attributes))
-        elif any(change.replacement is not Replacement.NEVER for change in changes):
+        elif any(change.replacement is not ResourceReplacement.NEVER for change in changes):
             self._replace(before, wanted)
         else:
             self._change(before, wanted)
@@ -90,7 +90,7 @@ class Operations:
         self.stack.set_resource_status(wanted, "IMPORT_COMPLETE")
         self.stack.keep(wanted)
 
-    def change_back(self, step: Step) -> None:
+    def change_back(self, step: StackStep) -> None:
         """Undo a change in place; for one that made a resource there is nothing to be done to the old one."""
         before = step.before
         if before is None:
@@ -102,12 +102,12 @@ class Operations:
             provider.settle(request, before.physical_id)
         self.stack.set_resource_status(before, "UPDATE_COMPLETE")
 
-    def take_up(self, step: Step) -> None:
+    def take_up(self, step: StackStep) -> None:
         """Find out how far a step had come when the process was killed; what it has made gets its id."""
         if step.progress != "under way":
             return
         if step.made and not step.after.physical_id:
-            if not self.receipts.has_from_before(step.token):
+            if not self.idempotency_log.has_from_before(step.token):
                 self.stack.drop(step)
                 return
             try:
@@ -169,7 +169,7 @@ class Operations:
         self, wanted: ResourceState, before: ResourceState | None, *, word: str, reason: str | None = None
     ) -> None:
         self.stack.set_resource_status(before or wanted, f"{word}_IN_PROGRESS", reason)
-        step = self.stack.begin(Step(wanted.logical_id, wanted.type, before, wanted))
+        step = self.stack.begin(StackStep(wanted.logical_id, wanted.type, before, wanted))
         try:
             self._note_made(step, self._created(step))
             self.stack.set_resource_status(step.after, f"{word}_IN_PROGRESS", "Resource creation Initiated")
@@ -184,19 +184,19 @@ class Operations:
             ) from error
         self._done(step, made, word)
 
-    def _created(self, step: Step) -> str:
+    def _created(self, step: StackStep) -> str:
         with in_step(step.token):
             return self.providers[step.type].create(self.request(step.after, step.token))
 
-    def _note_made(self, step: Step, physical_id: str) -> None:
+    def _note_made(self, step: StackStep, physical_id: str) -> None:
         with self.stack.changing():
             self.stack.end(step, after=replace(step.after, physical_id=physical_id))
-        self.receipts.forget(step.token)
+        self.idempotency_log.forget(step.token)
 
     def _change(self, before: ResourceState, wanted: ResourceState) -> None:
         wanted = replace(wanted, physical_id=before.physical_id)
         self.stack.set_resource_status(wanted, "UPDATE_IN_PROGRESS")
-        step = self.stack.begin(Step(wanted.logical_id, wanted.type, before, wanted))
+        step = self.stack.begin(StackStep(wanted.logical_id, wanted.type, before, wanted))
         request = self.request(wanted)
         try:
             self.providers[wanted.type].update(request, wanted.physical_id, self.request(before))
@@ -214,7 +214,7 @@ class Operations:
         provider.settle(request, state.physical_id)
         return replace(state, attributes=provider.attributes(request, state.physical_id))
 
-    def _done(self, step: Step, state: ResourceState, word: str) -> None:
+    def _done(self, step: StackStep, state: ResourceState, word: str) -> None:
         with self.stack.changing():
             self.stack.end(step, after=state, progress="done")
             self.stack.set_resource_status(state, f"{word}_COMPLETE")

@@ -10,14 +10,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from botocore.exceptions import ClientError
 
 from tritonstack_local.cloudformation.deployments.changes import Change, Providers, plan_changes
-from tritonstack_local.cloudformation.deployments.operations import LiveAnswers, Operations
+from tritonstack_local.cloudformation.deployments.operations import LiveValues, Operations
 from tritonstack_local.cloudformation.errors import CloudFormationError, InsufficientCapabilitiesError
 from tritonstack_local.cloudformation.records import Proposal, Stack, StackSettings
-from tritonstack_local.cloudformation.store import AccountSurroundings, Store
+from tritonstack_local.cloudformation.store import AccountLookups, StackStore
 from tritonstack_local.cloudformation.templates.evaluation import Evaluation
 from tritonstack_local.cloudformation.templates.parameters import GivenParameter, resolve_parameters
-from tritonstack_local.cloudformation.templates.template import Template, parse_template
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.cloudformation.templates.template import StackTemplate, parse_template
+from tritonstack_local.identity.scope import Scope
 
 _NAMED_IAM = {
     "AWS::IAM::Role": "RoleName",
@@ -29,24 +29,29 @@ _NAMED_IAM = {
 
 
 def propose(
-    *, store: Store, providers: Providers, stack: Stack, params: Mapping[str, Any], settings: StackSettings
+    *,
+    store: StackStore,
+    providers: Providers,
+    stack: Stack,
+    params: Mapping[str, Any],
+    settings: StackSettings,
 ) -> Proposal:
     """Return the proposal that a CreateStack, UpdateStack or CreateChangeSet call makes."""
-    place = Place(stack.identity.account, stack.identity.region)
-    template = submitted_template(store=store, place=place, params=params, previous=stack.template)
+    scope = Scope(stack.identity.account, stack.identity.region)
+    template = submitted_template(store=store, scope=scope, params=params, previous=stack.template)
     check_capabilities(template, settings.capabilities)
-    surroundings = AccountSurroundings(store, place)
+    dependencies = AccountLookups(store, scope)
     parameters = resolve_parameters(
         declared=template.parameters,
         given=given_parameters(params),
         previous=stack.parameters,
-        read_ssm=surroundings.ssm_value,
+        read_ssm=dependencies.ssm_value,
     )
     evaluation = Evaluation(
         template=template,
         parameters=parameters,
         identity=stack.identity,
-        surroundings=surroundings,
+        dependencies=dependencies,
     )
     evaluation.check_rules()
     changes = plan_changes(
@@ -75,7 +80,7 @@ def _about_the_stack(settings: StackSettings) -> tuple[Mapping[str, str], str | 
     return settings.tags, settings.role_arn
 
 
-def _imported(change: Change, operations: Operations, template: Template) -> Change:
+def _imported(change: Change, operations: Operations, template: StackTemplate) -> Change:
     """Turn an addition into an import if the named resource exists and its policy is to be retained."""
     resource = template.resources.get(change.logical_id)
     if change.action != "Add" or resource is None or resource.deletion_policy == "Delete":
@@ -88,7 +93,7 @@ def _outputs_change(stack: Stack, evaluation: Evaluation, providers: Providers) 
     """Tell whether the outputs differ; asked only when no resource changes, so all of them can answer."""
     if stack.template is not None and evaluation.template.outputs != stack.template.outputs:
         return True
-    resolved = evaluation.resolve_outputs(LiveAnswers(stack.resources, providers))
+    resolved = evaluation.resolve_outputs(LiveValues(stack.resources, providers))
     return {key: str(output["Value"]) for key, output in resolved.items()} != {
         output.key: output.value for output in stack.outputs
     }
@@ -107,8 +112,8 @@ def given_parameters(params: Mapping[str, Any]) -> tuple[GivenParameter, ...]:
 
 
 def submitted_template(
-    *, store: Store, place: Place, params: Mapping[str, Any], previous: Template | None
-) -> Template:
+    *, store: StackStore, scope: Scope, params: Mapping[str, Any], previous: StackTemplate | None
+) -> StackTemplate:
     """Return the template that a call carries, points at in S3, or leaves as it was."""
     if params.get("UsePreviousTemplate"):
         if previous is None:
@@ -118,14 +123,14 @@ def submitted_template(
     if len(given) != 1:
         raise CloudFormationError("Either Template URL or Template Body must be specified.")
     body = (
-        params["TemplateBody"] if given == ["TemplateBody"] else _read_s3(store, place, params["TemplateURL"])
+        params["TemplateBody"] if given == ["TemplateBody"] else _read_s3(store, scope, params["TemplateURL"])
     )
     return parse_template(body)
 
 
-def _read_s3(store: Store, place: Place, url: str) -> str:
+def _read_s3(store: StackStore, scope: Scope, url: str) -> str:
     bucket, key, version = _s3_address(url)
-    s3 = store.clients.client("s3", place)
+    s3 = store.clients.client("s3", scope)
     extra = {"VersionId": version} if version else {}
     try:
         body: bytes = s3.get_object(Bucket=bucket, Key=key, **extra)["Body"].read()
@@ -149,14 +154,14 @@ def _s3_address(url: str) -> tuple[str, str, str | None]:
     return bucket, key, parse_qs(parts.query).get("versionId", [None])[0]
 
 
-def needed_capabilities(template: Template) -> tuple[str, ...]:
+def needed_capabilities(template: StackTemplate) -> tuple[str, ...]:
     """Return the capabilities that a template needs acknowledged."""
     iam = [resource for resource in template.resources.values() if resource.type.startswith("AWS::IAM::")]
     named = any(_NAMED_IAM.get(resource.type, "") in resource.properties for resource in iam)
     return ("CAPABILITY_NAMED_IAM",) if named else ("CAPABILITY_IAM",) if iam else ()
 
 
-def check_capabilities(template: Template, given: tuple[str, ...]) -> None:
+def check_capabilities(template: StackTemplate, given: tuple[str, ...]) -> None:
     """Refuse a template whose IAM resources the caller did not acknowledge."""
     needed = needed_capabilities(template)
     granted = set(given) | ({"CAPABILITY_IAM"} if "CAPABILITY_NAMED_IAM" in given else set())

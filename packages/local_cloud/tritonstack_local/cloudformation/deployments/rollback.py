@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from tritonstack_local.cloudformation.deployments.changes import ResourceState
 from tritonstack_local.cloudformation.deployments.operations import Operations, reason_of
 from tritonstack_local.cloudformation.errors import CloudFormationError
-from tritonstack_local.cloudformation.records import Leftover, Stack, Step, timestamp
-from tritonstack_local.cloudformation.store import Store
+from tritonstack_local.cloudformation.records import Leftover, Stack, StackStep, timestamp
+from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.cloudformation.templates.graph import in_order, run_in_order
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Rollback:
+class StackRollback:
     """Takes a stack back to where it was before the deployment that failed."""
 
     operations: Operations
@@ -54,7 +54,7 @@ class Rollback:
         forget_leftovers(self.operations)
         self.operations.stack.set_status("UPDATE_ROLLBACK_COMPLETE")
 
-    def _stuck(self, step: Step, error: Exception) -> None:
+    def _stuck(self, step: StackStep, error: Exception) -> None:
         stack = self.operations.stack
         stack.set_resource_status(step.before or step.after, "UPDATE_FAILED", reason_of(error))
         stack.set_status(
@@ -64,11 +64,11 @@ class Rollback:
 
 
 @dataclass(frozen=True)
-class Deletion:
+class StackDeletion:
     """Deletes a stack with all its resources, but for those it retains."""
 
     operations: Operations
-    store: Store
+    store: StackStore
 
     def run(self) -> None:
         """Delete in reverse dependency order; what cannot go leaves the stack in DELETE_FAILED."""

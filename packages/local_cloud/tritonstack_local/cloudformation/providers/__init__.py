@@ -2,74 +2,94 @@
 
 from collections.abc import Mapping
 
-from tritonstack_local.cloudformation.providers.autoscaling import ScalableTarget, ScalingPolicy
+from tritonstack_local.cloudformation.providers.autoscaling import (
+    ScalableTargetProvider,
+    ScalingPolicyProvider,
+)
 from tritonstack_local.cloudformation.providers.base import Provider
-from tritonstack_local.cloudformation.providers.cdk_metadata import CdkMetadata
-from tritonstack_local.cloudformation.providers.cloudwatch import Alarm, CompositeAlarm, Dashboard
-from tritonstack_local.cloudformation.providers.codebuild import Project
-from tritonstack_local.cloudformation.providers.codepipeline import Pipeline
+from tritonstack_local.cloudformation.providers.cdk_metadata import CdkMetadataProvider
+from tritonstack_local.cloudformation.providers.cloudwatch import (
+    AlarmProvider,
+    CompositeAlarmProvider,
+    DashboardProvider,
+)
+from tritonstack_local.cloudformation.providers.codebuild import ProjectProvider
+from tritonstack_local.cloudformation.providers.codepipeline import PipelineProvider
 from tritonstack_local.cloudformation.providers.ec2_network import (
-    FlowLog,
-    RouteTable,
-    Subnet,
-    SubnetRouteTableAssociation,
-    Vpc,
-    VpcEndpoint,
+    FlowLogProvider,
+    RouteTableProvider,
+    SubnetProvider,
+    SubnetRouteTableAssociationProvider,
+    VpcEndpointProvider,
+    VpcProvider,
 )
 from tritonstack_local.cloudformation.providers.ec2_security_groups import (
-    SecurityGroup,
-    SecurityGroupEgress,
-    SecurityGroupIngress,
+    SecurityGroupEgressProvider,
+    SecurityGroupIngressProvider,
+    SecurityGroupProvider,
 )
-from tritonstack_local.cloudformation.providers.ecr import Repository
-from tritonstack_local.cloudformation.providers.events import Rule, Schedule
-from tritonstack_local.cloudformation.providers.iam import ManagedPolicy, OidcProvider, Policy, Role
-from tritonstack_local.cloudformation.providers.kms import Alias, Key
-from tritonstack_local.cloudformation.providers.logs import LogGroup, MetricFilter
-from tritonstack_local.cloudformation.providers.s3 import Bucket, BucketPolicy
-from tritonstack_local.cloudformation.providers.sagemaker import Endpoint, EndpointConfig, Model
-from tritonstack_local.cloudformation.providers.sns import Subscription, Topic, TopicPolicy
-from tritonstack_local.cloudformation.providers.ssm import Parameter
+from tritonstack_local.cloudformation.providers.ecr import RepositoryProvider
+from tritonstack_local.cloudformation.providers.events import RuleProvider, ScheduleProvider
+from tritonstack_local.cloudformation.providers.iam import (
+    ManagedPolicyProvider,
+    OpenIdConnectProvider,
+    PolicyProvider,
+    RoleProvider,
+)
+from tritonstack_local.cloudformation.providers.kms import AliasProvider, KeyProvider
+from tritonstack_local.cloudformation.providers.logs import LogGroupProvider, MetricFilterProvider
+from tritonstack_local.cloudformation.providers.s3 import BucketPolicyProvider, BucketProvider
+from tritonstack_local.cloudformation.providers.sagemaker import (
+    EndpointConfigProvider,
+    EndpointProvider,
+    ModelProvider,
+)
+from tritonstack_local.cloudformation.providers.sns import (
+    SubscriptionProvider,
+    TopicPolicyProvider,
+    TopicProvider,
+)
+from tritonstack_local.cloudformation.providers.ssm import ParameterProvider
 
 PROVIDERS: Mapping[str, Provider] = {
     provider.type_name: provider
     for provider in (
-        CdkMetadata(),
-        Bucket(),
-        BucketPolicy(),
-        Key(),
-        Alias(),
-        Repository(),
-        Vpc(),
-        Subnet(),
-        RouteTable(),
-        SubnetRouteTableAssociation(),
-        SecurityGroup(),
-        SecurityGroupIngress(),
-        SecurityGroupEgress(),
-        VpcEndpoint(),
-        FlowLog(),
-        Rule(),
-        Role(),
-        Policy(),
-        ManagedPolicy(),
-        OidcProvider(),
-        Parameter(),
-        ScalableTarget(),
-        ScalingPolicy(),
-        Alarm(),
-        CompositeAlarm(),
-        Dashboard(),
-        LogGroup(),
-        Project(),
-        Pipeline(),
-        MetricFilter(),
-        Endpoint(),
-        EndpointConfig(),
-        Model(),
-        Schedule(),
-        Subscription(),
-        Topic(),
-        TopicPolicy(),
+        CdkMetadataProvider(),
+        BucketProvider(),
+        BucketPolicyProvider(),
+        KeyProvider(),
+        AliasProvider(),
+        RepositoryProvider(),
+        VpcProvider(),
+        SubnetProvider(),
+        RouteTableProvider(),
+        SubnetRouteTableAssociationProvider(),
+        SecurityGroupProvider(),
+        SecurityGroupIngressProvider(),
+        SecurityGroupEgressProvider(),
+        VpcEndpointProvider(),
+        FlowLogProvider(),
+        RuleProvider(),
+        RoleProvider(),
+        PolicyProvider(),
+        ManagedPolicyProvider(),
+        OpenIdConnectProvider(),
+        ParameterProvider(),
+        ScalableTargetProvider(),
+        ScalingPolicyProvider(),
+        AlarmProvider(),
+        CompositeAlarmProvider(),
+        DashboardProvider(),
+        LogGroupProvider(),
+        ProjectProvider(),
+        PipelineProvider(),
+        MetricFilterProvider(),
+        EndpointProvider(),
+        EndpointConfigProvider(),
+        ModelProvider(),
+        ScheduleProvider(),
+        SubscriptionProvider(),
+        TopicProvider(),
+        TopicPolicyProvider(),
     )
 }

@@ -16,7 +16,7 @@ _KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 _REGISTER = "application-autoscaling:RegisterScalableTarget"
 
 
-class ScalableTarget(Provider):
+class ScalableTargetProvider(Provider):
     """Identifier: `resource id|dimension|namespace`."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalableTarget"
@@ -80,7 +80,7 @@ _CONFIGURATIONS = (
 )
 
 
-class ScalingPolicy(Provider):
+class ScalingPolicyProvider(Provider):
     """Identifier: the policy's ARN."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalingPolicy"

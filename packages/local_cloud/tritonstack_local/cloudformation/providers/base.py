@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from tritonstack_local.cloudformation.names import generated_name
 from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 Members = Mapping[str, "Members | None"]
@@ -86,7 +86,7 @@ class ResourceRequest:
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of this resource's account and region."""
-        return self.clients.client(service, Place(self.stack.account, self.stack.region))
+        return self.clients.client(service, Scope(self.stack.account, self.stack.region))
 
     def api(self, *names: str) -> dict[str, Any]:
         """Return the named properties that are set (all of them when none is named) as the API takes them."""

@@ -8,7 +8,7 @@ from tritonstack_local.cloudformation.names import generated_name
 from tritonstack_local.cloudformation.providers.base import Property, Provider, ResourceRequest
 
 
-class CdkMetadata(Provider):
+class CdkMetadataProvider(Provider):
     """Identifier: a generated name. Makes nothing."""
 
     type_name = "AWS::CDK::Metadata"

@@ -40,7 +40,7 @@ _METRICS = {
 }
 
 
-class Alarm(Provider):
+class AlarmProvider(Provider):
     """Identifier: the alarm's name."""
 
     type_name = "AWS::CloudWatch::Alarm"
@@ -90,7 +90,7 @@ _COMPOSITE_SETTINGS = (
 _NO_SUPPRESSION = "Not kept: no alarm holds another one's actions back, so topics hear of more than on AWS."
 
 
-class CompositeAlarm(Alarm):
+class CompositeAlarmProvider(AlarmProvider):
     """Named, deleted and asked for its ARN as every alarm is; only what it watches differs."""
 
     type_name = "AWS::CloudWatch::CompositeAlarm"
@@ -116,7 +116,7 @@ class CompositeAlarm(Alarm):
         )
 
 
-class Dashboard(Provider):
+class DashboardProvider(Provider):
     """Identifier: the dashboard's name."""
 
     type_name = "AWS::CloudWatch::Dashboard"

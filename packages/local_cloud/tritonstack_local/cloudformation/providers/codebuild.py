@@ -61,7 +61,7 @@ def _property(name: str, field: str) -> Property:
     )
 
 
-class Project(Provider):
+class ProjectProvider(Provider):
     """Identifier: the project's name, which is also what `Ref` answers."""
 
     type_name = "AWS::CodeBuild::Project"

@@ -34,7 +34,7 @@ def _property(name: str, field: str, shape: str) -> Property:
     )
 
 
-class Pipeline(Provider):
+class PipelineProvider(Provider):
     """Identifier: the pipeline's name, which `Ref` answers too. It runs when it is made, as on AWS."""
 
     type_name = "AWS::CodePipeline::Pipeline"

@@ -44,7 +44,7 @@ def added_and_removed(
 _DNS = {"EnableDnsSupport": True, "EnableDnsHostnames": False}
 
 
-class Vpc(Provider):
+class VpcProvider(Provider):
     """Identifier: the VPC's id."""
 
     type_name = "AWS::EC2::VPC"
@@ -90,7 +90,7 @@ class Vpc(Provider):
         }
 
 
-class Subnet(Provider):
+class SubnetProvider(Provider):
     """Identifier: the subnet's id."""
 
     type_name = "AWS::EC2::Subnet"
@@ -131,7 +131,7 @@ class Subnet(Provider):
         return {"AvailabilityZone": found["AvailabilityZone"], "SubnetId": physical_id}
 
 
-class RouteTable(Provider):
+class RouteTableProvider(Provider):
     """Identifier: the table's id."""
 
     type_name = "AWS::EC2::RouteTable"
@@ -162,7 +162,7 @@ class RouteTable(Provider):
         return {"RouteTableId": physical_id}
 
 
-class SubnetRouteTableAssociation(Provider):
+class SubnetRouteTableAssociationProvider(Provider):
     """Identifier: the association's id."""
 
     type_name = "AWS::EC2::SubnetRouteTableAssociation"
@@ -195,7 +195,7 @@ _EVERYTHING = {
 }
 
 
-class VpcEndpoint(Provider):
+class VpcEndpointProvider(Provider):
     """Identifier: the endpoint's id."""
 
     type_name = "AWS::EC2::VPCEndpoint"
@@ -269,7 +269,7 @@ _SETTINGS = (
 )
 
 
-class FlowLog(Provider):
+class FlowLogProvider(Provider):
     """Identifier: the flow log's id. Nothing but its tags can change."""
 
     type_name = "AWS::EC2::FlowLog"

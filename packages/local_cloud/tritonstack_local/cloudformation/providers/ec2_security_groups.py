@@ -53,7 +53,7 @@ def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
 Rules = list[Mapping[str, Any]]
 
 
-class SecurityGroup(Provider):
+class SecurityGroupProvider(Provider):
     """Identifier: the group's id."""
 
     type_name = "AWS::EC2::SecurityGroup"
@@ -127,7 +127,7 @@ def _egress(request: ResourceRequest) -> Rules:
 _GONE = ("InvalidGroup.NotFound", "InvalidPermission.NotFound", "InvalidSecurityGroupRuleId.NotFound")
 
 
-class SecurityGroupIngress(Provider):
+class SecurityGroupIngressProvider(Provider):
     """Identifier: the rule's id. A rule that stands does not change."""
 
     type_name = "AWS::EC2::SecurityGroupIngress"
@@ -174,7 +174,7 @@ def _permission(request: ResourceRequest) -> dict[str, Any]:
     return permission({name: value for name, value in request.properties.items() if name != "GroupId"})
 
 
-class SecurityGroupEgress(SecurityGroupIngress):
+class SecurityGroupEgressProvider(SecurityGroupIngressProvider):
     """A rule for the other direction."""
 
     type_name = "AWS::EC2::SecurityGroupEgress"

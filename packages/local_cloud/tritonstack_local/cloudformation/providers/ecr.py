@@ -15,7 +15,7 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 
 
-class Repository(Provider):
+class RepositoryProvider(Provider):
     """Identifier: the repository's name. With images in it, it goes only if EmptyOnDelete is set."""
 
     type_name = "AWS::ECR::Repository"

@@ -36,7 +36,7 @@ _TARGETS = {
 }
 
 
-class Rule(Provider):
+class RuleProvider(Provider):
     """Identifier: the rule's name, which `Ref` answers too."""
 
     type_name = "AWS::Events::Rule"
@@ -120,7 +120,7 @@ _SETTINGS = (
 _REQUIRED = {"FlexibleTimeWindow", "ScheduleExpression", "Target"}
 
 
-class Schedule(Provider):
+class ScheduleProvider(Provider):
     """Identifier: the schedule's name, which `Ref` answers too."""
 
     type_name = "AWS::Scheduler::Schedule"

@@ -17,7 +17,7 @@ from tritonstack_local.cloudformation.providers.base import (
 _HOLDERS = {"Roles": "Role", "Users": "User", "Groups": "Group"}
 
 
-class ManagedPolicy(Provider):
+class ManagedPolicyProvider(Provider):
     """Identifier: the policy's ARN."""
 
     type_name = "AWS::IAM::ManagedPolicy"
@@ -92,7 +92,7 @@ def _drop_old_versions(request: ResourceRequest, arn: str) -> None:
 _NO_TOKENS = "Stored and returned; without a network its keys cannot be fetched, and no token is accepted."
 
 
-class OidcProvider(Provider):
+class OpenIdConnectProvider(Provider):
     """Identifier: the provider's ARN, which is also what `Ref` answers. There is one for each URL."""
 
     type_name = "AWS::IAM::OIDCProvider"
@@ -159,7 +159,7 @@ def _host(request: ResourceRequest) -> str:
     return str(request.properties["Url"]).removeprefix("https://")
 
 
-class Policy(Provider):
+class PolicyProvider(Provider):
     """Identifier: a generated name; the policy itself is known by its name on each holder."""
 
     type_name = "AWS::IAM::Policy"
@@ -212,7 +212,7 @@ def _take_off(request: ResourceRequest, holders: list[tuple[str, str]]) -> None:
             delete(**{f"{kind}Name": holder}, PolicyName=request.properties["PolicyName"])
 
 
-class Role(Provider):
+class RoleProvider(Provider):
     """Identifier: the role's name. Deleting takes off every policy first, as CloudFormation does."""
 
     type_name = "AWS::IAM::Role"

@@ -15,7 +15,7 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 
 
-class Alias(Provider):
+class AliasProvider(Provider):
     """Identifier: the alias name."""
 
     type_name = "AWS::KMS::Alias"
@@ -40,7 +40,7 @@ class Alias(Provider):
             request.client("kms").delete_alias(AliasName=physical_id)
 
 
-class Key(Provider):
+class KeyProvider(Provider):
     """Identifier: the key's id. Deleting schedules the deletion; the key is pending until then."""
 
     type_name = "AWS::KMS::Key"

@@ -15,7 +15,7 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 
 
-class LogGroup(Provider):
+class LogGroupProvider(Provider):
     """Identifier: the log group's name."""
 
     type_name = "AWS::Logs::LogGroup"
@@ -91,7 +91,7 @@ _TRANSFORMATION = {
 }
 
 
-class MetricFilter(Provider):
+class MetricFilterProvider(Provider):
     """Identifier: the filter's name; it lives in one log group."""
 
     type_name = "AWS::Logs::MetricFilter"

@@ -133,7 +133,7 @@ _CANNED_ACLS = {
 }
 
 
-class Bucket(Provider):
+class BucketProvider(Provider):
     """Identifier: the bucket's name. A bucket that is not empty cannot be deleted."""
 
     type_name = "AWS::S3::Bucket"
@@ -288,7 +288,7 @@ _SETTINGS: dict[str, tuple[_Apply, _Reset]] = {
 }
 
 
-class BucketPolicy(Provider):
+class BucketPolicyProvider(Provider):
     """Identifier: the bucket's name, as a bucket has one policy."""
 
     type_name = "AWS::S3::BucketPolicy"

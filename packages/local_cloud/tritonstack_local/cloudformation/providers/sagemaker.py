@@ -52,7 +52,7 @@ _UPDATE = ("DeploymentConfig", "RetainAllVariantProperties", "RetainDeploymentCo
 _BUSY = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
 
 
-class Endpoint(Provider):
+class EndpointProvider(Provider):
     """Identifier: the endpoint's ARN, which is also what `Ref` answers.
 
     An endpoint that is InService on another configuration than the one asked for has rolled back: that is a
@@ -142,7 +142,7 @@ _CREATE_ONLY = (
 )
 
 
-class EndpointConfig(Provider):
+class EndpointConfigProvider(Provider):
     """Identifier: the configuration's ARN, which `Ref` answers too. Nothing but its tags can change."""
 
     type_name = "AWS::SageMaker::EndpointConfig"
@@ -205,7 +205,7 @@ _MODEL_CREATE_ONLY = (
 )
 
 
-class Model(Provider):
+class ModelProvider(Provider):
     """Identifier: the model's ARN, which is also what `Ref` answers. Nothing but its tags can change."""
 
     type_name = "AWS::SageMaker::Model"

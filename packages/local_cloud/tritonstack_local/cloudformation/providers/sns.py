@@ -17,7 +17,7 @@ from tritonstack_local.cloudformation.providers.base import (
 _ATTRIBUTES = ("DeliveryPolicy", "FilterPolicy", "FilterPolicyScope", "RawMessageDelivery", "RedrivePolicy")
 
 
-class Subscription(Provider):
+class SubscriptionProvider(Provider):
     """Identifier: the subscription's ARN."""
 
     type_name = "AWS::SNS::Subscription"
@@ -84,7 +84,7 @@ def _text(value: object) -> str:
 _TOPIC_ATTRIBUTES = ("DisplayName", "KmsMasterKeyId", "SignatureVersion", "TracingConfig")
 
 
-class Topic(Provider):
+class TopicProvider(Provider):
     """Identifier: the topic's ARN."""
 
     type_name = "AWS::SNS::Topic"
@@ -152,7 +152,7 @@ _OWNER_ACTIONS = (
 )
 
 
-class TopicPolicy(Provider):
+class TopicPolicyProvider(Provider):
     """Identifier: a generated name. Deleting gives the topics the policy back that every new topic has."""
 
     type_name = "AWS::SNS::TopicPolicy"

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from tritonstack_local.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
 
 
-class Parameter(Provider):
+class ParameterProvider(Provider):
     """Identifier: the parameter's name."""
 
     type_name = "AWS::SSM::Parameter"

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from tritonstack_local.cloudformation.errors import TemplateError
 from tritonstack_local.cloudformation.templates.intrinsics import resolve
-from tritonstack_local.cloudformation.templates.parameters import Parameter
-from tritonstack_local.cloudformation.templates.template import Resource, Template
+from tritonstack_local.cloudformation.templates.parameters import StackParameter
+from tritonstack_local.cloudformation.templates.template import Resource, StackTemplate
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class StackIdentity:
     region: str
 
 
-class Surroundings(Protocol):
+class TemplateLookups(Protocol):
     """What a template may ask of the account and region around it."""
 
     def imported(self, export: str) -> str:
@@ -32,7 +32,7 @@ class Surroundings(Protocol):
         """Zones of a region."""
 
 
-class ResourceAnswers(Protocol):
+class ResourceValues(Protocol):
     """What `Ref` and `Fn::GetAtt` answer for the resources of a stack."""
 
     def reference(self, logical_id: str) -> Any:
@@ -46,16 +46,16 @@ class ResourceAnswers(Protocol):
 class Evaluation:
     """A template with its parameters filled in. Resolves conditions once, resources on demand."""
 
-    template: Template
-    parameters: Mapping[str, Parameter]
+    template: StackTemplate
+    parameters: Mapping[str, StackParameter]
     identity: StackIdentity
-    surroundings: Surroundings
+    dependencies: TemplateLookups
     imports: set[str] = field(default_factory=set)
     _conditions: dict[str, bool | None] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The surroundings are this process's own: whoever reads an evaluation back puts it into new ones.
-        return {name: value for name, value in vars(self).items() if name != "surroundings"}
+        # The dependencies are this process's own: whoever reads an evaluation back puts it into new ones.
+        return {name: value for name, value in vars(self).items() if name != "dependencies"}
 
     def active_resources(self) -> dict[str, Resource]:
         """Return the resources whose condition holds."""
@@ -65,11 +65,11 @@ class Evaluation:
             if resource.condition is None or self.condition(resource.condition)
         }
 
-    def resolve(self, value: Any, answers: ResourceAnswers) -> Any:
+    def resolve(self, value: Any, answers: ResourceValues) -> Any:
         """Resolve a tree of the template; `answers` speaks for the resources."""
         return resolve(value, _ResourceScope(self, answers))
 
-    def resolve_outputs(self, answers: ResourceAnswers) -> dict[str, dict[str, Any]]:
+    def resolve_outputs(self, answers: ResourceValues) -> dict[str, dict[str, Any]]:
         """Resolve the outputs whose condition holds."""
         active = {
             key: output
@@ -137,7 +137,7 @@ class _ResourceScope:
     """Joins an evaluation and the answers of its resources to the scope that intrinsics ask."""
 
     evaluation: Evaluation
-    answers: ResourceAnswers
+    answers: ResourceValues
 
     @property
     def mappings(self) -> Mapping[str, Any]:
@@ -159,10 +159,10 @@ class _ResourceScope:
 
     def imported(self, export: str) -> str:
         self.evaluation.imports.add(export)
-        return self.evaluation.surroundings.imported(export)
+        return self.evaluation.dependencies.imported(export)
 
     def availability_zones(self, region: str) -> list[str]:
-        return self.evaluation.surroundings.availability_zones(region)
+        return self.evaluation.dependencies.availability_zones(region)
 
     def _check_exists(self, logical_id: str) -> None:
         if isinstance(self.answers, _NoResources):

@@ -1,4 +1,4 @@
-"""Resolves intrinsic functions. What a resource will only answer once it exists resolves to `Unknown`."""
+"""Resolve intrinsic functions; a value known only after creation resolves to `UnknownValue`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tritonstack_local.cloudformation.errors import TemplateError
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownValue:
     """A value known after the deployment only; `certain` if it is sure to differ from the old one."""
 
     reference: str
@@ -33,7 +33,7 @@ class _NoValue:
 NO_VALUE = _NoValue()
 
 
-class Scope(Protocol):
+class IntrinsicScope(Protocol):
     """Answers what a template refers to."""
 
     @property
@@ -56,7 +56,7 @@ class Scope(Protocol):
         """Zones of a region."""
 
 
-def resolve(value: Any, scope: Scope) -> Any:
+def resolve(value: Any, scope: IntrinsicScope) -> Any:
     """Return `value` with every intrinsic function replaced by what it stands for."""
     if isinstance(value, Mapping):
         function = _function_in(value)
@@ -82,38 +82,38 @@ def _function_in(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-def first_unknown(value: Any) -> Unknown | None:
+def first_unknown(value: Any) -> UnknownValue | None:
     """Return the first value in a resolved tree that is not known yet."""
-    if isinstance(value, Unknown):
+    if isinstance(value, UnknownValue):
         return value
     members = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return next((found for found in map(first_unknown, members) if found is not None), None)
 
 
-def _arguments(value: Any, scope: Scope, *, function: str, counts: tuple[int, ...]) -> list[Any]:
+def _arguments(value: Any, scope: IntrinsicScope, *, function: str, counts: tuple[int, ...]) -> list[Any]:
     if not isinstance(value, list) or len(value) not in counts:
         raise TemplateError(f"{function} takes a list of {' or '.join(map(str, counts))} arguments")
     return [resolve(item, scope) for item in value]
 
 
-def _ref(value: Any, scope: Scope) -> Any:
+def _ref(value: Any, scope: IntrinsicScope) -> Any:
     return NO_VALUE if value == "AWS::NoValue" else scope.reference(str(value))
 
 
-def _get_att(value: Any, scope: Scope) -> Any:
+def _get_att(value: Any, scope: IntrinsicScope) -> Any:
     parts = value.split(".", 1) if isinstance(value, str) else value
     if not isinstance(parts, list) or len(parts) != 2:
         raise TemplateError("Fn::GetAtt takes a logical id and an attribute name")
     return scope.attribute(parts[0], str(resolve(parts[1], scope)))
 
 
-def _if(value: Any, scope: Scope) -> Any:
+def _if(value: Any, scope: IntrinsicScope) -> Any:
     if not isinstance(value, list) or len(value) != 3:
         raise TemplateError("Fn::If takes a list of 3 arguments")
     return resolve(value[1] if scope.condition(value[0]) else value[2], scope)
 
 
-def _join(value: Any, scope: Scope) -> Any:
+def _join(value: Any, scope: IntrinsicScope) -> Any:
     delimiter, items = _arguments(value, scope, function="Fn::Join", counts=(2,))
     unknown = first_unknown(items)
     if unknown is not None:
@@ -123,27 +123,27 @@ def _join(value: Any, scope: Scope) -> Any:
     return str(delimiter).join(_text(item) for item in items)
 
 
-def _split(value: Any, scope: Scope) -> Any:
+def _split(value: Any, scope: IntrinsicScope) -> Any:
     delimiter, source = _arguments(value, scope, function="Fn::Split", counts=(2,))
-    return source if isinstance(source, Unknown) else str(source).split(str(delimiter))
+    return source if isinstance(source, UnknownValue) else str(source).split(str(delimiter))
 
 
-def _select(value: Any, scope: Scope) -> Any:
+def _select(value: Any, scope: IntrinsicScope) -> Any:
     index, items = _arguments(value, scope, function="Fn::Select", counts=(2,))
-    if isinstance(items, Unknown):
+    if isinstance(items, UnknownValue):
         return items
     if not isinstance(items, list) or not 0 <= int(index) < len(items):
         raise TemplateError(f"Fn::Select cannot select nonexistent value at index {index}")
     return items[int(index)]
 
 
-def _sub(value: Any, scope: Scope) -> Any:
+def _sub(value: Any, scope: IntrinsicScope) -> Any:
     text, local = (value, {}) if isinstance(value, str) else (value[0], resolve(value[1], scope))
-    unknown: list[Unknown] = []
+    unknown: list[UnknownValue] = []
 
     def replace(match: re.Match[str]) -> str:
         found = _substitute(match[1].strip(), local, scope)
-        if isinstance(found, Unknown):
+        if isinstance(found, UnknownValue):
             unknown.append(found)
             return ""
         return _text(found)
@@ -152,7 +152,7 @@ def _sub(value: Any, scope: Scope) -> Any:
     return unknown[0] if unknown else replaced.replace("${!", "${")
 
 
-def _substitute(name: str, local: Mapping[str, Any], scope: Scope) -> Any:
+def _substitute(name: str, local: Mapping[str, Any], scope: IntrinsicScope) -> Any:
     if name in local:
         return local[name]
     logical_id, _, attribute = name.partition(".")
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
     raise TemplateError(f"expected a string, found {value!r}")
 
 
-def _find_in_map(value: Any, scope: Scope) -> Any:
+def _find_in_map(value: Any, scope: IntrinsicScope) -> Any:
     name, first, second = _arguments(value, scope, function="Fn::FindInMap", counts=(3,))
     try:
         return scope.mappings[name][_text(first)][_text(second)]
@@ -175,55 +175,55 @@ def _find_in_map(value: Any, scope: Scope) -> Any:
         raise TemplateError(f"Fn::FindInMap: no {name}.{first}.{second} in Mappings") from error
 
 
-def _base64(value: Any, scope: Scope) -> Any:
+def _base64(value: Any, scope: IntrinsicScope) -> Any:
     source = resolve(value, scope)
-    return source if isinstance(source, Unknown) else base64.b64encode(_text(source).encode()).decode()
+    return source if isinstance(source, UnknownValue) else base64.b64encode(_text(source).encode()).decode()
 
 
-def _get_azs(value: Any, scope: Scope) -> Any:
+def _get_azs(value: Any, scope: IntrinsicScope) -> Any:
     return scope.availability_zones(_text(resolve(value, scope)) or str(scope.reference("AWS::Region")))
 
 
-def _import_value(value: Any, scope: Scope) -> Any:
+def _import_value(value: Any, scope: IntrinsicScope) -> Any:
     return scope.imported(_text(resolve(value, scope)))
 
 
-def _cidr(value: Any, scope: Scope) -> Any:
+def _cidr(value: Any, scope: IntrinsicScope) -> Any:
     block, count, bits = _arguments(value, scope, function="Fn::Cidr", counts=(3,))
-    if isinstance(block, Unknown):
+    if isinstance(block, UnknownValue):
         return block
     network = ipaddress.ip_network(block)
     subnets = network.subnets(new_prefix=network.max_prefixlen - int(bits))
     return [str(subnet) for subnet, _ in zip(subnets, range(int(count)), strict=False)]
 
 
-def _equals(value: Any, scope: Scope) -> bool:
+def _equals(value: Any, scope: IntrinsicScope) -> bool:
     left, right = _arguments(value, scope, function="Fn::Equals", counts=(2,))
     return bool(_text(left) == _text(right))
 
 
-def _and(value: Any, scope: Scope) -> bool:
+def _and(value: Any, scope: IntrinsicScope) -> bool:
     return all(_arguments(value, scope, function="Fn::And", counts=tuple(range(2, 11))))
 
 
-def _or(value: Any, scope: Scope) -> bool:
+def _or(value: Any, scope: IntrinsicScope) -> bool:
     return any(_arguments(value, scope, function="Fn::Or", counts=tuple(range(2, 11))))
 
 
-def _not(value: Any, scope: Scope) -> bool:
+def _not(value: Any, scope: IntrinsicScope) -> bool:
     return not _arguments(value, scope, function="Fn::Not", counts=(1,))[0]
 
 
-def _contains(value: Any, scope: Scope) -> bool:
+def _contains(value: Any, scope: IntrinsicScope) -> bool:
     items, wanted = _arguments(value, scope, function="Fn::Contains", counts=(2,))
     return wanted in items
 
 
-def _condition(value: Any, scope: Scope) -> bool:
+def _condition(value: Any, scope: IntrinsicScope) -> bool:
     return scope.condition(value)
 
 
-_FUNCTIONS: Mapping[str, Callable[[Any, Scope], Any]] = {
+_FUNCTIONS: Mapping[str, Callable[[Any, IntrinsicScope], Any]] = {
     "Ref": _ref,
     "Fn::GetAtt": _get_att,
     "Fn::If": _if,

@@ -24,7 +24,7 @@ class GivenParameter:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class StackParameter:
     """One parameter of a stack. `value` is what was given, `resolved` what `Ref` answers."""
 
     key: str
@@ -47,9 +47,9 @@ def resolve_parameters(
     *,
     declared: Mapping[str, Mapping[str, Any]],
     given: tuple[GivenParameter, ...],
-    previous: Mapping[str, Parameter],
+    previous: Mapping[str, StackParameter],
     read_ssm: Callable[[str], str],
-) -> dict[str, Parameter]:
+) -> dict[str, StackParameter]:
     """Give every declared parameter its value, or raise TemplateError with everything that is wrong."""
     unknown = sorted(parameter.key for parameter in given if parameter.key not in declared)
     if unknown:
@@ -69,7 +69,7 @@ def _value(
     key: str,
     declaration: Mapping[str, Any],
     given: tuple[GivenParameter, ...],
-    previous: Mapping[str, Parameter],
+    previous: Mapping[str, StackParameter],
 ) -> str | None:
     mine = next((parameter for parameter in given if parameter.key == key), None)
     if mine is not None and not mine.use_previous:
@@ -81,7 +81,7 @@ def _value(
 
 def _parameter(
     key: str, declaration: Mapping[str, Any], value: str, read_ssm: Callable[[str], str]
-) -> Parameter:
+) -> StackParameter:
     stated = str(declaration.get("Type", ""))
     from_ssm = _SSM_VALUE.fullmatch(stated)
     kind = from_ssm["type"] if from_ssm else stated
@@ -91,7 +91,7 @@ def _parameter(
     items = [item.strip() for item in text.split(",")] if kind in _LISTS else None
     for item in items if items is not None else [text]:
         _check(key, declaration, item, number="Number" in kind)
-    return Parameter(
+    return StackParameter(
         key=key,
         value=value,
         resolved=text if items is None else items,

@@ -13,7 +13,7 @@ from typing import Any
 import botocore.session
 from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
 
-from tritonstack_local.cloudformation.templates.intrinsics import Unknown
+from tritonstack_local.cloudformation.templates.intrinsics import UnknownValue
 
 
 @lru_cache
@@ -68,7 +68,7 @@ def _member_name(shape: StructureShape, key: str) -> str | None:
 
 def _scalar(value: Any, type_name: str) -> Any:
     convert = _CONVERSIONS.get(type_name)
-    return value if convert is None or isinstance(value, Unknown) else convert(value)
+    return value if convert is None or isinstance(value, UnknownValue) else convert(value)
 
 
 def _boolean(value: Any) -> Any:

@@ -50,7 +50,7 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class Template:
+class StackTemplate:
     """A template as written: nothing resolved yet."""
 
     body: str
@@ -64,7 +64,7 @@ class Template:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_template(body: str) -> Template:
+def parse_template(body: str) -> StackTemplate:
     """Parse a template body, or raise TemplateError with everything that is wrong with its outline."""
     document = _load(body)
     problems = [
@@ -79,7 +79,7 @@ def parse_template(body: str) -> Template:
     resources = {name: _resource(name, body, problems) for name, body in sections["Resources"].items()}
     if problems:
         raise TemplateError.listing(problems)
-    return Template(
+    return StackTemplate(
         body=body,
         description=str(document.get("Description", "")),
         parameters=sections["Parameters"],

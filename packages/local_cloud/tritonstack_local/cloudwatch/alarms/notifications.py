@@ -11,7 +11,7 @@ from typing import Any
 from botocore.loaders import Loader
 
 from tritonstack_local.cloudwatch.timestamps import timestamp
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 _SUBJECT_LIMIT = 100
 
@@ -20,7 +20,7 @@ _SUBJECT_LIMIT = 100
 class StateChange:
     """One change of one alarm, with the request that made the alarm."""
 
-    place: Place
+    scope: Scope
     arn: str
     given: Mapping[str, Any]
     configured_at: float
@@ -47,7 +47,7 @@ _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "In
 
 def subject(change: StateChange) -> str:
     """The subject of the message."""
-    return f'{change.state}: "{change.name}" in {region_name(change.place.region)}'[:_SUBJECT_LIMIT]
+    return f'{change.state}: "{change.name}" in {region_name(change.scope.region)}'[:_SUBJECT_LIMIT]
 
 
 def message(change: StateChange) -> str:
@@ -56,12 +56,12 @@ def message(change: StateChange) -> str:
     told = {
         "AlarmName": change.name,
         "AlarmDescription": given.get("AlarmDescription"),
-        "AWSAccountId": change.place.account,
+        "AWSAccountId": change.scope.account,
         "AlarmConfigurationUpdatedTimestamp": timestamp(change.configured_at),
         "NewStateValue": change.state,
         "NewStateReason": change.reason,
         "StateChangeTime": timestamp(change.at),
-        "Region": region_name(change.place.region),
+        "Region": region_name(change.scope.region),
         "AlarmArn": change.arn,
         "OldStateValue": change.before,
         **{

@@ -15,19 +15,19 @@ from tritonstack_local.cloudwatch.alarms.rules import Rule, parse_rule
 from tritonstack_local.cloudwatch.alarms.spec import AlarmSpec, read_alarm
 from tritonstack_local.cloudwatch.alarms.state import State
 from tritonstack_local.cloudwatch.timestamps import moment, seconds
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 _HISTORY_LIMIT = 500
 
-OnChange = Callable[[StateChange, "HeldAlarm"], None]
+OnChange = Callable[[StateChange, "AlarmRecord"], None]
 """Hears of a change that asks for actions."""
 
 
 @dataclass(frozen=True)
-class HeldAlarm:
+class AlarmRecord:
     """One of moto's alarms, as it is read and moved."""
 
-    place: Place
+    scope: Scope
     record: Any
     """moto's own."""
     spec: AlarmSpec | None
@@ -84,7 +84,7 @@ class HeldAlarm:
             configured = seconds(record.configuration_updated_timestamp)
             on_change(
                 StateChange(
-                    self.place, self.arn, self.given, configured, before, state, reason, at, triggered
+                    self.scope, self.arn, self.given, configured, before, state, reason, at, triggered
                 ),
                 self,
             )
@@ -102,14 +102,14 @@ class HeldAlarm:
         note(self.record, "Action", summary, outcome, time.time())
 
 
-_read: dict[int, tuple[Any, HeldAlarm]] = {}
+_read: dict[int, tuple[Any, AlarmRecord]] = {}
 
 
-def held_alarms() -> dict[tuple[Place, str], HeldAlarm]:
+def held_alarms() -> dict[tuple[Scope, str], AlarmRecord]:
     """Return every alarm of every place. Reading them again costs next to nothing."""
     backends: list[tuple[str, str, Any]] = list(cloudwatch_backends.iter_backends())
     found = {
-        (Place(account, region), alarm.name): alarm
+        (Scope(account, region), alarm.name): alarm
         for account, region, backend in backends
         for alarm in list(backend.alarms.values())
         if hasattr(alarm, "given")
@@ -120,14 +120,14 @@ def held_alarms() -> dict[tuple[Place, str], HeldAlarm]:
     return {key: held_alarm(key[0], alarm) for key, alarm in found.items()}
 
 
-def held_alarm(place: Place, alarm: Any) -> HeldAlarm:
+def held_alarm(scope: Scope, alarm: Any) -> AlarmRecord:
     """Return one of moto's alarms; what it is made of is read once."""
     known = _read.get(id(alarm))
     if known is not None and known[0] is alarm:
         return known[1]
     rule = alarm.given.get("AlarmRule")
-    held = HeldAlarm(
-        place, alarm, None if rule else read_alarm(alarm.given), parse_rule(rule) if rule else None
+    held = AlarmRecord(
+        scope, alarm, None if rule else read_alarm(alarm.given), parse_rule(rule) if rule else None
     )
     _read[id(alarm)] = alarm, held
     return held

@@ -19,8 +19,8 @@ from tritonstack_local.cloudwatch.metric_math import (
 )
 from tritonstack_local.cloudwatch.statistics import PLAIN_STATISTICS, Summary, percentile_of, statistic_named
 from tritonstack_local.cloudwatch.store import BUCKET_S, MetricKey, MetricStore, Span, key_of
-from tritonstack_local.identity.scope import Place
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.identity.scope import Scope
+from tritonstack_local.time_scale import TimeScale
 
 _MINUTE_S = 60
 _DAY_S = 86_400
@@ -68,19 +68,22 @@ class AlarmSpec:
         """Every metric that it needs."""
         return (query.metric for query in self.queries if query.metric is not None)
 
-    def span(self, now: float, pace: Pace) -> Span:
+    def span(self, now: float, time_scale: TimeScale) -> Span:
         """Return the windows to look at: they end with the last full minute, in short periods ten seconds.
 
         So they slide by the minute, as CloudWatch's do, and a value counts once its minute has passed.
         """
-        step, length = pace.lasting(min(_step(self.period_s), _MINUTE_S)), pace.lasting(self.period_s)
+        step, length = (
+            time_scale.lasting(min(_step(self.period_s), _MINUTE_S)),
+            time_scale.lasting(self.period_s),
+        )
         count = self.condition.windows
         return Span(floor(now / step) * step - count * length, length, count)
 
-    def observe(self, store: MetricStore, place: Place, span: Span) -> list[Window] | None:
+    def observe(self, store: MetricStore, scope: Scope, span: Span) -> list[Window] | None:
         """Return the windows with their values, None where there are too few values for a percentile."""
         held = {
-            query.id: self._summaries(query, store, place, span) for query in self.queries if query.metric
+            query.id: self._summaries(query, store, scope, span) for query in self.queries if query.metric
         }
         if self.waits_for_samples and self._too_few(held[self.watched.id]):
             return None
@@ -111,9 +114,9 @@ class AlarmSpec:
         expressions = {query.id: query.expression for query in self.queries if query.expression}
         return Inputs(series, expressions)
 
-    def _summaries(self, query: Query, store: MetricStore, place: Place, span: Span) -> list[Summary | None]:
+    def _summaries(self, query: Query, store: MetricStore, scope: Scope, span: Span) -> list[Summary | None]:
         assert query.metric is not None  # noqa: S101 - callers ask of metrics alone
-        return store.windows(place, query.metric, span, unit=query.unit)
+        return store.windows(scope, query.metric, span, unit=query.unit)
 
     def _too_few(self, summaries: Sequence[Summary | None]) -> bool:
         share = percentile_of(self.watched.statistic)

@@ -72,7 +72,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Decision:
+class AlarmDecision:
     """The state that the windows speak for, and what they are told by."""
 
     state: State
@@ -82,31 +82,31 @@ class Decision:
     """How many missing ones were filled in beside them."""
 
 
-def decide(windows: Sequence[Window], condition: Condition) -> Decision | None:
+def decide(windows: Sequence[Window], condition: Condition) -> AlarmDecision | None:
     """Return the state, None where the alarm keeps the one it has. The windows end with the newest."""
     newest_first = tuple(reversed(windows))
     real = tuple(window for window in newest_first if window.value is not None)
     if len(real) >= condition.periods:
         kept = real[: condition.periods]
-        return Decision(_counted(_breaching(kept, condition), condition), kept)
+        return AlarmDecision(_counted(_breaching(kept, condition), condition), kept)
     filled = condition.periods - len(real)
     if condition.missing in {"breaching", "notBreaching"}:
         assumed = filled if condition.missing == "breaching" else 0
-        return Decision(_counted(_breaching(real, condition) + assumed, condition), real, filled)
+        return AlarmDecision(_counted(_breaching(real, condition) + assumed, condition), real, filled)
     return _without_filling(newest_first, real, condition)
 
 
 def _without_filling(
     newest_first: tuple[Window, ...], real: tuple[Window, ...], condition: Condition
-) -> Decision | None:
+) -> AlarmDecision | None:
     breaching = _breaching(real, condition)
     if real and (breaching >= condition.needed or breaching < len(real)):
-        return Decision(_counted(breaching, condition), real)
+        return AlarmDecision(_counted(breaching, condition), real)
     if condition.missing == "ignore":
         return None
     if real and newest_first.index(real[-1]) + 1 >= condition.needed:
-        return Decision("ALARM", real)
-    return Decision("INSUFFICIENT_DATA", real)
+        return AlarmDecision("ALARM", real)
+    return AlarmDecision("INSUFFICIENT_DATA", real)
 
 
 def _breaching(windows: Sequence[Window], condition: Condition) -> int:
@@ -117,7 +117,7 @@ def _counted(breaching: int, condition: Condition) -> State:
     return "ALARM" if breaching >= condition.needed else "OK"
 
 
-def reason(decision: Decision, condition: Condition, *, before: State) -> str:
+def reason(decision: AlarmDecision, condition: Condition, *, before: State) -> str:
     """Say why, as CloudWatch words it."""
     if decision.state == "INSUFFICIENT_DATA":
         count = condition.windows - len(decision.evaluated)
@@ -144,7 +144,7 @@ def reason(decision: Decision, condition: Condition, *, before: State) -> str:
     return f"Threshold Crossed: {how_many} [{values}] {says}{filled}{_minimum(decision, condition, before)}."
 
 
-def _minimum(decision: Decision, condition: Condition, before: State) -> str:
+def _minimum(decision: AlarmDecision, condition: Condition, before: State) -> str:
     if condition.datapoints is None:
         return ""
     if decision.state == "ALARM":
@@ -153,7 +153,7 @@ def _minimum(decision: Decision, condition: Condition, before: State) -> str:
     return f" (minimum {_counted_noun(count, 'datapoint')} for ALARM -> OK transition)"
 
 
-def _missing_words(decision: Decision, condition: Condition) -> str:
+def _missing_words(decision: AlarmDecision, condition: Condition) -> str:
     treated = "Breaching" if condition.missing == "breaching" else "NonBreaching"
     count = decision.filled
     return (
@@ -162,7 +162,7 @@ def _missing_words(decision: Decision, condition: Condition) -> str:
 
 
 def reason_data(
-    decision: Decision, condition: Condition, *, at: float, watched: Mapping[str, Any]
+    decision: AlarmDecision, condition: Condition, *, at: float, watched: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what StateReasonData holds; `watched` says what the alarm looks at (statistic, unit, period)."""
     real = decision.evaluated

@@ -31,7 +31,7 @@ else:
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class World(TypedDict):
+class BuildWorld(TypedDict):
     """What the cloud asks for first."""
 
     folders: dict[str, str] | None
@@ -47,7 +47,7 @@ class Command(TypedDict):
 
 
 class _Agent:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: BuildWorld) -> None:
         self._environment = world["environment"]
         self._command: tuple[int, str] | None = None
         """The process of the command that runs, and its mark."""
@@ -85,7 +85,7 @@ class _Agent:
 def main() -> None:
     """Be the first process of a build."""
     lines = _Lines()
-    world: World = json.loads(lines.first())
+    world: BuildWorld = json.loads(lines.first())
     if world["folders"] is not None:
         _prepare(world["folders"])
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)

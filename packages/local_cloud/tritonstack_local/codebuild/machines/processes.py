@@ -28,7 +28,7 @@ STATE = f"{HOME}/state"
 
 
 @dataclass(frozen=True)
-class PlayedImage:
+class EmulatedImage:
     """Folders of this machine by the places where they are shown, and variables, as an image has both."""
 
     folders: Mapping[str, Path]
@@ -36,14 +36,14 @@ class PlayedImage:
     words: str
 
 
-def played_image(*, folder: Path, server_home: Path) -> PlayedImage:
+def played_image(*, folder: Path, server_home: Path) -> EmulatedImage:
     """Say what plays the image for a build that has `folder` for itself."""
     home = folder / "home-of-builder"
     (home / "state" / "server").mkdir(parents=True)
     folders = {PYTHON: Path(sys.prefix), HOME: home}
     if server_home.is_dir():
         folders[f"{STATE}/server"] = server_home
-    return PlayedImage(
+    return EmulatedImage(
         folders=folders,
         variables={
             # Programs lie where this machine has them. No other variable of the cloud is passed on.
@@ -66,10 +66,10 @@ _GRACE_S = 10
 class ProcessMachine:
     """The agent of one build, and the commands that it is given."""
 
-    def __init__(self, order: MachineOrder, played: PlayedImage) -> None:
+    def __init__(self, order: MachineOrder, emulated: EmulatedImage) -> None:
         why_not = why_no_namespaces()
-        self.environment: Mapping[str, str] = played.variables
-        self.notices: Sequence[str] = _notices(order, played, why_not)
+        self.environment: Mapping[str, str] = emulated.variables
+        self.notices: Sequence[str] = _notices(order, emulated, why_not)
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
             [
@@ -82,9 +82,12 @@ class ProcessMachine:
             env={"LANG": "C.UTF-8", "PATH": os.defpath},
             start_new_session=True,
         )
-        shown = {place: str(source) for place, source in played.folders.items() if _can_be_shown(place)}
+        shown = {place: str(source) for place, source in emulated.folders.items() if _can_be_shown(place)}
         self._send(
-            {"folders": None if why_not else shown, "environment": {**played.variables, **order.environment}}
+            {
+                "folders": None if why_not else shown,
+                "environment": {**emulated.variables, **order.environment},
+            }
         )
 
     def inside(self, path: Path) -> str:
@@ -143,8 +146,8 @@ def _can_be_shown(place: str) -> bool:
     return Path("/", place.split("/")[1]).is_dir()
 
 
-def _notices(order: MachineOrder, played: PlayedImage, why_not: str | None) -> list[str]:
-    hidden = sorted({place for place in played.folders if not _can_be_shown(place)})
+def _notices(order: MachineOrder, emulated: EmulatedImage, why_not: str | None) -> list[str]:
+    hidden = sorted({place for place in emulated.folders if not _can_be_shown(place)})
     notices = [
         f"This machine plays the image {order.image}: its programs are those on PATH.",
         "Every user of the image is the one who runs this cloud.",
@@ -152,7 +155,7 @@ def _notices(order: MachineOrder, played: PlayedImage, why_not: str | None) -> l
     if why_not:
         notices.append(f"This system forbids namespaces ({why_not}): no folder of the image can be shown.")
     else:
-        notices.append(f"Of the builder's image {played.words}.")
+        notices.append(f"Of the builder's image {emulated.words}.")
         notices += [f"{place} cannot be shown: this machine has no such top folder." for place in hidden]
     if order.privileged:
         notices.append(

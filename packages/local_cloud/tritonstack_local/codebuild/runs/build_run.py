@@ -20,13 +20,13 @@ from pathlib import Path
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.faults import BuildEndedError, MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.machines.base import Machine, MachineOrder, NoMachineError, StartMachine
-from tritonstack_local.codebuild.records import BuildRecord, LogPlace, Status, Store
+from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Status
 from tritonstack_local.codebuild.runs.build_shell import BuildShell
 from tritonstack_local.codebuild.runs.buildspec import Buildspec, PhaseSpec, is_inline, parse_buildspec
 from tritonstack_local.codebuild.runs.reporting import BuildJournal, measured
 from tritonstack_local.codebuild.runs.s3_files import fetch_source, fetch_text, upload_artifact
 from tritonstack_local.codebuild.runs.variables import given_variables, role_credentials, service_variables
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 FOUND_DEAD = "Build container found dead before completing the build."
@@ -37,12 +37,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Bench:
+class BuildServices:
     """What all builds of a cloud share."""
 
     folder: Path
     """Where each has a folder of its own."""
-    store: Store
+    store: CodeBuildTables
     clients: Clients
     metrics: Metrics
     start_machine: StartMachine
@@ -53,17 +53,17 @@ class Bench:
 class BuildRun:
     """One build on its way. `run` takes it to its end; `end` may be called by any thread, at any time."""
 
-    def __init__(self, bench: Bench, place: Place, build: BuildRecord) -> None:
-        self._bench = bench
-        self._place = place
+    def __init__(self, services: BuildServices, scope: Scope, build: BuildRecord) -> None:
+        self._services = services
+        self._scope = scope
         self._id = build.name
         self._settings = build.settings
-        self._folder = bench.folder / build.uuid
+        self._folder = services.folder / build.uuid
         self._source = self._folder / "output" / "src" / "src"
         self._ending: BuildEndedError | None = None
         self._machine: Machine | None = None
         self._lock = threading.Lock()
-        self._journal = BuildJournal(bench.store, place, build.name, checkpoint=self._checkpoint)
+        self._journal = BuildJournal(services.store, scope, build.name, checkpoint=self._checkpoint)
 
     @property
     def ended(self) -> bool:
@@ -98,7 +98,7 @@ class BuildRun:
             outcome = "FAULT", _INTERNAL, f"Internal failure of the embedded cloud: {fault}"
         self._clean_up()
         self._journal.change(lambda build: build.over(*outcome))
-        self._bench.metrics.put(self._place, measured(self._journal.build))
+        self._services.metrics.put(self._scope, measured(self._journal.build))
 
     def _work(self) -> bool:
         """Go through the phases; tells whether all of them succeeded."""
@@ -121,14 +121,14 @@ class BuildRun:
         """Make the build's folder and log, and take on its role."""
         (self._folder / "tmp").mkdir(parents=True)
         (self._folder / "home").mkdir()
-        place = _log_place(self._journal.build)
-        self._journal.open_log(self._bench.clients.client("logs", self._place), place)
-        self._journal.change(lambda build: replace(build, log=place))
-        self._credentials = role_credentials(self._bench.clients, self._place, self._journal.build)
+        scope = _log_place(self._journal.build)
+        self._journal.open_log(self._services.clients.client("logs", self._scope), scope)
+        self._journal.change(lambda build: replace(build, log=scope))
+        self._credentials = role_credentials(self._services.clients, self._scope, self._journal.build)
 
     def _download(self) -> Buildspec:
         """Bring the sources, read the buildspec, and start the machine with the variables of both."""
-        s3, settings = self._bench.clients.client("s3", self._place), self._settings
+        s3, settings = self._services.clients.client("s3", self._scope), self._settings
         scratch = self._folder / "tmp"
         version = fetch_source(
             s3, settings["source"], settings.get("sourceVersion"), to=self._source, scratch=scratch
@@ -142,9 +142,11 @@ class BuildRun:
             name = source["sourceIdentifier"]
             fetch_source(s3, source, versions.get(name), to=self._secondary(name), scratch=scratch)
         spec = self._buildspec()
-        given = given_variables(self._bench.clients, self._place, settings, spec.env, hide=self._journal.hide)
+        given = given_variables(
+            self._services.clients, self._scope, settings, spec.env, hide=self._journal.hide
+        )
         self._start_machine(
-            {**service_variables(self._place, self._journal.build), **self._credentials, **given}
+            {**service_variables(self._scope, self._journal.build), **self._credentials, **given}
         )
         for line in spec.without_effect():
             self._journal.say(f"Without effect: {line}.")
@@ -155,7 +157,7 @@ class BuildRun:
         if is_inline(text):
             return parse_buildspec(text)
         if text.startswith("arn:"):
-            return parse_buildspec(fetch_text(self._bench.clients.client("s3", self._place), text))
+            return parse_buildspec(fetch_text(self._services.clients.client("s3", self._scope), text))
         path = (self._source / text).resolve()
         try:
             if not path.is_relative_to(self._source.resolve()) or not path.is_file():
@@ -174,7 +176,7 @@ class BuildRun:
             environment=variables,
         )
         try:
-            machine = self._bench.start_machine(order)
+            machine = self._services.start_machine(order)
         except NoMachineError as fault:
             raise PhaseFailedError("BUILD_CONTAINER_UNABLE_TO_PULL_IMAGE", fault.message) from fault
         with self._lock:
@@ -251,7 +253,7 @@ class BuildRun:
         if settings.get("overrideArtifactName") and files is not None and files.name:
             name = shell.value(files.name)
         told = upload_artifact(
-            self._bench.clients.client("s3", self._place),
+            self._services.clients.client("s3", self._scope),
             settings,
             files,
             name=name,
@@ -275,7 +277,7 @@ class BuildRun:
         minutes = self._settings["timeoutInMinutes"]
         words = f"Build has timed out. It ran longer than {minutes} minutes."
         timer = threading.Timer(
-            minutes * self._bench.minute_s, self.end, ("TIMED_OUT", "BUILD_TIMED_OUT", words)
+            minutes * self._services.minute_s, self.end, ("TIMED_OUT", "BUILD_TIMED_OUT", words)
         )
         timer.daemon = True
         timer.start()
@@ -298,9 +300,9 @@ class BuildRun:
         return self._source.parent / f"sec_{name}"
 
 
-def _log_place(build: BuildRecord) -> LogPlace | None:
+def _log_place(build: BuildRecord) -> LogLocation | None:
     config = build.settings.get("logsConfig", {}).get("cloudWatchLogs", {"status": "ENABLED"})
     if config["status"] != "ENABLED":
         return None
     stream = "/".join(filter(None, (config.get("streamName"), build.uuid)))
-    return LogPlace(config.get("groupName") or f"/aws/codebuild/{build.project}", stream)
+    return LogLocation(config.get("groupName") or f"/aws/codebuild/{build.project}", stream)

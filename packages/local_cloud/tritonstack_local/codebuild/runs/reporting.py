@@ -18,8 +18,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack_local.cloudwatch.metrics import Datum
 from tritonstack_local.codebuild.faults import MachineGoneError, PhaseFailedError
-from tritonstack_local.codebuild.records import BuildRecord, LogPlace, Phase, Store, now
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
+from tritonstack_local.identity.scope import Scope
 
 _NAMESPACE = "AWS/CodeBuild"
 
@@ -54,12 +54,12 @@ _Line = tuple[int, str]
 """When it came, in milliseconds, and what it says."""
 
 
-class BuildLog:
+class LogStreamWriter:
     """Takes lines until it is closed. `place` is None for a build that keeps no log."""
 
-    def __init__(self, *, client: Any, place: LogPlace | None) -> None:
+    def __init__(self, *, client: Any, scope: LogLocation | None) -> None:
         self._client = client
-        self._place = place
+        self._scope = scope
         self._secrets: list[str] = []
         self._waiting: list[_Line] = []
         self._room = ROOM_BYTES
@@ -107,32 +107,32 @@ class BuildLog:
 
     def _run(self) -> None:
         try:
-            if self._place is not None:
-                self._make_stream(self._place)
+            if self._scope is not None:
+                self._make_stream(self._scope)
             while not self._closed.wait(_PAUSE_S):
                 self._send()
             self._send()
         except (ClientError, BotoCoreError) as fault:
-            log.warning("the log %s is no longer carried to CloudWatch Logs: %s", self._place, fault)
+            log.warning("the log %s is no longer carried to CloudWatch Logs: %s", self._scope, fault)
             with self._lock:
                 # Nobody takes from what waits any more.
                 self._room = 0
 
-    def _make_stream(self, place: LogPlace) -> None:
+    def _make_stream(self, scope: LogLocation) -> None:
         try:
-            self._client.create_log_group(logGroupName=place.group)
+            self._client.create_log_group(logGroupName=scope.group)
         except self._client.exceptions.ResourceAlreadyExistsException:
-            log.debug("the stack has made %s", place.group)
-        self._client.create_log_stream(logGroupName=place.group, logStreamName=place.stream)
+            log.debug("the stack has made %s", scope.group)
+        self._client.create_log_stream(logGroupName=scope.group, logStreamName=scope.stream)
 
     def _send(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        if self._place is None:
+        if self._scope is None:
             return
         for batch in _batches(self._in_order(waiting)):
             self._client.put_log_events(
-                logGroupName=self._place.group, logStreamName=self._place.stream, logEvents=batch
+                logGroupName=self._scope.group, logStreamName=self._scope.stream, logEvents=batch
             )
 
     def _in_order(self, lines: list[_Line]) -> Iterator[_Line]:
@@ -170,27 +170,29 @@ def _batches(lines: Iterable[_Line]) -> Iterator[list[dict[str, Any]]]:
 class BuildJournal:
     """Keeps the record. `checkpoint` raises when the build has been ended from outside."""
 
-    def __init__(self, store: Store, place: Place, build_id: str, *, checkpoint: Callable[[], None]) -> None:
+    def __init__(
+        self, store: CodeBuildTables, scope: Scope, build_id: str, *, checkpoint: Callable[[], None]
+    ) -> None:
         self._store = store
-        self._place = place
+        self._scope = scope
         self._id = build_id
         self._checkpoint = checkpoint
-        self._log: BuildLog | None = None
+        self._log: LogStreamWriter | None = None
 
     @property
     def build(self) -> BuildRecord:
         """The build as it is told of now."""
-        found = self._store.builds.get(self._place, self._id)
+        found = self._store.builds.get(self._scope, self._id)
         assert found is not None  # noqa: S101 - builds on their way cannot be deleted
         return found
 
     def change(self, step: Callable[[BuildRecord], BuildRecord]) -> None:
         """Tell something else of it."""
-        self._store.builds.change(self._place, self._id, step)
+        self._store.builds.change(self._scope, self._id, step)
 
-    def open_log(self, client: Any, place: LogPlace | None) -> None:
+    def open_log(self, client: Any, scope: LogLocation | None) -> None:
         """Begin the log; what is said before is in the record alone."""
-        self._log = BuildLog(client=client, place=place)
+        self._log = LogStreamWriter(client=client, scope=scope)
 
     def hide(self, secret: str) -> None:
         """Never show this text in the log."""

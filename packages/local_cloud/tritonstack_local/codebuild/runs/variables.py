@@ -11,13 +11,13 @@ from botocore.exceptions import ClientError
 from tritonstack_local.codebuild.faults import PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord
 from tritonstack_local.codebuild.runs.buildspec import EnvSpec
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 Hide = Callable[[str], None]
 
 
-def service_variables(place: Place, build: BuildRecord) -> dict[str, str]:
+def service_variables(scope: Scope, build: BuildRecord) -> dict[str, str]:
     """What CodeBuild tells every build of itself."""
     return {
         "CODEBUILD_BUILD_ARN": build.arn,
@@ -26,20 +26,20 @@ def service_variables(place: Place, build: BuildRecord) -> dict[str, str]:
         "CODEBUILD_BUILD_NUMBER": str(build.number),
         "CODEBUILD_INITIATOR": build.initiator,
         "CODEBUILD_KMS_KEY_ID": build.settings.get("encryptionKey", ""),
-        "CODEBUILD_PROJECT_ARN": place.arn("codebuild", f"project/{build.project}"),
+        "CODEBUILD_PROJECT_ARN": scope.arn("codebuild", f"project/{build.project}"),
         "CODEBUILD_SOURCE_REPO_URL": build.settings["source"].get("location", ""),
         "CODEBUILD_SOURCE_VERSION": build.settings.get("sourceVersion", ""),
         "CODEBUILD_START_TIME": str(int(build.started.timestamp() * 1000)),
     }
 
 
-def role_credentials(clients: Clients, place: Place, build: BuildRecord) -> dict[str, str]:
+def role_credentials(clients: Clients, scope: Scope, build: BuildRecord) -> dict[str, str]:
     """Take on the build's role, and say how its commands reach this cloud with it."""
     role = build.settings["serviceRole"]
     name = role.rpartition("/")[2]
     try:
-        arn = clients.client("iam", place).get_role(RoleName=name)["Role"]["Arn"]
-    except clients.client("iam", place).exceptions.NoSuchEntityException as fault:
+        arn = clients.client("iam", scope).get_role(RoleName=name)["Role"]["Arn"]
+    except clients.client("iam", scope).exceptions.NoSuchEntityException as fault:
         raise PhaseFailedError(
             "ACCESS_DENIED",
             f"CodeBuild is not authorized to perform: sts:AssumeRole on service role. Please verify that: "
@@ -47,20 +47,20 @@ def role_credentials(clients: Clients, place: Place, build: BuildRecord) -> dict
             f"and 3) The role has the necessary trust policy configured ({role})",
         ) from fault
     session = f"AWSCodeBuild-{build.uuid}"
-    found = clients.client("sts", place).assume_role(RoleArn=arn, RoleSessionName=session)["Credentials"]
+    found = clients.client("sts", scope).assume_role(RoleArn=arn, RoleSessionName=session)["Credentials"]
     return {
         "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
         "AWS_SESSION_TOKEN": found["SessionToken"],
-        "AWS_DEFAULT_REGION": place.region,
-        "AWS_REGION": place.region,
+        "AWS_DEFAULT_REGION": scope.region,
+        "AWS_REGION": scope.region,
         "AWS_ENDPOINT_URL": clients.endpoint_url,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
 
 
 def given_variables(
-    clients: Clients, place: Place, settings: Mapping[str, Any], env: EnvSpec, *, hide: Hide
+    clients: Clients, scope: Scope, settings: Mapping[str, Any], env: EnvSpec, *, hide: Hide
 ) -> dict[str, str]:
     """The variables of the buildspec, and over them those of project and request; secrets are fetched."""
     wanted = [
@@ -73,20 +73,20 @@ def given_variables(
         ),
     ]
     last = {name: (kind, value) for kind, name, value in wanted}
-    return {name: _value(clients, place, kind, value, hide) for name, (kind, value) in last.items()}
+    return {name: _value(clients, scope, kind, value, hide) for name, (kind, value) in last.items()}
 
 
-def _value(clients: Clients, place: Place, kind: str, value: str, hide: Hide) -> str:
+def _value(clients: Clients, scope: Scope, kind: str, value: str, hide: Hide) -> str:
     if kind == "PLAINTEXT":
         return value
     read = _parameter if kind == "PARAMETER_STORE" else _secret
-    found = read(clients, place, value)
+    found = read(clients, scope, value)
     hide(found)
     return found
 
 
-def _parameter(clients: Clients, place: Place, name: str) -> str:
-    ssm = clients.client("ssm", place)
+def _parameter(clients: Clients, scope: Scope, name: str) -> str:
+    ssm = clients.client("ssm", scope)
     try:
         return str(ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
     except ClientError as fault:
@@ -95,7 +95,7 @@ def _parameter(clients: Clients, place: Place, name: str) -> str:
         raise PhaseFailedError("Decrypted Variables Error", f"{words}: {name}") from fault
 
 
-def _secret(clients: Clients, place: Place, reference: str) -> str:
+def _secret(clients: Clients, scope: Scope, reference: str) -> str:
     """Read `secret-id:json-key:version-stage:version-id`; an ARN as secret-id has six colons of its own."""
     parts = reference.split(":")
     length = 7 if reference.startswith("arn:") else 1
@@ -103,7 +103,7 @@ def _secret(clients: Clients, place: Place, reference: str) -> str:
     key, stage, version = [*parts[length:], "", "", ""][:3]
     options = {name: value for name, value in (("VersionStage", stage), ("VersionId", version)) if value}
     try:
-        found = clients.client("secretsmanager", place).get_secret_value(SecretId=secret, **options)
+        found = clients.client("secretsmanager", scope).get_secret_value(SecretId=secret, **options)
         text = str(found["SecretString"])
         return text if not key else str(json.loads(text)[key])
     except ClientError as fault:

@@ -6,9 +6,9 @@ from tritonstack_local.codepipeline.actions.approval import approve
 from tritonstack_local.codepipeline.actions.build import build
 from tritonstack_local.codepipeline.actions.source import fetch
 from tritonstack_local.codepipeline.actions.stack import deploy
-from tritonstack_local.codepipeline.actions.work import Outcome, Work
+from tritonstack_local.codepipeline.actions.work import ActionOutcome, Work
 
-ACTIONS: Mapping[str, Callable[[Work], Outcome]] = {
+ACTIONS: Mapping[str, Callable[[Work], ActionOutcome]] = {
     "S3": fetch,
     "CodeBuild": build,
     "CloudFormation": deploy,

@@ -7,13 +7,13 @@ import time
 import uuid
 from datetime import timedelta
 
-from tritonstack_local.codepipeline.actions.work import POLL_S, Outcome, Work
+from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work
 from tritonstack_local.codepipeline.faults import ActionFailedError
 
 _WAITS_MINUTES = 7 * 24 * 60
 
 
-def approve(work: Work) -> Outcome:
+def approve(work: Work) -> ActionOutcome:
     """Wait for approval; rejection is a failure, and so is silence."""
     run = work.look()
     if not run.token:
@@ -28,7 +28,7 @@ def approve(work: Work) -> Outcome:
         run = work.look()
     if run.code == REJECTED:
         raise ActionFailedError("JobFailed", run.message)
-    return Outcome(summary=run.message)
+    return ActionOutcome(summary=run.message)
 
 
 APPROVED, REJECTED = "Approved", "Rejected"

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from tritonstack_local.codebuild.pipelines import PipelineOrder
-from tritonstack_local.codepipeline.actions.work import POLL_S, Outcome, Work
+from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work
 from tritonstack_local.codepipeline.faults import ActionFailedError
 from tritonstack_local.service.faults import ServiceError
 
 
-def build(work: Work) -> Outcome:
+def build(work: Work) -> ActionOutcome:
     """Start the build, unless that was done, and wait for its end."""
     build_id = work.look().external_id or _started(work)
     while True:
@@ -37,19 +37,19 @@ def _started(work: Work) -> str:
         variables=json.loads(work.settings.get("EnvironmentVariables", "[]")),
     )
     try:
-        build_id = work.start_build(work.place, order)
+        build_id = work.start_build(work.scope, order)
     except ServiceError as refused:
         raise ActionFailedError("JobFailed", f"Error calling startBuild: {refused.message}") from refused
     work.note(external_id=build_id)
     return build_id
 
 
-def _outcome(work: Work, found: dict[str, Any]) -> Outcome:
+def _outcome(work: Work, found: dict[str, Any]) -> ActionOutcome:
     status = found["buildStatus"]
     if status != "SUCCEEDED":
         raise ActionFailedError("JobFailed", f"Build terminated with state: {status}{_reason(found)}")
     exported = {item["name"]: item["value"] for item in found.get("exportedEnvironmentVariables", [])}
-    return Outcome(work.outputs, variables=exported)
+    return ActionOutcome(work.outputs, variables=exported)
 
 
 def _reason(found: dict[str, Any]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.codepipeline.actions.work import Outcome, Work
+from tritonstack_local.codepipeline.actions.work import ActionOutcome, Work
 from tritonstack_local.codepipeline.faults import ActionFailedError
 
 
-def fetch(work: Work) -> Outcome:
+def fetch(work: Work) -> ActionOutcome:
     """Copy the object, and tell which version of it that was."""
     bucket, key, s3 = work.setting("S3Bucket"), work.setting("S3ObjectKey"), work.client("s3")
     if s3.get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
@@ -26,4 +26,4 @@ def fetch(work: Work) -> Outcome:
         source = {"Bucket": bucket, "Key": key, "VersionId": version}
         work.store.copy_object(Bucket=work.bucket, Key=output, CopySource=source)
     told = {"BucketName": bucket, "ETag": found["ETag"].strip('"'), "ObjectKey": key, "VersionId": version}
-    return Outcome(work.outputs, version, told, f"Amazon S3 version id: {version}")
+    return ActionOutcome(work.outputs, version, told, f"Amazon S3 version id: {version}")

@@ -8,14 +8,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.codepipeline.actions.work import POLL_S, Outcome, Work, reason_of
+from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work, reason_of
 from tritonstack_local.codepipeline.faults import ActionFailedError
 
 _GONE = "does not exist"
 _NOTHING_TO_DO = ("No updates are to be performed", "didn't contain changes")
 
 
-def deploy(work: Work) -> Outcome:
+def deploy(work: Work) -> ActionOutcome:
     """Do what the action's mode says."""
     mode = work.setting("ActionMode")
     if mode not in _MODES:
@@ -28,7 +28,7 @@ def deploy(work: Work) -> Outcome:
         raise reason_of(fault) from fault
 
 
-def _create_or_update(work: Work) -> Outcome:
+def _create_or_update(work: Work) -> ActionOutcome:
     cloudformation, name = work.client("cloudformation"), work.setting("StackName")
     if not work.look().external_id:
         standing = _stack(work) is not None
@@ -43,7 +43,7 @@ def _create_or_update(work: Work) -> Outcome:
     return _settled(work)
 
 
-def _replace_change_set(work: Work) -> Outcome:
+def _replace_change_set(work: Work) -> ActionOutcome:
     cloudformation, name = work.client("cloudformation"), work.setting("StackName")
     change_set = work.setting("ChangeSetName")
     stack = _stack(work)
@@ -60,16 +60,16 @@ def _replace_change_set(work: Work) -> Outcome:
     while True:
         found = cloudformation.describe_change_set(ChangeSetName=made["Id"])
         if found["Status"] == "CREATE_COMPLETE":
-            return Outcome(summary=f"Change set {change_set} was created.")
+            return ActionOutcome(summary=f"Change set {change_set} was created.")
         reason = found.get("StatusReason", "")
         if found["Status"] == "FAILED":
             if _is_nothing_to_do(reason):
-                return Outcome(summary=f"Change set {change_set} was created: it changes nothing.")
+                return ActionOutcome(summary=f"Change set {change_set} was created: it changes nothing.")
             raise ActionFailedError("JobFailed", reason)
         work.pause(POLL_S)
 
 
-def _execute_change_set(work: Work) -> Outcome:
+def _execute_change_set(work: Work) -> ActionOutcome:
     cloudformation, name = work.client("cloudformation"), work.setting("StackName")
     if not work.look().external_id:
         asked = {"StackName": name, "ChangeSetName": work.setting("ChangeSetName")}
@@ -82,21 +82,21 @@ def _execute_change_set(work: Work) -> Outcome:
     return _settled(work)
 
 
-def _delete(work: Work) -> Outcome:
+def _delete(work: Work) -> ActionOutcome:
     stack = _stack(work)
     if stack is None:
-        return Outcome(summary="There is no such stack.")
+        return ActionOutcome(summary="There is no such stack.")
     work.client("cloudformation").delete_stack(StackName=work.setting("StackName"))
     while True:
         found = work.client("cloudformation").describe_stacks(StackName=stack["StackId"])["Stacks"][0]
         if found["StackStatus"] == "DELETE_COMPLETE":
-            return Outcome(summary="The stack was deleted.")
+            return ActionOutcome(summary="The stack was deleted.")
         if not found["StackStatus"].endswith("_IN_PROGRESS"):
             raise ActionFailedError("JobFailed", f"Stack is in state: {found['StackStatus']}")
         work.pause(POLL_S)
 
 
-_MODES: Mapping[str, Callable[[Work], Outcome]] = {
+_MODES: Mapping[str, Callable[[Work], ActionOutcome]] = {
     "CREATE_UPDATE": _create_or_update,
     "CHANGE_SET_REPLACE": _replace_change_set,
     "CHANGE_SET_EXECUTE": _execute_change_set,
@@ -104,7 +104,7 @@ _MODES: Mapping[str, Callable[[Work], Outcome]] = {
 }
 
 
-def _settled(work: Work) -> Outcome:
+def _settled(work: Work) -> ActionOutcome:
     """Wait for the end of an operation; the stack's outputs are variables for later actions."""
     while True:
         stack = _stack(work)
@@ -112,7 +112,7 @@ def _settled(work: Work) -> Outcome:
             raise ActionFailedError("JobFailed", f"The stack {work.setting('StackName')} is gone")
         status = stack["StackStatus"]
         if status in {"CREATE_COMPLETE", "UPDATE_COMPLETE"}:
-            return Outcome(variables=_outputs(stack), summary=f"Stack {status}")
+            return ActionOutcome(variables=_outputs(stack), summary=f"Stack {status}")
         if not status.endswith("_IN_PROGRESS"):
             raise ActionFailedError(
                 "JobFailed", f"Stack is in state: {status}. {_first_reason(work)}".strip()
@@ -120,8 +120,8 @@ def _settled(work: Work) -> Outcome:
         work.pause(POLL_S)
 
 
-def _unchanged(work: Work) -> Outcome:
-    return Outcome(variables=_outputs(_stack(work) or {}), summary="No updates are to be performed.")
+def _unchanged(work: Work) -> ActionOutcome:
+    return ActionOutcome(variables=_outputs(_stack(work) or {}), summary="No updates are to be performed.")
 
 
 def _outputs(stack: Mapping[str, Any]) -> dict[str, str]:

@@ -14,16 +14,16 @@ from botocore.exceptions import ClientError
 from tritonstack_local.codebuild.pipelines import PipelineOrder
 from tritonstack_local.codepipeline.faults import ActionFailedError
 from tritonstack_local.codepipeline.records import ActionRun
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
-StartBuild = Callable[[Place, PipelineOrder], str]
+StartBuild = Callable[[Scope, PipelineOrder], str]
 """Begins a build and returns its id."""
 POLL_S = 0.1
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ActionOutcome:
     """What an action has come to."""
 
     artifacts: Mapping[str, str] = field(default_factory=dict)
@@ -40,9 +40,9 @@ class Work:
     stage: str
     action: Mapping[str, Any]
     """As declared, with its variables replaced."""
-    place: Place
+    scope: Scope
     """Where it acts."""
-    home: Place
+    home: Scope
     """Where the pipeline is."""
     bucket: str
     """The artifact store."""
@@ -77,7 +77,7 @@ class Work:
 
     def client(self, service: str) -> Any:
         """Return a client that acts where the action acts."""
-        return self.clients.client(service, self.place)
+        return self.clients.client(service, self.scope)
 
     @property
     def store(self) -> Any:

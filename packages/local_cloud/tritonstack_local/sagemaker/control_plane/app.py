@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
 from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
-from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, Store, StoredRecord
+from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, SageMakerTables, StoredRecord
 from tritonstack_local.sagemaker.control_plane.resources import EndpointConfigs, Models, TagActions
 from tritonstack_local.sagemaker.hosting.deployment import Launcher
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
@@ -24,7 +24,7 @@ from tritonstack_local.sagemaker.hosting.state_events import tell_eventbridge
 from tritonstack_local.sagemaker.multi_model import ModelHost
 from tritonstack_local.sagemaker.runtime.invocations import Invocations
 from tritonstack_local.sagemaker.runtime.load import MachineMetrics
-from tritonstack_local.sagemaker.runtime.machine import Machine, this_machine
+from tritonstack_local.sagemaker.runtime.machine import ServerSlots, this_machine
 from tritonstack_local.sagemaker.runtime.measurements import RequestMetrics
 from tritonstack_local.sagemaker.runtime.servers import StartServer, triton_starter
 from tritonstack_local.service import wire
@@ -33,12 +33,12 @@ from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
 from tritonstack_local.service.faults import ServiceError
 from tritonstack_local.service.tables import Table, Tables
 from tritonstack_local.tagging.resources import TaggedResource
-from tritonstack_local.time_scale import USUAL_PACE, Pace
+from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from tritonstack_local.container_group import ContainerGround
+    from tritonstack_local.container_group import ContainerGroup
 
 SERVICE = "sagemaker"
 RUNTIME_PREFIX = "/endpoints/"
@@ -46,7 +46,7 @@ _INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Dependencies:
     """What this SageMaker finds in the cloud that it is a part of."""
 
     folder: Path
@@ -55,10 +55,10 @@ class Surroundings:
     """The region of callers who name none."""
     clients: Clients
     metrics: Metrics
-    pace: Pace = USUAL_PACE
-    machine: Machine = field(default_factory=this_machine)
+    time_scale: TimeScale = DEFAULT_TIME_SCALE
+    machine: ServerSlots = field(default_factory=this_machine)
     """What holds the instances."""
-    ground: ContainerGround | None = None
+    container_group: ContainerGroup | None = None
     """Where images run that the machine's Docker engine holds; None where the embedded Triton plays all."""
     loaded_models: int | None = None
     """How many models an instance of a multi-model endpoint may have loaded, however much memory it has."""
@@ -67,38 +67,40 @@ class Surroundings:
 class SageMakerApp:
     """Answers both APIs. Threads may call it at once; `close` ends every server it has started."""
 
-    def __init__(self, *, surroundings: Surroundings, start_server: StartServer) -> None:
-        self._region = surroundings.region
-        self._store = Store()
+    def __init__(self, *, dependencies: Dependencies, start_server: StartServer) -> None:
+        self._region = dependencies.region
+        self._store = SageMakerTables()
         self._model_host = ModelHost(
-            metrics=surroundings.metrics,
-            pace=surroundings.pace,
-            loaded_models=surroundings.loaded_models,
+            metrics=dependencies.metrics,
+            time_scale=dependencies.time_scale,
+            loaded_models=dependencies.loaded_models,
         )
         launcher = Launcher(
-            folder=surroundings.folder,
-            clients=surroundings.clients,
+            folder=dependencies.folder,
+            clients=dependencies.clients,
             start_server=start_server,
             model_host=self._model_host,
         )
         self._hosting = Hosting(
             store=self._store,
             launcher=launcher,
-            machine=surroundings.machine,
-            pace=surroundings.pace,
-            read_alarms=ask_cloudwatch(surroundings.clients),
-            announce=tell_eventbridge(surroundings.clients, self._store.tags),
+            machine=dependencies.machine,
+            time_scale=dependencies.time_scale,
+            read_alarms=ask_cloudwatch(dependencies.clients),
+            announce=tell_eventbridge(dependencies.clients, self._store.tags),
         )
-        self._request_metrics = RequestMetrics(metrics=surroundings.metrics)
+        self._request_metrics = RequestMetrics(metrics=dependencies.metrics)
         self._machine_metrics = MachineMetrics(
-            metrics=surroundings.metrics, pace=surroundings.pace, instances=lambda: self._hosting.live
+            metrics=dependencies.metrics,
+            time_scale=dependencies.time_scale,
+            instances=lambda: self._hosting.live,
         )
         self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
         endpoints = Endpoints(
-            store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(surroundings.clients)
+            store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(dependencies.clients)
         )
         self._control_plane = ControlPlane(
-            service=SERVICE, region=surroundings.region, actions=_actions(self._store, endpoints)
+            service=SERVICE, region=dependencies.region, actions=_actions(self._store, endpoints)
         )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -136,16 +138,16 @@ class SageMakerApp:
                 "service": SERVICE,
                 "type": kind,
                 "id": record.name,
-                "account": place.account,
-                "region": place.region,
+                "account": scope.account,
+                "region": scope.region,
             }
             for kind, table in tables.items()
-            for place, record in table.everywhere()
+            for scope, record in table.everywhere()
         ]
 
-    def tagged(self, place: Place) -> Iterator[TaggedResource]:
+    def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List what has tags in a place."""
-        prefix = place.arn(SERVICE, "")
+        prefix = scope.arn(SERVICE, "")
         for arn, tags in self._store.tags.everywhere().items():
             if arn.startswith(prefix):
                 kind = arn.removeprefix(prefix).partition("/")[0]
@@ -174,23 +176,23 @@ class SageMakerApp:
             raise invocation_refused(
                 f"The embedded cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
             )
-        place = wire.caller_place(request, default_region=self._region)
-        return self._invocations.invoke(request, place=place, endpoint=match["endpoint"])
+        scope = wire.caller_place(request, default_region=self._region)
+        return self._invocations.invoke(request, scope=scope, endpoint=match["endpoint"])
 
 
-def create_app(*, surroundings: Surroundings, server_home: Path) -> SageMakerApp:
+def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
     """Make the application that real Tritons from `server_home` stand behind.
 
     What an earlier cloud left in the endpoints' folder without ending properly is removed.
     """
-    shutil.rmtree(surroundings.folder, ignore_errors=True)
+    shutil.rmtree(dependencies.folder, ignore_errors=True)
     start_server = triton_starter(server_home=server_home)
-    if surroundings.ground is not None:
+    if dependencies.container_group is not None:
         # Imported here: nobody else needs Docker's library.
         from tritonstack_local.sagemaker.runtime.container_servers import ContainerStarter  # noqa: PLC0415
 
-        start_server = ContainerStarter(ground=surroundings.ground, otherwise=start_server)
-    return SageMakerApp(surroundings=surroundings, start_server=start_server)
+        start_server = ContainerStarter(container_group=dependencies.container_group, otherwise=start_server)
+    return SageMakerApp(dependencies=dependencies, start_server=start_server)
 
 
 @dataclass(frozen=True)
@@ -235,16 +237,16 @@ OFFERED = (*_ACTIONS, *_OF_NONE)
 """The actions of the control plane."""
 
 
-def _list_components(_: Place, __: Fields) -> Fields:
+def _list_components(_: Scope, __: Fields) -> Fields:
     """There are none: they are refused when they are made."""
     return {"InferenceComponents": []}
 
 
-def _actions(store: Store, endpoints: Endpoints) -> dict[str, Action]:
+def _actions(store: SageMakerTables, endpoints: Endpoints) -> dict[str, Action]:
     parts = _Parts(Models(store=store), EndpointConfigs(store=store), endpoints, TagActions(store=store))
     empty: dict[str, Action] = {name: _listing_none(member) for name, member in _OF_NONE.items()}
     return {**empty, **{name: action(parts) for name, action in _ACTIONS.items()}}
 
 
 def _listing_none(member: str) -> Action:
-    return lambda _place, _request: {member: []}
+    return lambda _scope, _request: {member: []}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tritonstack_local.sagemaker.control_plane.plans import VariantRecord
-from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, PendingUpdate, Stage
+from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, PendingUpdate, UpdateStage
 from tritonstack_local.sagemaker.hosting.fleet import Fleet
 
 Fields = Mapping[str, Any]
@@ -35,7 +35,7 @@ def describe(record: EndpointRecord, serving: Fleet | None, arriving: Fleet | No
     return shown
 
 
-def _pending(pending: PendingUpdate, arriving: Fleet | None, stage: Stage | None) -> Fields:
+def _pending(pending: PendingUpdate, arriving: Fleet | None, stage: UpdateStage | None) -> Fields:
     variants = [
         {**_shown(variant, arriving, stage), "InstanceType": variant.instance_type}
         for variant in pending.variants
@@ -47,7 +47,7 @@ def _pending(pending: PendingUpdate, arriving: Fleet | None, stage: Stage | None
     }
 
 
-def _shown(variant: VariantRecord, fleet: Fleet | None, stage: Stage | None) -> Fields:
+def _shown(variant: VariantRecord, fleet: Fleet | None, stage: UpdateStage | None) -> Fields:
     pool = None if fleet is None else fleet.pools.get(variant.name)
     shown = {
         "VariantName": variant.name,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane import refusals
 from tritonstack_local.sagemaker.control_plane.clock import now
 from tritonstack_local.sagemaker.control_plane.describing import describe
@@ -16,8 +16,8 @@ from tritonstack_local.sagemaker.control_plane.plans import Capacity, EndpointPl
 from tritonstack_local.sagemaker.control_plane.records import (
     EndpointRecord,
     PendingUpdate,
+    SageMakerTables,
     Status,
-    Store,
     arn_of,
 )
 from tritonstack_local.sagemaker.control_plane.resources import ENDPOINT, Fields, page
@@ -32,19 +32,19 @@ NO_ZERO = "a variant without an instance answers nobody, and only inference comp
 class Endpoints:
     """The endpoint actions."""
 
-    def __init__(self, *, store: Store, hosting: Hosting, is_scaled: IsScaled) -> None:
+    def __init__(self, *, store: SageMakerTables, hosting: Hosting, is_scaled: IsScaled) -> None:
         self._store = store
         self._hosting = hosting
         self._is_scaled = is_scaled
 
-    def create(self, place: Place, request: Fields) -> Fields:
+    def create(self, scope: Scope, request: Fields) -> Fields:
         """Begin to create an endpoint."""
         name = request["EndpointName"]
-        plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
+        plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
         config, created = request.get("DeploymentConfig"), now()
         record = EndpointRecord(
             name=name,
-            arn=arn_of(place, "endpoint", name),
+            arn=arn_of(scope, "endpoint", name),
             status="Creating",
             created=created,
             modified=created,
@@ -53,18 +53,18 @@ class Endpoints:
             deployment_config=config,
             pending=PendingUpdate(plan, plan.variants, config, created),
         )
-        if not self._store.endpoints.add(place, record):
+        if not self._store.endpoints.add(scope, record):
             raise already_exists(ENDPOINT, record.arn)
         self._store.tags.put(record.arn, request.get("Tags", []))
         self._hosting.create(record)
         return {"EndpointArn": record.arn}
 
-    def update(self, place: Place, request: Fields) -> Fields:
+    def update(self, scope: Scope, request: Fields) -> Fields:
         """Begin to replace what an endpoint runs."""
         name = request["EndpointName"]
-        record = self._endpoint(place, name)
-        plan = plan_endpoint(self._store, place, endpoint=name, config_name=request["EndpointConfigName"])
-        self._refuse_unscalable(record, place, plan)
+        record = self._endpoint(scope, name)
+        plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
+        self._refuse_unscalable(record, scope, plan)
 
         def begin(current: EndpointRecord) -> EndpointRecord:
             variants = _retained(request, old=current.variants, new=plan.variants)
@@ -74,13 +74,13 @@ class Endpoints:
             check_rollout(config, counts_of(variants))
             return updating
 
-        updating = self._store.endpoints.change(place, name, begin)
+        updating = self._store.endpoints.change(scope, name, begin)
         if updating is None or updating.pending is None:
             raise not_found(ENDPOINT, record.arn)
         self._hosting.update(updating, updating.pending)
         return {"EndpointArn": record.arn}
 
-    def update_weights_and_capacities(self, place: Place, request: Fields) -> Fields:
+    def update_weights_and_capacities(self, scope: Scope, request: Fields) -> Fields:
         """Begin to bring variants to other numbers; other weights alone hold at once."""
         name = request["EndpointName"]
         wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
@@ -88,7 +88,7 @@ class Endpoints:
             refusals.refuse_unbuilt("DesiredWeightAndCapacity", item)
             if item.get("DesiredInstanceCount") == 0:
                 raise not_built("DesiredInstanceCount 0", NO_ZERO)
-        former = self._endpoint(place, name)
+        former = self._endpoint(scope, name)
 
         def note(current: EndpointRecord) -> EndpointRecord:
             nonlocal former
@@ -100,7 +100,7 @@ class Endpoints:
             same = counts_of(variants) == counts_of(current.variants)
             return updating.settled("InService") if same else updating
 
-        record = self._store.endpoints.change(place, name, note)
+        record = self._store.endpoints.change(scope, name, note)
         if record is None:
             raise not_found(ENDPOINT, former.arn)
         if record.status == "InService":
@@ -109,24 +109,24 @@ class Endpoints:
             self._hosting.scale(record, former.variants)
         return {"EndpointArn": record.arn}
 
-    def delete(self, place: Place, request: Fields) -> Fields:
+    def delete(self, scope: Scope, request: Fields) -> Fields:
         """Begin to delete an endpoint."""
         record = self._store.endpoints.change(
-            place, request["EndpointName"], lambda current: _step(current, "Deleting")
+            scope, request["EndpointName"], lambda current: _step(current, "Deleting")
         )
         if record is None:
-            raise not_found(ENDPOINT, arn_of(place, "endpoint", request["EndpointName"]))
+            raise not_found(ENDPOINT, arn_of(scope, "endpoint", request["EndpointName"]))
         self._hosting.delete(record)
         return {}
 
-    def describe(self, place: Place, request: Fields) -> Fields:
+    def describe(self, scope: Scope, request: Fields) -> Fields:
         """Show an endpoint."""
-        record = self._endpoint(place, request["EndpointName"])
-        return describe(record, *self._hosting.fleets(place, record.name))
+        record = self._endpoint(scope, request["EndpointName"])
+        return describe(record, *self._hosting.fleets(scope, record.name))
 
-    def list(self, place: Place, request: Fields) -> Fields:
+    def list(self, scope: Scope, request: Fields) -> Fields:
         """List endpoints."""
-        records, token = page(self._store.endpoints.within(place), request)
+        records, token = page(self._store.endpoints.within(scope), request)
         summaries = [
             {
                 "EndpointName": record.name,
@@ -139,20 +139,20 @@ class Endpoints:
         ]
         return {"Endpoints": summaries, "NextToken": token}
 
-    def _endpoint(self, place: Place, name: str) -> EndpointRecord:
-        record = self._store.endpoints.get(place, name)
+    def _endpoint(self, scope: Scope, name: str) -> EndpointRecord:
+        record = self._store.endpoints.get(scope, name)
         if record is None:
-            raise not_found(ENDPOINT, arn_of(place, "endpoint", name))
+            raise not_found(ENDPOINT, arn_of(scope, "endpoint", name))
         return record
 
-    def _refuse_unscalable(self, record: EndpointRecord, place: Place, plan: EndpointPlan) -> None:
+    def _refuse_unscalable(self, record: EndpointRecord, scope: Scope, plan: EndpointPlan) -> None:
         """Refuse to take a variant, or its kind of machine, from under a scaling that counts on it."""
         kept = {(variant.name, variant.instance_type) for variant in plan.variants}
         scaled = [
             variant.name
             for variant in record.variants
             if (variant.name, variant.instance_type) not in kept
-            and self._is_scaled(place, record.name, variant.name)
+            and self._is_scaled(scope, record.name, variant.name)
         ]
         if scaled:
             raise validation_exception(

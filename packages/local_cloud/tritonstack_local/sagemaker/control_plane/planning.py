@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.plans import (
     RANDOM,
     Capacity,
@@ -13,7 +13,7 @@ from tritonstack_local.sagemaker.control_plane.plans import (
     EndpointPlan,
     VariantRecord,
 )
-from tritonstack_local.sagemaker.control_plane.records import Store
+from tritonstack_local.sagemaker.control_plane.records import SageMakerTables
 from tritonstack_local.sagemaker.control_plane.resources import CONFIG, MODEL, stored
 from tritonstack_local.sagemaker.hosting.capture import CapturePlan
 
@@ -25,18 +25,18 @@ DOWNLOAD_TIMEOUT_S = 3600.0
 MULTI_MODEL_VARIABLE = "SAGEMAKER_MULTI_MODEL"
 
 
-def plan_endpoint(store: Store, place: Place, *, endpoint: str, config_name: str) -> EndpointPlan:
+def plan_endpoint(store: SageMakerTables, scope: Scope, *, endpoint: str, config_name: str) -> EndpointPlan:
     """Read a configuration and its models; both have to exist."""
-    config = stored(store.configs, place, kind=CONFIG, name=config_name)
+    config = stored(store.configs, scope, kind=CONFIG, name=config_name)
     data_capture = config.fields.get("DataCaptureConfig")
     capture = CapturePlan.of(data_capture)
     variants, deployments = [], []
     for variant in config.fields["ProductionVariants"]:
-        model = stored(store.models, place, kind=MODEL, name=variant["ModelName"])
+        model = stored(store.models, scope, kind=MODEL, name=variant["ModelName"])
         container = model.fields.get("PrimaryContainer") or model.fields["Containers"][0]
         variants.append(_variant(variant, container))
-        deployments.append(_deployment(place, endpoint, variant, container, capture))
-    return EndpointPlan(place, endpoint, config_name, tuple(variants), tuple(deployments), data_capture)
+        deployments.append(_deployment(scope, endpoint, variant, container, capture))
+    return EndpointPlan(scope, endpoint, config_name, tuple(variants), tuple(deployments), data_capture)
 
 
 def _variant(variant: Mapping[str, Any], container: Mapping[str, Any]) -> VariantRecord:
@@ -49,7 +49,7 @@ def _variant(variant: Mapping[str, Any], container: Mapping[str, Any]) -> Varian
 
 
 def _deployment(
-    place: Place,
+    scope: Scope,
     endpoint: str,
     variant: Mapping[str, Any],
     container: Mapping[str, Any],
@@ -59,7 +59,7 @@ def _deployment(
     caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
     added = {MULTI_MODEL_VARIABLE: "true"} if multi_model else {}
     return DeploymentPlan(
-        place=place,
+        scope=scope,
         endpoint=endpoint,
         variant=variant["VariantName"],
         image=container["Image"],

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.hosting.capture import CapturePlan
 
 LEAST_OUTSTANDING, RANDOM = "LEAST_OUTSTANDING_REQUESTS", "RANDOM"
@@ -34,7 +34,7 @@ class VariantRecord:
 class DeploymentPlan:
     """What the servers of one variant are started for."""
 
-    place: Place
+    scope: Scope
     endpoint: str
     variant: str
     image: str
@@ -64,7 +64,7 @@ class DeploymentPlan:
 class EndpointPlan:
     """All that an endpoint is to run; its configuration and models may go while it does."""
 
-    place: Place
+    scope: Scope
     endpoint: str
     config_name: str
     variants: tuple[VariantRecord, ...]

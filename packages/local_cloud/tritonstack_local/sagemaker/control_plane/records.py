@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.clock import now
 from tritonstack_local.sagemaker.control_plane.plans import EndpointPlan, VariantRecord
 from tritonstack_local.service.tables import Table, Tags
@@ -37,9 +37,9 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 }
 
 
-def arn_of(place: Place, kind: str, name: str) -> str:
+def arn_of(scope: Scope, kind: str, name: str) -> str:
     """Build the ARN of a resource of SageMaker's; AWS writes its names in small letters."""
-    return place.arn("sagemaker", f"{kind}/{name.lower()}")
+    return scope.arn("sagemaker", f"{kind}/{name.lower()}")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class StoredRecord:
 
 
 @dataclass(frozen=True)
-class Stage:
+class UpdateStage:
     """What is being done to an endpoint's variants: SageMaker's VariantStatus."""
 
     status: StageStatus
@@ -86,7 +86,7 @@ class EndpointRecord:
     failure_reason: str | None = None
     deployment_config: Mapping[str, Any] | None = None
     pending: PendingUpdate | None = None
-    stage: Stage | None = None
+    stage: UpdateStage | None = None
 
     def can_become(self, status: Status) -> bool:
         """Say whether the state machine leads there from here."""
@@ -104,7 +104,7 @@ class EndpointRecord:
 
 
 @dataclass(frozen=True)
-class Store:
+class SageMakerTables:
     """All tables of this SageMaker."""
 
     models: Table[StoredRecord] = field(default_factory=Table[StoredRecord])

@@ -6,11 +6,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane import refusals
 from tritonstack_local.sagemaker.control_plane.clock import now
 from tritonstack_local.sagemaker.control_plane.faults import already_exists, not_found
-from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, Store, StoredRecord, arn_of
+from tritonstack_local.sagemaker.control_plane.records import (
+    EndpointRecord,
+    SageMakerTables,
+    StoredRecord,
+    arn_of,
+)
 from tritonstack_local.service.faults import validation_exception
 from tritonstack_local.service.tables import Table
 
@@ -66,53 +71,53 @@ Fields = Mapping[str, Any]
 MODEL, CONFIG, ENDPOINT = "model", "endpoint configuration", "endpoint"
 
 
-def stored(table: Table[StoredRecord], place: Place, *, kind: str, name: str) -> StoredRecord:
+def stored(table: Table[StoredRecord], scope: Scope, *, kind: str, name: str) -> StoredRecord:
     """Find a model or a configuration, or say in AWS's words that it is not there."""
-    record = table.get(place, name)
+    record = table.get(scope, name)
     if record is None:
-        raise not_found(kind, arn_of(place, kind.replace("endpoint configuration", "endpoint-config"), name))
+        raise not_found(kind, arn_of(scope, kind.replace("endpoint configuration", "endpoint-config"), name))
     return record
 
 
 class Models:
     """CreateModel and its relatives."""
 
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: SageMakerTables) -> None:
         self._store = store
 
-    def create(self, place: Place, request: Fields) -> Fields:
+    def create(self, scope: Scope, request: Fields) -> Fields:
         """Write a model down; nothing is fetched before an endpoint wants it."""
         refusals.refuse_unbuilt_model(request)
         name = request["ModelName"]
         record = StoredRecord(
-            name=name, arn=arn_of(place, "model", name), created=now(), fields=_untagged(request)
+            name=name, arn=arn_of(scope, "model", name), created=now(), fields=_untagged(request)
         )
-        if not self._store.models.add(place, record):
+        if not self._store.models.add(scope, record):
             raise already_exists(MODEL, record.arn)
         self._store.tags.put(record.arn, request.get("Tags", []))
         return {"ModelArn": record.arn}
 
-    def describe(self, place: Place, request: Fields) -> Fields:
+    def describe(self, scope: Scope, request: Fields) -> Fields:
         """Show a model as it was made."""
-        record = stored(self._store.models, place, kind=MODEL, name=request["ModelName"])
+        record = stored(self._store.models, scope, kind=MODEL, name=request["ModelName"])
         shown = {"EnableNetworkIsolation": False, **record.fields}
         if "PrimaryContainer" in shown:
             shown["PrimaryContainer"] = {"Mode": "SingleModel", **shown["PrimaryContainer"]}
         return {**shown, "ModelArn": record.arn, "CreationTime": record.created}
 
-    def list(self, place: Place, request: Fields) -> Fields:
+    def list(self, scope: Scope, request: Fields) -> Fields:
         """List models."""
-        records, token = page(self._store.models.within(place), request)
+        records, token = page(self._store.models.within(scope), request)
         summaries = [
             {"ModelName": record.name, "ModelArn": record.arn, "CreationTime": record.created}
             for record in records
         ]
         return {"Models": summaries, "NextToken": token}
 
-    def delete(self, place: Place, request: Fields) -> Fields:
+    def delete(self, scope: Scope, request: Fields) -> Fields:
         """Forget a model; an endpoint that already serves it goes on."""
-        record = stored(self._store.models, place, kind=MODEL, name=request["ModelName"])
-        self._store.models.remove(place, record.name)
+        record = stored(self._store.models, scope, kind=MODEL, name=request["ModelName"])
+        self._store.models.remove(scope, record.name)
         self._store.tags.forget(record.arn)
         return {}
 
@@ -120,26 +125,26 @@ class Models:
 class EndpointConfigs:
     """CreateEndpointConfig and its relatives."""
 
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: SageMakerTables) -> None:
         self._store = store
 
-    def create(self, place: Place, request: Fields) -> Fields:
+    def create(self, scope: Scope, request: Fields) -> Fields:
         """Write a configuration down; its model must exist."""
         refusals.refuse_unbuilt_config(request)
         name = request["EndpointConfigName"]
         for variant in request["ProductionVariants"]:
-            stored(self._store.models, place, kind=MODEL, name=variant["ModelName"])
+            stored(self._store.models, scope, kind=MODEL, name=variant["ModelName"])
         record = StoredRecord(
-            name=name, arn=arn_of(place, "endpoint-config", name), created=now(), fields=_untagged(request)
+            name=name, arn=arn_of(scope, "endpoint-config", name), created=now(), fields=_untagged(request)
         )
-        if not self._store.configs.add(place, record):
+        if not self._store.configs.add(scope, record):
             raise already_exists(CONFIG, record.arn)
         self._store.tags.put(record.arn, request.get("Tags", []))
         return {"EndpointConfigArn": record.arn}
 
-    def describe(self, place: Place, request: Fields) -> Fields:
+    def describe(self, scope: Scope, request: Fields) -> Fields:
         """Show a configuration as it was made."""
-        record = stored(self._store.configs, place, kind=CONFIG, name=request["EndpointConfigName"])
+        record = stored(self._store.configs, scope, kind=CONFIG, name=request["EndpointConfigName"])
         variants = [{"InitialVariantWeight": 1.0, **item} for item in record.fields["ProductionVariants"]]
         return {
             **record.fields,
@@ -148,9 +153,9 @@ class EndpointConfigs:
             "CreationTime": record.created,
         }
 
-    def list(self, place: Place, request: Fields) -> Fields:
+    def list(self, scope: Scope, request: Fields) -> Fields:
         """List configurations."""
-        records, token = page(self._store.configs.within(place), request)
+        records, token = page(self._store.configs.within(scope), request)
         summaries = [
             {
                 "EndpointConfigName": record.name,
@@ -161,10 +166,10 @@ class EndpointConfigs:
         ]
         return {"EndpointConfigs": summaries, "NextToken": token}
 
-    def delete(self, place: Place, request: Fields) -> Fields:
+    def delete(self, scope: Scope, request: Fields) -> Fields:
         """Forget a configuration."""
-        record = stored(self._store.configs, place, kind=CONFIG, name=request["EndpointConfigName"])
-        self._store.configs.remove(place, record.name)
+        record = stored(self._store.configs, scope, kind=CONFIG, name=request["EndpointConfigName"])
+        self._store.configs.remove(scope, record.name)
         self._store.tags.forget(record.arn)
         return {}
 
@@ -172,33 +177,33 @@ class EndpointConfigs:
 class TagActions:
     """AddTags, ListTags and DeleteTags, on everything that has an ARN here."""
 
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: SageMakerTables) -> None:
         self._store = store
 
-    def add(self, place: Place, request: Fields) -> Fields:
+    def add(self, scope: Scope, request: Fields) -> Fields:
         """Add or replace tags."""
-        arn = self._known(place, request["ResourceArn"])
+        arn = self._known(scope, request["ResourceArn"])
         self._store.tags.put(arn, request["Tags"])
         return {"Tags": self._store.tags.of(arn)}
 
-    def list(self, place: Place, request: Fields) -> Fields:
+    def list(self, scope: Scope, request: Fields) -> Fields:
         """List all tags; AWS allows 50 on a resource, which is also the smallest page."""
-        return {"Tags": self._store.tags.of(self._known(place, request["ResourceArn"]))}
+        return {"Tags": self._store.tags.of(self._known(scope, request["ResourceArn"]))}
 
-    def delete(self, place: Place, request: Fields) -> Fields:
+    def delete(self, scope: Scope, request: Fields) -> Fields:
         """Remove tags."""
-        self._store.tags.drop(self._known(place, request["ResourceArn"]), request["TagKeys"])
+        self._store.tags.drop(self._known(scope, request["ResourceArn"]), request["TagKeys"])
         return {}
 
-    def _known(self, place: Place, arn: str) -> str:
-        if arn not in self._arns(place):
+    def _known(self, scope: Scope, arn: str) -> str:
+        if arn not in self._arns(scope):
             raise not_found("resource", arn)
         return arn
 
-    def _arns(self, place: Place) -> Iterator[str]:
+    def _arns(self, scope: Scope) -> Iterator[str]:
         store = self._store
         for table in (store.models, store.configs, store.endpoints):
-            yield from (record.arn for record in table.within(place))
+            yield from (record.arn for record in table.within(scope))
 
 
 def _untagged(request: Fields) -> Fields:

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from tritonstack.base.errors import TritonstackError
 from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan, EndpointPlan, weights_of
 from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
-from tritonstack_local.sagemaker.hosting.fleet import Fleet, Pool
-from tritonstack_local.sagemaker.hosting.instances import Instance
-from tritonstack_local.sagemaker.runtime.machine import Machine
+from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
+from tritonstack_local.sagemaker.runtime.machine import ServerSlots
 
 # The service model's limit for FailureReason.
 FAILURE_REASON_LIMIT = 1024
@@ -31,26 +31,26 @@ class CloudEndingError(TritonstackError):
     """This cloud is ending, and what was under way stays as it is recorded, for the next one."""
 
 
-class Supply:
+class InstanceSupply:
     """Starts, counts and retires instances. Threads may call it at once."""
 
-    def __init__(self, *, launcher: Launcher, machine: Machine) -> None:
+    def __init__(self, *, launcher: Launcher, machine: ServerSlots) -> None:
         self._launcher = launcher
         self._machine = machine
-        self._live: set[Instance] = set()
-        self._pools: set[Pool] = set()
+        self._live: set[EndpointInstance] = set()
+        self._pools: set[InstancePool] = set()
         self._closed = False
         self._lock = threading.Lock()
 
     @property
-    def live(self) -> list[Instance]:
+    def live(self) -> list[EndpointInstance]:
         """Every instance: those that start, serve and retire."""
         with self._lock:
             return list(self._live)
 
     def fleet(self, plan: EndpointPlan, weights: Mapping[str, float] | None = None) -> Fleet:
         """Make a fleet that has no instance yet."""
-        pools = [Pool(one, capture=self._launcher.capture(one)) for one in plan.deployments]
+        pools = [InstancePool(one, capture=self._launcher.capture(one)) for one in plan.deployments]
         with self._lock:
             self._pools.update(pools)
         return Fleet(pools, weights=weights or weights_of(plan.variants))
@@ -71,10 +71,10 @@ class Supply:
             launched = list(threads.map(lambda one: self._launched(one[0].plan, one[1]), missing))
         failed = [one for one in launched if isinstance(one, LaunchFailedError)]
         if failed:
-            self.stop([one for one in launched if isinstance(one, Instance)], grace_s=STOP_GRACE_S)
+            self.stop([one for one in launched if isinstance(one, EndpointInstance)], grace_s=STOP_GRACE_S)
             raise CloudEndingError("The embedded cloud is ending.") if self._closed else failed[0]
         for (pool, _), instance in zip(missing, launched, strict=True):
-            if isinstance(instance, Instance):
+            if isinstance(instance, EndpointInstance):
                 pool.add([instance])
 
     def shrink(self, fleet: Fleet, counts: Mapping[str, int]) -> None:
@@ -95,10 +95,10 @@ class Supply:
         with self._lock:
             self._pools.difference_update(fleet.pools.values())
 
-    def stop(self, instances: Iterable[Instance], *, grace_s: float) -> None:
+    def stop(self, instances: Iterable[EndpointInstance], *, grace_s: float) -> None:
         """End instances, all at once: each takes its time."""
 
-        def work(instance: Instance) -> None:
+        def work(instance: EndpointInstance) -> None:
             instance.stop(grace_s=grace_s)
             with self._lock:
                 self._live.discard(instance)
@@ -122,7 +122,7 @@ class Supply:
             if pool.capture is not None:
                 pool.capture.stop()
 
-    def _missing(self, pool: Pool, asked: int) -> list[list[str]]:
+    def _missing(self, pool: InstancePool, asked: int) -> list[list[str]]:
         """For each instance to be launched, what its log says first."""
         running = len(pool.instances)
         held = self._machine.holds(asked, running=running)
@@ -131,8 +131,8 @@ class Supply:
             notes = [f"{asked} instances of {pool.plan.variant} are asked for; this machine holds {held}."]
         return [notes] * (held - running)
 
-    def _let_go(self, leaving: list[tuple[Pool, Instance]]) -> None:
-        def work(one: tuple[Pool, Instance]) -> None:
+    def _let_go(self, leaving: list[tuple[InstancePool, EndpointInstance]]) -> None:
+        def work(one: tuple[InstancePool, EndpointInstance]) -> None:
             pool, instance = one
             pool.drain(instance, timeout_s=DRAIN_TIMEOUT_S)
             self.stop([instance], grace_s=STOP_GRACE_S)
@@ -141,11 +141,11 @@ class Supply:
             with ThreadPoolExecutor(len(leaving)) as threads:
                 list(threads.map(work, leaving))
 
-    def _launched(self, plan: DeploymentPlan, notes: list[str]) -> Instance | LaunchFailedError:
+    def _launched(self, plan: DeploymentPlan, notes: list[str]) -> EndpointInstance | LaunchFailedError:
         """Launch, or say why not; an endpoint must never stay on its way for good."""
-        begun: list[Instance] = []
+        begun: list[EndpointInstance] = []
 
-        def note(instance: Instance) -> None:
+        def note(instance: EndpointInstance) -> None:
             begun.append(instance)
             self._begun(instance)
 
@@ -159,7 +159,7 @@ class Supply:
         self.stop(begun, grace_s=STOP_GRACE_S)
         return LaunchFailedError(reason[:FAILURE_REASON_LIMIT])
 
-    def _begun(self, instance: Instance) -> None:
+    def _begun(self, instance: EndpointInstance) -> None:
         with self._lock:
             self._live.add(instance)
             closed = self._closed

@@ -15,10 +15,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonFailedError
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
 from tritonstack_local.sagemaker.hosting.capture import Capture
-from tritonstack_local.sagemaker.hosting.instances import Container, Instance
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import ModelHost, volume_bytes
 from tritonstack_local.sagemaker.runtime import artifacts
 from tritonstack_local.sagemaker.runtime.logs import LogShipper, log_group
@@ -45,29 +45,29 @@ class Launcher:
         self._start_server = start_server
         self._model_host = model_host
         self._cancelled = threading.Event()
-        self._unwanted: set[tuple[Place, str]] = set()
+        self._unwanted: set[tuple[Scope, str]] = set()
 
-    def endpoint_folder(self, place: Place, endpoint: str) -> Path:
+    def endpoint_folder(self, scope: Scope, endpoint: str) -> Path:
         """Say where an endpoint's instances live."""
-        return self._folder / place.account / place.region / endpoint
+        return self._folder / scope.account / scope.region / endpoint
 
     def launch(
-        self, plan: DeploymentPlan, *, notes: list[str], begun: Callable[[Instance], None]
-    ) -> Instance:
+        self, plan: DeploymentPlan, *, notes: list[str], begun: Callable[[EndpointInstance], None]
+    ) -> EndpointInstance:
         """Fetch, unpack, start and wait until the server is ready; raise LaunchFailedError otherwise.
 
         `notes` stand at the beginning of the instance's log. `begun` is told of the instance before its
         server starts, so that another thread can stop it.
         """
         name = f"i-{secrets.token_hex(8)}"
-        folder = self.endpoint_folder(plan.place, plan.endpoint) / name
+        folder = self.endpoint_folder(plan.scope, plan.endpoint) / name
         (folder / MODEL_FOLDER).mkdir(parents=True)
         try:
             self._fetch(plan, folder / MODEL_FOLDER)
         except (TritonstackError, OSError, ClientError, BotoCoreError) as fault:
             shutil.rmtree(folder, ignore_errors=True)
             raise LaunchFailedError(_told(fault)) from fault
-        instance = Instance(
+        instance = EndpointInstance(
             plan=plan,
             id_=name,
             folder=folder,
@@ -90,7 +90,7 @@ class Launcher:
         """Begin to keep what a variant's plan asks to be kept."""
         if plan.capture is None:
             return None
-        s3 = self._clients.client("s3", plan.place)
+        s3 = self._clients.client("s3", plan.scope)
         return Capture(plan=plan.capture, s3=s3, endpoint=plan.endpoint, variant=plan.variant)
 
     def cancel(self) -> None:
@@ -98,21 +98,21 @@ class Launcher:
         self._cancelled.set()
 
     @contextmanager
-    def refusing(self, place: Place, endpoint: str) -> Iterator[None]:
+    def refusing(self, scope: Scope, endpoint: str) -> Iterator[None]:
         """Let every launch for an endpoint fail soon, because it is being deleted."""
-        self._unwanted.add((place, endpoint))
+        self._unwanted.add((scope, endpoint))
         try:
             yield
         finally:
-            self._unwanted.discard((place, endpoint))
+            self._unwanted.discard((scope, endpoint))
 
     def _check_wanted(self, plan: DeploymentPlan) -> None:
         if self._cancelled.is_set():
             raise LaunchFailedError("The embedded cloud was stopped.")
-        if (plan.place, plan.endpoint) in self._unwanted:
+        if (plan.scope, plan.endpoint) in self._unwanted:
             raise LaunchFailedError("The endpoint was deleted.")
 
-    def _start(self, plan: DeploymentPlan, folder: Path, number: int) -> Container:
+    def _start(self, plan: DeploymentPlan, folder: Path, number: int) -> RunningContainer:
         """Start a container; a restarted one finds its model as it was, or as a multi-model one none."""
         self._check_wanted(plan)
         model_root, state_dir = folder / MODEL_FOLDER, folder / f"container-{number}"
@@ -126,9 +126,9 @@ class Launcher:
             model_root=model_root, environment=plan.environment, state_dir=state_dir, image=plan.image
         )
         server = self._start_server(order)
-        s3 = self._clients.client("s3", plan.place)
+        s3 = self._clients.client("s3", plan.scope)
         models = self._model_host.hosted_models(plan, server=server, s3=s3, folder=model_root)
-        return Container(server=server, models=models)
+        return RunningContainer(server=server, models=models)
 
     def _fetch(self, plan: DeploymentPlan, model_root: Path) -> None:
         if plan.model_data_url is None or plan.multi_model:
@@ -144,7 +144,7 @@ class Launcher:
                 )
 
         artifacts.fetch(
-            self._clients.client("s3", plan.place),
+            self._clients.client("s3", plan.scope),
             url=plan.model_data_url,
             to=model_root,
             container=plan.container,
@@ -157,7 +157,7 @@ class Launcher:
         for line in preface:
             log.info("endpoint %s, %s: %s", plan.endpoint, plan.variant, line)
         return LogShipper(
-            client=self._clients.client("logs", plan.place),
+            client=self._clients.client("logs", plan.scope),
             group=log_group(plan.endpoint),
             stream=f"{plan.variant}/{instance}",
             preface=preface,

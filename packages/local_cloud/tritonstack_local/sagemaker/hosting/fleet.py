@@ -10,18 +10,18 @@ from contextlib import contextmanager
 
 from tritonstack_local.sagemaker.control_plane.plans import LEAST_OUTSTANDING, DeploymentPlan
 from tritonstack_local.sagemaker.hosting.capture import Capture
-from tritonstack_local.sagemaker.hosting.instances import Instance
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 
 
 class NoInstanceError(Exception):
     """None of a variant's instances could take a request in time."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: InstancePool) -> None:
         super().__init__(f"no instance of {pool.plan.endpoint}/{pool.plan.variant} takes requests")
         self.pool = pool
 
 
-class Pool:
+class InstancePool:
     """The instances of one variant and the requests that run on them. Threads may call it at once.
 
     While no instance can take a request, because all are starting or being restarted, requests wait.
@@ -30,8 +30,8 @@ class Pool:
     def __init__(self, plan: DeploymentPlan, *, capture: Capture | None = None) -> None:
         self.plan = plan
         self.capture = capture
-        self._serving: list[Instance] = []
-        self._running: dict[Instance, int] = {}
+        self._serving: list[EndpointInstance] = []
+        self._running: dict[EndpointInstance, int] = {}
         self._closed = False
         self._abandoned = False
         lock = threading.RLock()
@@ -39,7 +39,7 @@ class Pool:
         self._departures = threading.Condition(lock)
 
     @property
-    def instances(self) -> list[Instance]:
+    def instances(self) -> list[EndpointInstance]:
         """The instances that are there for requests, those that are just being restarted too."""
         with self._arrivals:
             return list(self._serving)
@@ -50,7 +50,7 @@ class Pool:
         with self._arrivals:
             return sum(self._running.values())
 
-    def add(self, instances: Iterable[Instance]) -> None:
+    def add(self, instances: Iterable[EndpointInstance]) -> None:
         """Let instances take requests."""
         with self._arrivals:
             for instance in instances:
@@ -60,7 +60,7 @@ class Pool:
             self._arrivals.notify_all()
 
     @contextmanager
-    def lease(self, *, target: str | None, deadline: float) -> Iterator[Instance | None]:
+    def lease(self, *, target: str | None, deadline: float) -> Iterator[EndpointInstance | None]:
         """Hold an instance for one request; gives None when the pool takes no more requests."""
         instance = self._take(target, deadline)
         try:
@@ -73,21 +73,21 @@ class Pool:
                     if instance not in self._serving:
                         self._departures.notify_all()
 
-    def dismiss(self, *, keep: int) -> list[Instance]:
+    def dismiss(self, *, keep: int) -> list[EndpointInstance]:
         """Send no more requests to all but so many instances; those that run are better kept."""
         with self._arrivals:
             self._serving.sort(key=lambda instance: not instance.available)
             leaving, self._serving = self._serving[keep:], self._serving[:keep]
             return leaving
 
-    def close(self) -> list[Instance]:
+    def close(self) -> list[EndpointInstance]:
         """Take no more requests; those that wait go elsewhere."""
         with self._arrivals:
             self._closed = True
             self._arrivals.notify_all()
         return self.dismiss(keep=0)
 
-    def drain(self, instance: Instance, *, timeout_s: float) -> None:
+    def drain(self, instance: EndpointInstance, *, timeout_s: float) -> None:
         """Wait for the requests that run on an instance that was dismissed."""
         with self._departures:
             self._departures.wait_for(
@@ -106,7 +106,7 @@ class Pool:
         with self._arrivals:
             self._arrivals.notify_all()
 
-    def _take(self, target: str | None, deadline: float) -> Instance | None:
+    def _take(self, target: str | None, deadline: float) -> EndpointInstance | None:
         with self._arrivals:
             while not self._closed:
                 ready = [instance for instance in self._serving if instance.available]
@@ -118,7 +118,7 @@ class Pool:
                     raise NoInstanceError(self)
             return None
 
-    def _choose(self, ready: list[Instance], target: str | None) -> Instance:
+    def _choose(self, ready: list[EndpointInstance], target: str | None) -> EndpointInstance:
         """Follow the variant's routing; a multi-model request goes where its model is, if it is anywhere."""
         holding = [instance for instance in ready if target is not None and _holds(instance, target)]
         candidates = holding or ready
@@ -127,7 +127,7 @@ class Pool:
         return random.choice(candidates)  # noqa: S311 - nobody must not guess it
 
 
-def _holds(instance: Instance, target: str) -> bool:
+def _holds(instance: EndpointInstance, target: str) -> bool:
     models = instance.container.models
     return models is not None and models.holds(target)
 
@@ -139,13 +139,13 @@ class Fleet:
     its share, so that at 9 to 1 exactly one of ten goes to the lighter variant.
     """
 
-    def __init__(self, pools: Iterable[Pool], *, weights: Mapping[str, float]) -> None:
+    def __init__(self, pools: Iterable[InstancePool], *, weights: Mapping[str, float]) -> None:
         self.pools = {pool.plan.variant: pool for pool in pools}
         self._owed = dict.fromkeys(self.pools, 0.0)
         self._weights = dict(weights)
         self._lock = threading.Lock()
 
-    def choose(self, variant: str | None) -> Pool | None:
+    def choose(self, variant: str | None) -> InstancePool | None:
         """Give the named variant's pool, or the one whose turn it is; None if there is no such."""
         with self._lock:
             return self.pools.get(variant or self._next())
@@ -166,7 +166,7 @@ class Fleet:
         return chosen
 
 
-class Traffic:
+class TrafficSplit:
     """Splits an endpoint's requests between its fleet and the one that is to follow it."""
 
     def __init__(self, fleet: Fleet) -> None:
@@ -181,7 +181,7 @@ class Traffic:
         """The part of the requests that the fleet that arrives gets."""
         return self._share
 
-    def choose(self, variant: str | None) -> Pool | None:
+    def choose(self, variant: str | None) -> InstancePool | None:
         """Give the pool that the next request goes to; None if no fleet has the variant that it names."""
         with self._lock:
             first, second = self._order()

@@ -10,32 +10,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.clock import now
 from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
 from tritonstack_local.sagemaker.control_plane.plans import VariantRecord, counts_of, weights_of
 from tritonstack_local.sagemaker.control_plane.records import (
     EndpointRecord,
     PendingUpdate,
-    Stage,
+    SageMakerTables,
     Status,
-    Store,
+    UpdateStage,
 )
 from tritonstack_local.sagemaker.hosting.capacity import (
     CLOSE_TIMEOUT_S,
     FAILURE_REASON_LIMIT,
     CloudEndingError,
-    Supply,
+    InstanceSupply,
 )
 from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
-from tritonstack_local.sagemaker.hosting.fleet import Fleet, Pool, Traffic
-from tritonstack_local.sagemaker.hosting.instances import Instance
+from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool, TrafficSplit
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.hosting.lookups import ReadAlarms
 from tritonstack_local.sagemaker.hosting.rollouts import plan_rollout
 from tritonstack_local.sagemaker.hosting.state_events import Announce
-from tritonstack_local.sagemaker.hosting.updating import Means, Update, UpdateFailedError
-from tritonstack_local.sagemaker.runtime.machine import Machine
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.sagemaker.hosting.updating import Update, UpdateFailedError, UpdateServices
+from tritonstack_local.sagemaker.runtime.machine import ServerSlots
+from tritonstack_local.time_scale import TimeScale
 
 # How often what a deletion has to stop is looked for again, in seconds.
 _STOP_AGAIN_S = 0.1
@@ -49,28 +49,28 @@ class Hosting:
     def __init__(
         self,
         *,
-        store: Store,
+        store: SageMakerTables,
         launcher: Launcher,
-        machine: Machine,
-        pace: Pace,
+        machine: ServerSlots,
+        time_scale: TimeScale,
         read_alarms: ReadAlarms,
         announce: Announce,
     ) -> None:
         self._store = store
         self._announce = announce
         self._launcher = launcher
-        self._supply = Supply(launcher=launcher, machine=machine)
+        self._supply = InstanceSupply(launcher=launcher, machine=machine)
         self._closing = threading.Event()
-        self._means = Means(self._supply, pace, read_alarms, self._closing)
-        self._serving: dict[tuple[Place, str], Traffic] = {}
-        self._created: dict[tuple[Place, str], threading.Event] = {}
+        self._means = UpdateServices(self._supply, time_scale, read_alarms, self._closing)
+        self._serving: dict[tuple[Scope, str], TrafficSplit] = {}
+        self._created: dict[tuple[Scope, str], threading.Event] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._weighing = threading.Lock()
 
     def create(self, endpoint: EndpointRecord) -> None:
         """Bring a new endpoint, whose record is Creating, into service or to Failed."""
-        done = self._created[endpoint.plan.place, endpoint.name] = threading.Event()
+        done = self._created[endpoint.plan.scope, endpoint.name] = threading.Event()
 
         def work() -> None:
             try:
@@ -90,9 +90,9 @@ class Hosting:
 
     def weigh(self, endpoint: EndpointRecord) -> None:
         """Split an endpoint's traffic by the weights of its record, the newest if others came meanwhile."""
-        place, name = endpoint.plan.place, endpoint.name
+        scope, name = endpoint.plan.scope, endpoint.name
         with self._weighing:
-            traffic, newest = self._traffic(place, name), self._store.endpoints.get(place, name)
+            traffic, newest = self._traffic(scope, name), self._store.endpoints.get(scope, name)
             if traffic is not None and newest is not None:
                 traffic.fleet.weigh(weights_of(newest.variants))
 
@@ -112,32 +112,32 @@ class Hosting:
 
     @contextmanager
     def lease(
-        self, place: Place, endpoint: str, *, variant: str | None, target: str | None, deadline: float
-    ) -> Iterator[tuple[Pool, Instance]]:
+        self, scope: Scope, endpoint: str, *, variant: str | None, target: str | None, deadline: float
+    ) -> Iterator[tuple[InstancePool, EndpointInstance]]:
         """Hold an instance of an endpoint for one request: the variant's, or the one whose turn it is.
 
         A pool that is just being replaced takes no request, and then its successor stands in its place.
         Raises NoInstanceError if no instance can take the request before the deadline.
         """
         while True:
-            pool = self._pool(place, endpoint, variant)
+            pool = self._pool(scope, endpoint, variant)
             with pool.lease(target=target, deadline=deadline) as instance:
                 if instance is not None:
                     yield pool, instance
                     return
 
-    def fleets(self, place: Place, endpoint: str) -> tuple[Fleet | None, Fleet | None]:
+    def fleets(self, scope: Scope, endpoint: str) -> tuple[Fleet | None, Fleet | None]:
         """Give the fleet that serves an endpoint and the one that is on its way to it."""
-        traffic = self._traffic(place, endpoint)
+        traffic = self._traffic(scope, endpoint)
         return (None, None) if traffic is None else (traffic.fleet, traffic.arriving)
 
-    def instances_of(self, place: Place, endpoint: str, variant: str) -> int:
+    def instances_of(self, scope: Scope, endpoint: str, variant: str) -> int:
         """Count the instances behind a variant."""
-        traffic = self._traffic(place, endpoint)
+        traffic = self._traffic(scope, endpoint)
         return 0 if traffic is None else traffic.instances_of(variant)
 
     @property
-    def live(self) -> list[Instance]:
+    def live(self) -> list[EndpointInstance]:
         """Every instance of every endpoint."""
         return self._supply.live
 
@@ -150,13 +150,13 @@ class Hosting:
         for thread in threads:
             thread.join(timeout=CLOSE_TIMEOUT_S)
 
-    def _traffic(self, place: Place, endpoint: str) -> Traffic | None:
-        return self._serving.get((place, endpoint))
+    def _traffic(self, scope: Scope, endpoint: str) -> TrafficSplit | None:
+        return self._serving.get((scope, endpoint))
 
-    def _pool(self, place: Place, endpoint: str, variant: str | None) -> Pool:
-        traffic = self._traffic(place, endpoint)
+    def _pool(self, scope: Scope, endpoint: str, variant: str | None) -> InstancePool:
+        traffic = self._traffic(scope, endpoint)
         if traffic is None or self._closing.is_set():
-            raise invocation_refused(f"Endpoint {endpoint} of account {place.account} not found.")
+            raise invocation_refused(f"Endpoint {endpoint} of account {scope.account} not found.")
         pool = traffic.choose(variant)
         if pool is None:
             raise invocation_refused(f"Variant {variant} not found for endpoint {endpoint}.")
@@ -166,7 +166,7 @@ class Hosting:
         fleet = self._supply.fleet(endpoint.plan)
         counts = counts_of(endpoint.variants)
         launching = {name: f"Launching {count} instance(s)." for name, count in counts.items()}
-        self._tell(endpoint, Stage("Creating", launching, now()))
+        self._tell(endpoint, UpdateStage("Creating", launching, now()))
         try:
             self._supply.grow(fleet, counts)
         except LaunchFailedError as failed:
@@ -174,15 +174,15 @@ class Hosting:
             self._supply.retire(fleet)
             self._move(endpoint, lambda record: _unless_deleting(record, "Failed", failure_reason=reason))
             return
-        self._serve(endpoint, Traffic(fleet))
+        self._serve(endpoint, TrafficSplit(fleet))
         self._move(endpoint, lambda record: _unless_deleting(record, "InService"))
 
     def _update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
-        traffic = self._serving[endpoint.plan.place, endpoint.name]
+        traffic = self._serving[endpoint.plan.scope, endpoint.name]
         fleet = self._supply.fleet(pending.plan, weights_of(pending.variants))
         old = counts_of(endpoint.variants)
         update = Update(
-            place=endpoint.plan.place,
+            scope=endpoint.plan.scope,
             rollout=plan_rollout(pending.deployment_config, new=counts_of(pending.variants), old=old),
             traffic=traffic,
             fleet=fleet,
@@ -209,14 +209,14 @@ class Hosting:
         )
 
     def _scale(self, endpoint: EndpointRecord, former: tuple[VariantRecord, ...]) -> None:
-        fleet = self._serving[endpoint.plan.place, endpoint.name].fleet
+        fleet = self._serving[endpoint.plan.scope, endpoint.name].fleet
         counts, before = counts_of(endpoint.variants), counts_of(former)
         scaling = {
             name: f"Scaling {'out' if count > before[name] else 'in'} desired instance count to {count}."
             for name, count in counts.items()
             if count != before[name]
         }
-        self._tell(endpoint, Stage("Updating", scaling, now()))
+        self._tell(endpoint, UpdateStage("Updating", scaling, now()))
         try:
             self._supply.grow(fleet, counts)
         except LaunchFailedError as failed:
@@ -229,24 +229,24 @@ class Hosting:
         self._move(endpoint, lambda record: record.settled("InService", failure_reason=None))
 
     def _delete(self, endpoint: EndpointRecord) -> None:
-        place = endpoint.plan.place
-        self._stop_creation(place, endpoint.name)
+        scope = endpoint.plan.scope
+        self._stop_creation(scope, endpoint.name)
         with self._lock:
-            traffic = self._serving.pop((place, endpoint.name), None)
+            traffic = self._serving.pop((scope, endpoint.name), None)
         if traffic is not None:
             self._supply.retire(traffic.fleet)
-        shutil.rmtree(self._launcher.endpoint_folder(place, endpoint.name), ignore_errors=True)
+        shutil.rmtree(self._launcher.endpoint_folder(scope, endpoint.name), ignore_errors=True)
         self._store.tags.forget(endpoint.arn)
-        self._store.endpoints.remove(place, endpoint.name)
+        self._store.endpoints.remove(scope, endpoint.name)
 
-    def _stop_creation(self, place: Place, name: str) -> None:
+    def _stop_creation(self, scope: Scope, name: str) -> None:
         """End what an endpoint's creation has started, and wait for the creation to notice."""
-        done = self._created.pop((place, name), None)
+        done = self._created.pop((scope, name), None)
         if done is None:
             return
-        with self._launcher.refusing(place, name):
+        with self._launcher.refusing(scope, name):
             while not done.wait(_STOP_AGAIN_S):
-                launched = [one for one in self.live if (one.plan.place, one.plan.endpoint) == (place, name)]
+                launched = [one for one in self.live if (one.plan.scope, one.plan.endpoint) == (scope, name)]
                 self._supply.stop(launched, grace_s=0)
                 if self._closing.is_set():
                     raise CloudEndingError("The embedded cloud is ending.")
@@ -260,14 +260,14 @@ class Hosting:
         if pending is None:
             self._move(endpoint, lambda record: record.moved_to("SystemUpdating"))
         fleet = self._supply.fleet(endpoint.plan, weights_of(endpoint.variants))
-        self._serve(endpoint, Traffic(fleet))
+        self._serve(endpoint, TrafficSplit(fleet))
 
         def work() -> None:
             try:
                 self._supply.grow(fleet, counts_of(endpoint.variants))
             except LaunchFailedError as failed:
                 with self._lock:
-                    self._serving.pop((endpoint.plan.place, endpoint.name), None)
+                    self._serving.pop((endpoint.plan.scope, endpoint.name), None)
                 self._supply.retire(fleet)
                 self._settle(endpoint, "Failed", failed.message)
                 return
@@ -280,7 +280,7 @@ class Hosting:
 
     def _recover(self, endpoint: EndpointRecord, reason: str) -> None:
         """Bring an endpoint to rest whose step broke: what serves goes on, what was on its way goes."""
-        traffic = self._traffic(endpoint.plan.place, endpoint.name)
+        traffic = self._traffic(endpoint.plan.scope, endpoint.name)
         arriving = None if traffic is None else traffic.arriving
         if traffic is not None and arriving is not None:
             traffic.withdraw()
@@ -298,11 +298,11 @@ class Hosting:
             ),
         )
 
-    def _serve(self, endpoint: EndpointRecord, traffic: Traffic) -> None:
+    def _serve(self, endpoint: EndpointRecord, traffic: TrafficSplit) -> None:
         with self._lock:
-            self._serving[endpoint.plan.place, endpoint.name] = traffic
+            self._serving[endpoint.plan.scope, endpoint.name] = traffic
 
-    def _tell(self, endpoint: EndpointRecord, stage: Stage) -> None:
+    def _tell(self, endpoint: EndpointRecord, stage: UpdateStage) -> None:
         self._move(endpoint, lambda record: replace(record, stage=stage))
 
     def _move(self, endpoint: EndpointRecord, step: Callable[[EndpointRecord], EndpointRecord]) -> None:
@@ -313,15 +313,15 @@ class Hosting:
             before = record
             return step(record)
 
-        after = self._store.endpoints.change(endpoint.plan.place, endpoint.name, noted)
+        after = self._store.endpoints.change(endpoint.plan.scope, endpoint.name, noted)
         if after is not None:
-            self._announce(before, after, self.fleets(endpoint.plan.place, endpoint.name))
+            self._announce(before, after, self.fleets(endpoint.plan.scope, endpoint.name))
 
     def _begin(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
         """Start what a caller has asked for; the endpoint's record tells of it already."""
 
         def told() -> None:
-            self._announce(None, endpoint, self.fleets(endpoint.plan.place, endpoint.name))
+            self._announce(None, endpoint, self.fleets(endpoint.plan.scope, endpoint.name))
             work()
 
         self._spawn(endpoint, told, name)

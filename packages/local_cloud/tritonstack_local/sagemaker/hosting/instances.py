@@ -32,7 +32,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 log = logging.getLogger(__name__)
 
 
-class Patient(Protocol):
+class Restartable(Protocol):
     """What is watched."""
 
     @property
@@ -57,7 +57,7 @@ class Patient(Protocol):
         """Put a new container in the place of this one, or raise."""
 
 
-def watch(patient: Patient) -> None:
+def watch(patient: Restartable) -> None:
     """Watch until the instance has ended."""
     failed, next_ping = 0, time.monotonic() + PING_EVERY_S
     while not patient.ended_within(LOOK_S):
@@ -78,7 +78,7 @@ def watch(patient: Patient) -> None:
         next_ping = time.monotonic() + (PING_AGAIN_S if failed else PING_EVERY_S)
 
 
-def _restart(patient: Patient, reason: str) -> None:
+def _restart(patient: Restartable, reason: str) -> None:
     """Restart, over and over if need be: the endpoint stays InService meanwhile."""
     pause_s = 0.0
     while not patient.ended_within(pause_s):
@@ -97,7 +97,7 @@ RESTART_GRACE_S = 5.0
 
 
 @dataclass(frozen=True)
-class Container:
+class RunningContainer:
     """A server that was started. `models` are those of a multi-model one; others load theirs at the start."""
 
     server: Server
@@ -110,11 +110,11 @@ class Container:
         self.server.stop(grace_s=grace_s)
 
 
-StartContainer = Callable[[int], Container]
+StartContainer = Callable[[int], RunningContainer]
 """Starts an instance's container for the first, second ... time; returns before it is ready."""
 
 
-class Instance:
+class EndpointInstance:
     """A place where a variant's container runs. Who takes requests to it is told of every change."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Instance:
         self._start = start
         self._log = log
         self._starts = 0
-        self._container: Container | None = None
+        self._container: RunningContainer | None = None
         self._ready = False
         self._suspect = False
         self._ended = False
@@ -140,7 +140,7 @@ class Instance:
         return f"endpoint {self.plan.endpoint}, {self.plan.variant}/{self.id}"
 
     @property
-    def container(self) -> Container:
+    def container(self) -> RunningContainer:
         """The container that runs, or the last one that did."""
         if self._container is None:
             raise ValueError(f"{self.name} has not been started")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
-ReadAlarms = Callable[[Place, Sequence[str]], dict[str, str]]
+ReadAlarms = Callable[[Scope, Sequence[str]], dict[str, str]]
 """The states of the named alarms of a place, by name; those that do not exist are left out."""
 
 
 def ask_cloudwatch(clients: Clients) -> ReadAlarms:
     """Ask this cloud's CloudWatch."""
 
-    def read(place: Place, names: Sequence[str]) -> dict[str, str]:
+    def read(scope: Scope, names: Sequence[str]) -> dict[str, str]:
         if not names:
             return {}
-        found = clients.client("cloudwatch", place).describe_alarms(
+        found = clients.client("cloudwatch", scope).describe_alarms(
             AlarmNames=list(names), AlarmTypes=["MetricAlarm", "CompositeAlarm"]
         )
         alarms = [*found.get("MetricAlarms", []), *found.get("CompositeAlarms", [])]
@@ -26,15 +26,15 @@ def ask_cloudwatch(clients: Clients) -> ReadAlarms:
     return read
 
 
-IsScaled = Callable[[Place, str, str], bool]
+IsScaled = Callable[[Scope, str, str], bool]
 """Whether a variant of an endpoint is a scalable target: place, endpoint, variant."""
 
 
 def ask_autoscaling(clients: Clients) -> IsScaled:
     """Ask this cloud's Application Auto Scaling."""
 
-    def is_scaled(place: Place, endpoint: str, variant: str) -> bool:
-        autoscaling = clients.client("application-autoscaling", place)
+    def is_scaled(scope: Scope, endpoint: str, variant: str) -> bool:
+        autoscaling = clients.client("application-autoscaling", scope)
         found = autoscaling.describe_scalable_targets(
             ServiceNamespace="sagemaker",
             ResourceIds=[f"endpoint/{endpoint}/variant/{variant}"],

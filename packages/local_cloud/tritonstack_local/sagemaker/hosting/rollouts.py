@@ -16,7 +16,7 @@ _PERCENTAGES = {"CanarySize": (1, 50), "LinearStepSize": (10, 50), "MaximumBatch
 
 
 @dataclass(frozen=True)
-class Step:
+class RolloutStep:
     """One step: so many new instances are there, some take traffic, and all is watched a while."""
 
     new: Counts
@@ -38,7 +38,7 @@ class Step:
 class Rollout:
     """An update's way from one fleet to another."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RolloutStep, ...]
     alarms: tuple[str, ...]
     """The alarms that take it back."""
     limit_s: int | None
@@ -112,11 +112,11 @@ def _check_size(field: str, size: Mapping[str, Any], counts: Counts) -> None:
             )
 
 
-def _shifts(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[Step]:
+def _shifts(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[RolloutStep]:
     """Blue/green: the new fleet is there as a whole, and its traffic grows."""
     routing = policy.get("TrafficRoutingConfiguration", {"Type": "ALL_AT_ONCE"})
     for active in _parts(routing, new):
-        yield Step(
+        yield RolloutStep(
             new=new,
             active=active,
             old=old,
@@ -125,7 +125,7 @@ def _shifts(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[Ste
             portion="canary" if routing["Type"] == "CANARY" else "linear step",
             share=_share(active, new),
         )
-    yield Step(
+    yield RolloutStep(
         new=new,
         active=new,
         old=dict.fromkeys(old, 0),
@@ -146,13 +146,13 @@ def _parts(routing: Mapping[str, Any], new: Counts) -> Iterator[Counts]:
             yield {name: min(new[name], number * size) for name, size in sizes.items()}
 
 
-def _batches(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[Step]:
+def _batches(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[RolloutStep]:
     """Rolling: a batch of new instances takes the place of as many old ones."""
     ((variant, count),) = new.items()
     size = _instances(policy["MaximumBatchSize"], count)
     for number in range(1, -(-count // size) + 1):
         there = min(count, number * size)
-        yield Step(
+        yield RolloutStep(
             new={variant: there},
             active={variant: there},
             # Rounded up: as long as the old fleet gets traffic it has an instance.

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.describing import describe
 from tritonstack_local.sagemaker.control_plane.records import EndpointRecord
 from tritonstack_local.sagemaker.hosting.fleet import Fleet
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def publish_endpoint_state_change(
-    clients: Clients, place: Place, detail: Mapping[str, Any], *, kind: str = ENDPOINT_CHANGE
+    clients: Clients, scope: Scope, detail: Mapping[str, Any], *, kind: str = ENDPOINT_CHANGE
 ) -> None:
     """Send one event; `detail` is what SageMaker's events hold, with times in milliseconds since 1970.
 
@@ -37,7 +37,7 @@ def publish_endpoint_state_change(
         "Resources": [detail["EndpointArn"]],
     }
     try:
-        clients.client("events", place).put_events(Entries=[entry])
+        clients.client("events", scope).put_events(Entries=[entry])
     except (ClientError, BotoCoreError) as fault:
         log.warning("the state of endpoint %s is not told to EventBridge: %s", detail["EndpointName"], fault)
 
@@ -89,6 +89,6 @@ def tell_eventbridge(clients: Clients, tags: Tags) -> Announce:
             detail = endpoint_detail(describe(after, *fleets), tags=named)
             if kind == ENDPOINT_CHANGE:
                 detail.pop("PendingDeploymentSummary", None)
-            publish_endpoint_state_change(clients, after.plan.place, detail, kind=kind)
+            publish_endpoint_state_change(clients, after.plan.scope, detail, kind=kind)
 
     return announce

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.records import Stage, StageStatus
-from tritonstack_local.sagemaker.hosting.capacity import CloudEndingError, Supply
+from tritonstack_local.sagemaker.control_plane.records import StageStatus, UpdateStage
+from tritonstack_local.sagemaker.hosting.capacity import CloudEndingError, InstanceSupply
 from tritonstack_local.sagemaker.hosting.deployment import LaunchFailedError
-from tritonstack_local.sagemaker.hosting.fleet import Fleet, Traffic
+from tritonstack_local.sagemaker.hosting.fleet import Fleet, TrafficSplit
 from tritonstack_local.sagemaker.hosting.lookups import ReadAlarms
-from tritonstack_local.sagemaker.hosting.rollouts import Counts, Rollout, Step
-from tritonstack_local.time_scale import Pace
+from tritonstack_local.sagemaker.hosting.rollouts import Counts, Rollout, RolloutStep
+from tritonstack_local.time_scale import TimeScale
 
 # How often alarms are looked at, in real seconds.
 _LOOK_S = 0.25
@@ -35,11 +35,11 @@ class UpdateFailedError(TritonstackError):
 
 
 @dataclass(frozen=True)
-class Means:
+class UpdateServices:
     """What every update is carried out with."""
 
-    supply: Supply
-    pace: Pace
+    supply: InstanceSupply
+    time_scale: TimeScale
     read_alarms: ReadAlarms
     closing: threading.Event
 
@@ -50,14 +50,14 @@ class Update:
     def __init__(
         self,
         *,
-        place: Place,
+        scope: Scope,
         rollout: Rollout,
-        traffic: Traffic,
+        traffic: TrafficSplit,
         fleet: Fleet,
-        means: Means,
-        tell: Callable[[Stage], None],
+        means: UpdateServices,
+        tell: Callable[[UpdateStage], None],
     ) -> None:
-        self._place = place
+        self._scope = scope
         self._rollout = rollout
         self._traffic = traffic
         self._fleet = fleet
@@ -108,7 +108,7 @@ class Update:
             )
         return found
 
-    def _grow(self, step: Step) -> None:
+    def _grow(self, step: RolloutStep) -> None:
         missing = {name: count - self._there(name) for name, count in step.new.items()}
         if not any(count > 0 for count in missing.values()):
             return
@@ -120,12 +120,12 @@ class Update:
     def _there(self, variant: str) -> int:
         return len(self._fleet.pools[variant].instances)
 
-    def _bake(self, step: Step) -> None:
+    def _bake(self, step: RolloutStep) -> None:
         """Watch the alarms for the step's time, and once in any case."""
         if step.wait_s:
             text = f"Baking for {step.wait_s} seconds ({step.wait_name}) with traffic enabled on "
             self._say("Baking", step.active, f"{text}{_capacity(step)}.")
-        ends = time.monotonic() + self._means.pace.lasting(step.wait_s)
+        ends = time.monotonic() + self._means.time_scale.lasting(step.wait_s)
         while (left_s := ends - time.monotonic()) > 0:
             self._look_at_alarms()
             if self._means.closing.wait(min(left_s, _LOOK_S)):
@@ -144,7 +144,7 @@ class Update:
 
     def _states(self) -> dict[str, str]:
         try:
-            return self._means.read_alarms(self._place, self._rollout.alarms)
+            return self._means.read_alarms(self._scope, self._rollout.alarms)
         except (ClientError, BotoCoreError) as fault:
             raise UpdateFailedError(
                 f"The alarms of the auto-rollback configuration could not be read: {fault}"
@@ -161,10 +161,10 @@ class Update:
 
     def _say(self, status: StageStatus, counts: Mapping[str, int], message: str) -> None:
         messages = {name: message.format(count=count) for name, count in counts.items()}
-        self._tell(Stage(status, messages, now()))
+        self._tell(UpdateStage(status, messages, now()))
 
 
-def _capacity(step: Step) -> str:
+def _capacity(step: RolloutStep) -> str:
     part = "full capacity" if step.portion == "full" else f"{step.portion} capacity"
     return f"{part} of {{count}} instance(s)"
 

@@ -7,19 +7,19 @@ that stays on the volume; the volume, by deleting one that is not loaded.
 """
 
 from tritonstack_local.sagemaker.multi_model.container import LoadRefusedError, MultiModelServer
-from tritonstack_local.sagemaker.multi_model.downloads import Shelf
+from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders
 from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
 from tritonstack_local.sagemaker.multi_model.limits import Limits, volume_bytes
 from tritonstack_local.sagemaker.multi_model.measures import Measures
 from tritonstack_local.sagemaker.multi_model.model_host import ModelHost
 
 __all__ = [
+    "DownloadFolders",
     "HostedModels",
     "Limits",
     "LoadRefusedError",
     "Measures",
     "ModelHost",
     "MultiModelServer",
-    "Shelf",
     "volume_bytes",
 ]

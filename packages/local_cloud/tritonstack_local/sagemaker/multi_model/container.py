@@ -35,7 +35,7 @@ class LoadRefusedError(TritonstackError):
         self.said = said
 
 
-class NoRoomError(TritonstackError):
+class ModelCapacityError(TritonstackError):
     """There is no room for a model as long as the others stay; `refusal` is what holds if they go in vain."""
 
     def __init__(self, refusal: TritonstackError) -> None:
@@ -63,7 +63,7 @@ def name_of(target: str) -> str:
     return hashlib.sha256(target.encode()).hexdigest()[:32]
 
 
-class Container:
+class ModelContainer:
     """Loads models and unloads them. `limit_s` is how long either may take."""
 
     def __init__(self, server: MultiModelServer, *, limit_s: float) -> None:
@@ -82,7 +82,7 @@ class Container:
         if answer.status in (200, LOADED_ALREADY):
             return
         refusal = LoadRefusedError(answer.status, answer.body.decode(errors="replace"))
-        raise NoRoomError(refusal) if answer.status == NO_ROOM else refusal
+        raise ModelCapacityError(refusal) if answer.status == NO_ROOM else refusal
 
     def unload(self, target: str) -> bool:
         """Unload a model; say whether the server has left its folder."""

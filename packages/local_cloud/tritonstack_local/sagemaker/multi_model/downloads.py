@@ -12,7 +12,7 @@ from typing import Any
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
-from tritonstack_local.sagemaker.multi_model.container import NoRoomError, name_of
+from tritonstack_local.sagemaker.multi_model.container import ModelCapacityError, name_of
 from tritonstack_local.sagemaker.multi_model.limits import DISK_RESERVE_BYTES
 from tritonstack_local.sagemaker.runtime import artifacts
 from tritonstack_local.sagemaker.runtime.artifacts import ArtifactError, Checkpoint, MissingArtifactError
@@ -21,7 +21,7 @@ CONTAINER = "model"
 
 
 @dataclass(frozen=True)
-class Shelf:
+class DownloadFolders:
     """Where the archives lie, and where they are unpacked."""
 
     s3: Any
@@ -55,7 +55,7 @@ class Downloads:
     A model on the volume is not looked for in S3 again: if its object changes or goes, nobody notices.
     """
 
-    def __init__(self, *, shelf: Shelf, volume_bytes: int | None) -> None:
+    def __init__(self, *, shelf: DownloadFolders, volume_bytes: int | None) -> None:
         self._shelf = shelf
         self._volume_bytes = volume_bytes
         self._kept: dict[str, _Kept] = {}  # in the order of use
@@ -131,7 +131,7 @@ class Downloads:
             for target, other in self._kept.items():
                 if not other.pinned:
                     return self._take_off(target)
-        raise NoRoomError(_volume_full())
+        raise ModelCapacityError(_volume_full())
 
     def _has_room(self, size: int) -> bool:
         if self._volume_bytes is not None and self._used + size > self._volume_bytes:
@@ -173,7 +173,7 @@ class _Claim:
         while True:
             try:
                 leaving = self._downloads._take(self._kept, size)
-            except NoRoomError:
+            except ModelCapacityError:
                 if not self._make_room():
                     raise
                 continue

@@ -14,16 +14,16 @@ from tritonstack.runtime import TritonRequestError, TritonUnreachableError
 from tritonstack_local.sagemaker.control_plane.faults import invocation_refused, model_not_ready
 from tritonstack_local.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,
-    Container,
     LoadRefusedError,
+    ModelCapacityError,
+    ModelContainer,
     MultiModelServer,
-    NoRoomError,
     name_of,
 )
-from tritonstack_local.sagemaker.multi_model.downloads import Downloads, Shelf
+from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders, Downloads
 from tritonstack_local.sagemaker.multi_model.limits import Limits
 from tritonstack_local.sagemaker.multi_model.measures import Measures
-from tritonstack_local.sagemaker.multi_model.model import Model, Room, server_ends, told
+from tritonstack_local.sagemaker.multi_model.model import HostedModel, RoomOutcome, server_ends, told
 from tritonstack_local.service.faults import ServiceError
 
 # How long a request that nobody waits for any more may still be running; it cannot be seen from here, and to
@@ -42,24 +42,24 @@ class HostedModels:
         self,
         *,
         server: MultiModelServer,
-        shelf: Shelf,
+        shelf: DownloadFolders,
         limits: Limits,
         measures: Measures,
         keep: bool,
         limit_s: float = LOAD_TIMEOUT_S,
     ) -> None:
-        self._container = Container(server, limit_s=limit_s)
+        self._container = ModelContainer(server, limit_s=limit_s)
         self._downloads = Downloads(shelf=shelf, volume_bytes=limits.volume_bytes)
         self._limits = limits
         self._measures = measures
         self._keep = keep
         self._limit_s = limit_s
-        self._models: dict[str, Model] = {}  # in the order of use
+        self._models: dict[str, HostedModel] = {}  # in the order of use
         self._leaving: dict[str, Future[None]] = {}
-        self._in_server: set[Model] = set()  # with those on their way in and out
+        self._in_server: set[HostedModel] = set()  # with those on their way in and out
         self._vacancies = 0
         self._entries = 0
-        self._last_try: Model | None = None
+        self._last_try: HostedModel | None = None
         self._changed = threading.Condition()
         self._closed = threading.Event()
 
@@ -124,19 +124,19 @@ class HostedModels:
         with self._changed:
             self._changed.notify_all()
 
-    def _take(self, target: str) -> tuple[Model, bool]:
+    def _take(self, target: str) -> tuple[HostedModel, bool]:
         """Give a model, which begins to be loaded if it was not, and say whether it was."""
         with self._changed:
             model = self._models.pop(target, None)
             was_loaded = model is not None and model.serves
             if model is None:
-                model = Model(target)
+                model = HostedModel(target)
                 _in_thread(f"load {target}", self._load, model, self._leaving.get(target))
             self._models[target] = model
             model.users += 1
             return model, was_loaded
 
-    def _await_loaded(self, model: Model, timeout_s: float) -> None:
+    def _await_loaded(self, model: HostedModel, timeout_s: float) -> None:
         if model.loaded.done():
             return model.loaded.result()
         begun = time.monotonic()
@@ -146,7 +146,7 @@ class HostedModels:
             raise model_not_ready(model.target)
         return model.loaded.result()
 
-    def _give_back(self, model: Model) -> None:
+    def _give_back(self, model: HostedModel) -> None:
         with self._changed:
             model.users -= 1
             if model.users or not model.serves or self._closed.is_set():
@@ -157,12 +157,12 @@ class HostedModels:
             gone = self._leave(model)
         _in_thread(f"unload {model.target}", self._unload_unasked, model, gone)
 
-    def _give_back_later(self, model: Model) -> None:
+    def _give_back_later(self, model: HostedModel) -> None:
         timer = threading.Timer(GIVEN_UP_REQUEST_S, self._give_back, [model])
         timer.daemon = True
         timer.start()
 
-    def _load(self, model: Model, predecessor: Future[None] | None) -> None:
+    def _load(self, model: HostedModel, predecessor: Future[None] | None) -> None:
         if predecessor is not None:
             predecessor.result()
         try:
@@ -180,7 +180,7 @@ class HostedModels:
             with self._changed:
                 self._changed.notify_all()
 
-    def _tidy_up(self, model: Model, fault: Exception) -> None:
+    def _tidy_up(self, model: HostedModel, fault: Exception) -> None:
         """Decide about the folder of a model that was not loaded."""
         if isinstance(fault, LoadRefusedError) and fault.status:
             self._downloads.remove(model.target)  # it may be mended when it is asked for again
@@ -188,12 +188,12 @@ class HostedModels:
             self._downloads.let_go(model.target)
         # Else nobody knows whether the server goes on reading it.
 
-    def _bring(self, model: Model) -> None:
+    def _bring(self, model: HostedModel) -> None:
         deadline = time.monotonic() + self._limit_s
         self._with_room(model, lambda _: self._fetch(model, deadline), deadline)
         self._with_room(model, lambda alone: self._load_now(model, deadline, alone=alone), deadline)
 
-    def _with_room(self, model: Model, step: Callable[[bool], None], deadline: float) -> None:
+    def _with_room(self, model: HostedModel, step: Callable[[bool], None], deadline: float) -> None:
         """Take a step towards the server, and for as long as it lacks room, make room or wait for it.
 
         The step is told when it is taken for the last time: nothing is left that could go.
@@ -203,9 +203,9 @@ class HostedModels:
             vacancies = self._vacancies
             try:
                 if self._last_try not in (None, model) and not self._last_try.hangs:
-                    raise NoRoomError(model_not_ready(model.target))
+                    raise ModelCapacityError(model_not_ready(model.target))
                 return step(alone)
-            except NoRoomError as full:
+            except ModelCapacityError as full:
                 said_by_server = isinstance(full.refusal, LoadRefusedError)
                 # The room that a neighbor left was not enough, and nobody else has taken it: a model that
                 # always lacks memory evicts one neighbor per request.
@@ -216,9 +216,9 @@ class HostedModels:
                 if alone:
                     self._last_try = None
                     self._vacate()
-            alone = self._make_room(model, vacancies, deadline) is Room.NONE
+            alone = self._make_room(model, vacancies, deadline) is RoomOutcome.NONE
 
-    def _make_room(self, model: Model, vacancies: int, deadline: float) -> Room:
+    def _make_room(self, model: HostedModel, vacancies: int, deadline: float) -> RoomOutcome:
         """Unload an idle model as soon as there is one.
 
         Of several loads that wait for nothing but each other one is let through, and new ones wait for it.
@@ -242,26 +242,26 @@ class HostedModels:
             if not in_time:
                 raise model_not_ready(model.target)
             if self._vacancies != vacancies:
-                return Room.VACATED
+                return RoomOutcome.VACATED
             idle = self._idle()
             if idle is None:
                 self._last_try = model
-                return Room.NONE
+                return RoomOutcome.NONE
             if self._none_moving():
                 model.entries_at_eviction = self._entries
             gone = self._leave(idle)
         self._unload(idle, gone)
-        return Room.EVICTED
+        return RoomOutcome.EVICTED
 
     def _none_moving(self) -> bool:
         """Return whether no model is on its way into the server or out of it."""
         return not self._leaving and all(other.serves for other in self._in_server)
 
-    def _is_alone(self, model: Model) -> bool:
+    def _is_alone(self, model: HostedModel) -> bool:
         others = (other for other in self._models.values() if other is not model)
         return not self._leaving and all(other.waits or other.hangs for other in others)
 
-    def _fetch(self, model: Model, deadline: float) -> None:
+    def _fetch(self, model: HostedModel, deadline: float) -> None:
         if self._downloads.pin(model.target):
             return
         begun = time.monotonic()
@@ -278,7 +278,7 @@ class HostedModels:
         self._downloads.fetch(model.target, checkpoint=checkpoint, make_room=self.relieve)
         self._measures.downloaded(time.monotonic() - begun)
 
-    def _load_now(self, model: Model, deadline: float, *, alone: bool) -> None:
+    def _load_now(self, model: HostedModel, deadline: float, *, alone: bool) -> None:
         self._enter(model)
         try:
             if not alone:
@@ -292,7 +292,7 @@ class HostedModels:
         self._measures.loaded(time.monotonic() - begun)
 
     @contextmanager
-    def _noticed_if_it_hangs(self, model: Model) -> Iterator[None]:
+    def _noticed_if_it_hangs(self, model: HostedModel) -> Iterator[None]:
         """Tell the loads that wait when this one has taken too long."""
 
         def give_up() -> None:
@@ -308,34 +308,34 @@ class HostedModels:
             timer.cancel()
             model.hangs = False
 
-    def _enter(self, model: Model) -> None:
+    def _enter(self, model: HostedModel) -> None:
         limit = self._limits.loaded_models
         with self._changed:
             if limit is not None and len(self._in_server) >= limit:
-                raise NoRoomError(model_not_ready(model.target))
+                raise ModelCapacityError(model_not_ready(model.target))
             self._in_server.add(model)
             self._entries += 1
 
-    def _check_memory(self, model: Model) -> None:
+    def _check_memory(self, model: HostedModel) -> None:
         needed = self._downloads.size_of(model.target)
         if self._limits.is_short_of_memory(held=self._container.memory_held(), needed=needed):
-            raise NoRoomError(model_not_ready(model.target))
+            raise ModelCapacityError(model_not_ready(model.target))
 
-    def _idle(self) -> Model | None:
+    def _idle(self) -> HostedModel | None:
         return next((model for model in self._models.values() if model.serves and not model.users), None)
 
-    def _leave(self, model: Model) -> Future[None]:
+    def _leave(self, model: HostedModel) -> Future[None]:
         """From here on, requests for it are for another load, which waits until it has gone."""
         del self._models[model.target]
         gone: Future[None] = Future()
         self._leaving[model.target] = gone
         return gone
 
-    def _unload_unasked(self, model: Model, gone: Future[None]) -> None:
+    def _unload_unasked(self, model: HostedModel, gone: Future[None]) -> None:
         self._unload(model, gone)
         self._vacate()
 
-    def _unload(self, model: Model, gone: Future[None]) -> None:
+    def _unload(self, model: HostedModel, gone: Future[None]) -> None:
         begun = time.monotonic()
         try:
             # A folder that the server may still read stays for good: deleting it would break the server.

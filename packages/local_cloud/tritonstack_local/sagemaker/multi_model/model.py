@@ -14,7 +14,7 @@ from tritonstack_local.service.faults import ServiceError
 log = logging.getLogger(__name__)
 
 
-class Room(Enum):
+class RoomOutcome(Enum):
     """What came of making room for a load."""
 
     EVICTED = auto()
@@ -25,7 +25,7 @@ class Room(Enum):
 
 
 @dataclass(eq=False)
-class Model:
+class HostedModel:
     """One model, from its first request until it is unloaded; another request then begins another."""
 
     target: str
@@ -49,7 +49,7 @@ def server_ends() -> TritonEndedError:
     return TritonEndedError("the endpoint's server is ending")
 
 
-def told(fault: Exception, model: Model) -> TritonstackError:
+def told(fault: Exception, model: HostedModel) -> TritonstackError:
     """Make of a load's failure what the requests that wait for the model hear of it."""
     if isinstance(fault, TritonstackError):
         return fault

@@ -11,11 +11,11 @@ from typing import Any
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
 from tritonstack_local.sagemaker.multi_model.container import MultiModelServer
-from tritonstack_local.sagemaker.multi_model.downloads import Shelf
+from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders
 from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
 from tritonstack_local.sagemaker.multi_model.limits import limits_of
 from tritonstack_local.sagemaker.multi_model.measures import Measures
-from tritonstack_local.time_scale import REAL_MINUTE_S, Pace
+from tritonstack_local.time_scale import REAL_MINUTE_S, TimeScale
 
 # However fast minutes pass, nobody has to know sooner.
 _SHORTEST_MINUTE_S = 0.5
@@ -24,10 +24,10 @@ _SHORTEST_MINUTE_S = 0.5
 class ModelHost:
     """What the multi-model endpoints of one cloud have in common."""
 
-    def __init__(self, *, metrics: Metrics, pace: Pace, loaded_models: int | None) -> None:
+    def __init__(self, *, metrics: Metrics, time_scale: TimeScale, loaded_models: int | None) -> None:
         self._metrics = metrics
         self._loaded_models = loaded_models
-        self._census = _Census(every_s=max(_SHORTEST_MINUTE_S, pace.lasting(REAL_MINUTE_S)))
+        self._census = _Census(every_s=max(_SHORTEST_MINUTE_S, time_scale.lasting(REAL_MINUTE_S)))
 
     def hosted_models(
         self, plan: DeploymentPlan, *, server: MultiModelServer, s3: Any, folder: Path
@@ -36,11 +36,11 @@ class ModelHost:
         if not plan.multi_model or plan.model_data_url is None:
             return None
         measures = Measures(
-            partial(self._metrics.put, plan.place), endpoint=plan.endpoint, variant=plan.variant
+            partial(self._metrics.put, plan.scope), endpoint=plan.endpoint, variant=plan.variant
         )
         models = HostedModels(
             server=server,
-            shelf=Shelf(s3=s3, url=plan.model_data_url, folder=folder),
+            shelf=DownloadFolders(s3=s3, url=plan.model_data_url, folder=folder),
             limits=limits_of(plan.instance_type, volume_gb=plan.volume_gb, loaded_models=self._loaded_models),
             measures=measures,
             keep=plan.model_cache,

@@ -27,7 +27,7 @@ from tritonstack.runtime.readiness import Contact
 from tritonstack.runtime.sandbox import require_consent
 from tritonstack.runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
 from tritonstack.runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
-from tritonstack_local.container_group import ContainerGround, Network
+from tritonstack_local.container_group import ContainerGroup, Network
 from tritonstack_local.sagemaker.runtime.servers import Server, ServerOrder, StartServer, introduction
 
 SHARED_MEMORY = "64m"
@@ -146,8 +146,8 @@ class ContainerServer:
 class ContainerStarter:
     """Starts the images that the engine holds as containers, and all others by `otherwise`."""
 
-    def __init__(self, *, ground: ContainerGround, otherwise: StartServer) -> None:
-        self._ground = ground
+    def __init__(self, *, container_group: ContainerGroup, otherwise: StartServer) -> None:
+        self._container_group = container_group
         self._otherwise = otherwise
 
     def introduce(self, image: str) -> str:
@@ -162,23 +162,23 @@ class ContainerStarter:
         if image is None:
             return self._otherwise(order)
         try:
-            return _start(self._ground.engine, self._ground, order, image)
+            return _start(self._container_group.engine, self._container_group, order, image)
         except DOCKER_FAULTS as fault:
             raise ContainerRefusedError(f"Docker does not run {order.image}: {fault}") from fault
 
     def _held(self, image: str) -> str | None:
         try:
-            return held_image(self._ground.engine, image)
+            return held_image(self._container_group.engine, image)
         except DOCKER_FAULTS as fault:
             raise ContainerRefusedError(f"Docker does not say whether it holds {image}: {fault}") from fault
 
 
 def _start(
-    engine: docker.DockerClient, ground: ContainerGround, order: ServerOrder, image: str
+    engine: docker.DockerClient, container_group: ContainerGroup, order: ServerOrder, image: str
 ) -> ContainerServer:
     order.state_dir.mkdir(parents=True, exist_ok=True)
     seen = MULTI_MODEL_ROOT if order.environment.get(MULTI_MODEL) == "true" else SINGLE_MODEL_ROOT
-    network = ground.network()
+    network = container_group.network()
     port = _port(engine, order, network, image)
     container = engine.containers.create(
         image,
@@ -186,7 +186,7 @@ def _start(
         environment={**order.environment, **({BIND_TO_PORT: str(port)} if network.shared else {})},
         mounts=[Mount(str(seen), str(order.model_root.resolve()), type="bind", read_only=True)],
         network=network.name,
-        labels=ground.labels,
+        labels=container_group.labels,
         shm_size=SHARED_MEMORY,
         device_requests=_gpus(engine),
         security_opt=["no-new-privileges"],

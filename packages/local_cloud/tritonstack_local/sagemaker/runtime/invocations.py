@@ -21,17 +21,22 @@ from tritonstack.runtime import (
     TritonTimeoutError,
     TritonUnreachableError,
 )
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane import refusals
 from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
 from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
 from tritonstack_local.sagemaker.hosting.capture import Message
-from tritonstack_local.sagemaker.hosting.fleet import NoInstanceError, Pool
+from tritonstack_local.sagemaker.hosting.fleet import InstancePool, NoInstanceError
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
-from tritonstack_local.sagemaker.hosting.instances import Container, Instance
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import LoadRefusedError
 from tritonstack_local.sagemaker.runtime.logs import log_group
-from tritonstack_local.sagemaker.runtime.measurements import Exchange, RequestMetrics, Stopwatch, Watched
+from tritonstack_local.sagemaker.runtime.measurements import (
+    Exchange,
+    MeasuredVariant,
+    RequestMetrics,
+    Stopwatch,
+)
 from tritonstack_local.service import validation
 from tritonstack_local.service.faults import ServiceError
 from tritonstack_local.service.wire import service_model
@@ -74,12 +79,12 @@ class Invocations:
         self._payload_limit_bytes = payload_limit_bytes
         self._timeout_s = timeout_s
 
-    def invoke(self, request: Request, *, place: Place, endpoint: str) -> Response:
+    def invoke(self, request: Request, *, scope: Scope, endpoint: str) -> Response:
         """Pass one request through."""
         watch = Stopwatch()
         fields = _fields(request, endpoint)
         call = _Call(
-            place=place,
+            scope=scope,
             endpoint=endpoint,
             fields=fields,
             body=self._body(request),
@@ -96,7 +101,7 @@ class Invocations:
         variant, target = call.fields.get("TargetVariant"), call.fields.get("TargetModel")
         try:
             with self._hosting.lease(
-                call.place, call.endpoint, variant=variant, target=target, deadline=call.deadline
+                call.scope, call.endpoint, variant=variant, target=target, deadline=call.deadline
             ) as (pool, instance):
                 return self._measured(call, pool, instance)
         except TritonUnreachableError:
@@ -108,7 +113,7 @@ class Invocations:
             self._count(call, fault.pool, refused.status)  # an alarm on errors has to hear of it
             raise refused from fault
 
-    def _measured(self, call: _Call, pool: Pool, instance: Instance) -> Response:
+    def _measured(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Response:
         """Ask, and count what comes of it."""
         status = 200
         try:
@@ -123,18 +128,18 @@ class Invocations:
             if status:
                 self._count(call, pool, status)
 
-    def _count(self, call: _Call, pool: Pool, status: int) -> None:
+    def _count(self, call: _Call, pool: InstancePool, status: int) -> None:
         plan = pool.plan
         exchange = Exchange(
             status=status,
             model_s=call.watch.model_s,
             overhead_s=call.watch.overhead_s(),
-            instances=self._hosting.instances_of(plan.place, plan.endpoint, plan.variant),
+            instances=self._hosting.instances_of(plan.scope, plan.endpoint, plan.variant),
             concurrent=pool.requests,
         )
-        self._metrics.note(Watched(plan.place, plan.endpoint, plan.variant), exchange)
+        self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
 
-    def _asked(self, call: _Call, pool: Pool, instance: Instance) -> Response:
+    def _asked(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Response:
         answer = self._ask(call, instance)
         if not 200 <= answer.status < 300:
             raise _model_error(pool.plan, answer.status, answer.body.decode(errors="replace"))
@@ -155,7 +160,7 @@ class Invocations:
             f"length less than or equal to {self._payload_limit_bytes}, it has {size}"
         )
 
-    def _ask(self, call: _Call, instance: Instance) -> TritonResponse:
+    def _ask(self, call: _Call, instance: EndpointInstance) -> TritonResponse:
         shape, fields, plan = _input_shape(), call.fields, instance.plan
         headers = {
             shape.members[name].serialization["name"]: fields[name] for name in _HANDED_ON if name in fields
@@ -197,7 +202,7 @@ class Invocations:
 class _Call:
     """One request on its way."""
 
-    place: Place
+    scope: Scope
     endpoint: str
     fields: Mapping[str, str]
     body: bytes
@@ -233,7 +238,7 @@ def _fields(request: Request, endpoint: str) -> dict[str, str]:
 
 @contextmanager
 def _entrance(
-    container: Container, plan: DeploymentPlan, fields: Mapping[str, str], *, timeout_s: float
+    container: RunningContainer, plan: DeploymentPlan, fields: Mapping[str, str], *, timeout_s: float
 ) -> Iterator[str]:
     """Give the path that asks the model a request is meant for, which is loaded first if it must be."""
     target = fields.get("TargetModel")
@@ -254,7 +259,7 @@ def _entrance(
         yield path
 
 
-def _is_relieved(container: Container, answer: TritonResponse, *, timeout_s: float) -> bool:
+def _is_relieved(container: RunningContainer, answer: TritonResponse, *, timeout_s: float) -> bool:
     """Whether a container that lacked memory for a request has got some, from a model that nobody asks."""
     if answer.status != NO_ROOM or container.models is None:
         return False
@@ -273,7 +278,7 @@ def _check_target(fields: Mapping[str, str]) -> None:
     )
 
 
-def _keep(pool: Pool, call: _Call, answer: TritonResponse) -> None:
+def _keep(pool: InstancePool, call: _Call, answer: TritonResponse) -> None:
     if pool.capture is not None:
         asked = Message(call.body, call.fields.get("ContentType", ""))
         answered = Message(answer.body, answer.headers.get("content-type", ""))
@@ -297,18 +302,18 @@ def _passed_through(answer: TritonResponse, variant: str) -> Response:
 
 def _model_error(plan: DeploymentPlan, status: int, said: str) -> ServiceError:
     """Wrap the container's own status and words; 0 stands for a container that never answered."""
-    place, endpoint = plan.place, plan.endpoint
+    scope, endpoint = plan.scope, plan.endpoint
     group = log_group(endpoint)
     side = "client" if 400 <= status < 500 else "server"
     message = (
         f"Received {side} error ({status}) from {plan.container} with message "
         f'"{said[:MESSAGE_LIMIT]}". See '
-        f"https://{place.region}.console.aws.amazon.com/cloudwatch/home?region={place.region}"
-        f"#logEventViewer:group={group} in account {place.account} for more information."
+        f"https://{scope.region}.console.aws.amazon.com/cloudwatch/home?region={scope.region}"
+        f"#logEventViewer:group={group} in account {scope.account} for more information."
     )
     fields = {
         "OriginalStatusCode": status,
         "OriginalMessage": said[:MESSAGE_LIMIT],
-        "LogStreamArn": place.arn("logs", f"log-group:{group}"),
+        "LogStreamArn": scope.arn("logs", f"log-group:{group}"),
     }
     return ServiceError("ModelError", message, status=424, fields=fields)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
-from tritonstack_local.sagemaker.hosting.instances import Instance
-from tritonstack_local.sagemaker.runtime.measurements import Watched
-from tritonstack_local.time_scale import REAL_MINUTE_S, Pace
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
+from tritonstack_local.sagemaker.runtime.measurements import MeasuredVariant
+from tritonstack_local.time_scale import REAL_MINUTE_S, TimeScale
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -71,9 +71,11 @@ _PERCENT = 100.0
 class MachineMetrics:
     """Measures every instance, over and over."""
 
-    def __init__(self, *, metrics: Metrics, pace: Pace, instances: Callable[[], list[Instance]]) -> None:
+    def __init__(
+        self, *, metrics: Metrics, time_scale: TimeScale, instances: Callable[[], list[EndpointInstance]]
+    ) -> None:
         self._metrics = metrics
-        self._minute_s = max(_SHORTEST_MINUTE_S, pace.lasting(REAL_MINUTE_S))
+        self._minute_s = max(_SHORTEST_MINUTE_S, time_scale.lasting(REAL_MINUTE_S))
         self._instances = instances
         self._before: dict[str, tuple[float, float]] = {}
         self._memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -92,19 +94,19 @@ class MachineMetrics:
             if instances:
                 self._measure(instances)
 
-    def _measure(self, instances: list[Instance]) -> None:
+    def _measure(self, instances: list[EndpointInstance]) -> None:
         table = ProcessTable()
         before, self._before = self._before, {}
         for instance in instances:
             plan = instance.plan
-            dimensions = Watched(plan.place, plan.endpoint, plan.variant).dimensions
+            dimensions = MeasuredVariant(plan.scope, plan.endpoint, plan.variant).dimensions
             with contextlib.suppress(OSError):  # its endpoint has just been deleted
                 used = list(self._used(instance, table, before))
                 data = [Datum(NAMESPACE, name, dimensions, value, "Percent") for name, value in used]
-                self._metrics.put(plan.place, data)
+                self._metrics.put(plan.scope, data)
 
     def _used(
-        self, instance: Instance, table: ProcessTable, before: dict[str, tuple[float, float]]
+        self, instance: EndpointInstance, table: ProcessTable, before: dict[str, tuple[float, float]]
     ) -> Iterator[tuple[str, float]]:
         usage, clock = table.used_below(instance.container.server.pid), time.monotonic()
         self._before[instance.id] = (clock, usage.cpu_s)

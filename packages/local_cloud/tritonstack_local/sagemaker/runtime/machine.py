@@ -39,7 +39,7 @@ INSTANCE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Machine:
+class ServerSlots:
     """What instances share. Threads of several servers on one core only wait for each other."""
 
     cores: int
@@ -51,6 +51,6 @@ class Machine:
         return min(asked, max(1, running, min(self.cores, room)))
 
 
-def this_machine() -> Machine:
+def this_machine() -> ServerSlots:
     """Describe the machine that this process may use."""
-    return Machine(cores=len(os.sched_getaffinity(0)))
+    return ServerSlots(cores=len(os.sched_getaffinity(0)))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
-from tritonstack_local.identity.scope import Place
+from tritonstack_local.identity.scope import Scope
 
 NAMESPACE = "AWS/SageMaker"
 _PUBLISH_S = 0.5
@@ -22,10 +22,10 @@ _MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Watched:
+class MeasuredVariant:
     """The variant of an endpoint that metrics are of."""
 
-    place: Place
+    scope: Scope
     endpoint: str
     variant: str
 
@@ -54,14 +54,14 @@ class RequestMetrics:
 
     def __init__(self, *, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._values: Counter[tuple[Watched, str, float, str]] = Counter()
-        self._busiest: dict[Watched, int] = {}
+        self._values: Counter[tuple[MeasuredVariant, str, float, str]] = Counter()
+        self._busiest: dict[MeasuredVariant, int] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="request metrics", daemon=True)
         self._thread.start()
 
-    def note(self, watched: Watched, exchange: Exchange) -> None:
+    def note(self, watched: MeasuredVariant, exchange: Exchange) -> None:
         """Count one request."""
         status = exchange.status
         values = (
@@ -94,10 +94,10 @@ class RequestMetrics:
             busiest, self._busiest = self._busiest, {}
         for (watched, name, value, unit), count in values.items():
             datum = Datum(NAMESPACE, name, watched.dimensions, value, unit, count=count)
-            self._metrics.put(watched.place, [datum])
+            self._metrics.put(watched.scope, [datum])
         for watched, requests in busiest.items():
             datum = Datum(NAMESPACE, "ConcurrentRequestsPerModel", watched.dimensions, float(requests))
-            self._metrics.put(watched.place, [datum])
+            self._metrics.put(watched.scope, [datum])
 
 
 class Stopwatch:

@@ -48,17 +48,17 @@ StartServer = Callable[[ServerOrder], Server]
 
 
 @runtime_checkable
-class Introducing(Protocol):
+class DescribedStarter(Protocol):
     """A way to start servers that says itself what it starts."""
 
     def introduce(self, image: str) -> str:
         """Say what is started for a model that names this image."""
 
 
-def introduction(start_server: StartServer | Introducing, image: str) -> str:
+def introduction(start_server: StartServer | DescribedStarter, image: str) -> str:
     """Say what stands behind an endpoint whose model names an image."""
     starter: object = start_server
-    if isinstance(starter, Introducing):
+    if isinstance(starter, DescribedStarter):
         return starter.introduce(image)
     return f"The embedded Triton of this machine plays the image {image}."
 
