@@ -14,7 +14,13 @@ from packages.local_cloud.tests.sagemaker.multi_model_triton import TARGET, Mult
 from packages.local_cloud.tests.sagemaker.shelves import ShelfOfArchives
 from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
-from tritonstack_local.sagemaker.multi_model import HostedModels, Limits, LoadRefusedError, Measures, Shelf
+from tritonstack_local.sagemaker.multi_model import (
+    DownloadFolders,
+    HostedModels,
+    Limits,
+    LoadRefusedError,
+    Measures,
+)
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
 from tritonstack_local.sagemaker.multi_model import limits as limits_module
 from tritonstack_local.sagemaker.multi_model.downloads import Downloads
@@ -45,7 +51,7 @@ class Hosting:
         self.data = []
         self.models = HostedModels(
             server=self.server,
-            shelf=Shelf(s3=self.shelf, url=self.shelf.url, folder=self.folder),
+            shelf=DownloadFolders(s3=self.shelf, url=self.shelf.url, folder=self.folder),
             limits=limits,
             measures=Measures(self.data.extend, endpoint="e", variant="v"),
             **{"keep": True, **options},
