@@ -1,1 +1,1 @@
-"""The embedded AWS: CloudFormation, SageMaker hosting and the services around them, on one machine."""
+"""A local AWS on one machine: CloudFormation, SageMaker hosting, and the services around them."""
