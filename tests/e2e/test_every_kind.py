@@ -249,7 +249,7 @@ def test_an_endpoint_that_went_back_is_told_of(site: Site) -> None:
     sagemaker.update_endpoint(EndpointName=name, EndpointConfigName="before")
     sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
     output = site.tritonstack("deploy", "local", exit_code=1)
-    assert f"{name} went back to its configuration before" in output
+    assert f"{name} was rolled back to its configuration before" in output
 
 
 def test_everything_is_destroyed(site: Site) -> None:
