@@ -146,7 +146,7 @@ def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, fol
     model = write_model(
         tmp_path, source=f"file://{tiny_folder}", extra="accept: {cosine: 1, absolute: 1.0e-12}\n"
     )
-    with pytest.raises(ParityError, match="the exported graph answers otherwise") as caught:
+    with pytest.raises(ParityError, match="the exported graph differs") as caught:
         build_model(model=model, folders=folders)
     assert "random tokens" in caught.value.message
     assert nothing_is_left(folders)

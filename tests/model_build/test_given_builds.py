@@ -132,7 +132,7 @@ def test_a_given_model_from_end_to_end(make: Any, tmp_path: Path, folders: Build
 def test_a_python_model_that_is_wrong_is_not_kept(tmp_path: Path, folders: BuildFolders) -> None:
     model = python(tmp_path / "model")
     (tmp_path / "model/right.py").write_text("def right(request):\n    return {'y': request['x'] * 2}\n")
-    with pytest.raises(ParityError, match="the served artifact answers otherwise"):
+    with pytest.raises(ParityError, match="the served artifact differs"):
         build(model, folders)
     assert not list(folders.artifacts.rglob("manifest.json"))
 
