@@ -364,7 +364,7 @@ def test_one_that_fails_does_not_lose_the_others(
     assert "error: 2 builds failed\n\nbroken for cpu: " in err
     assert next(line.strip() for line in err.splitlines() if "help: " in line) == "help: mend it"
     crash = err[err.index("\n\ncrashing for cpu: ") :]
-    assert "help: to run it manually: " in crash
+    assert "help: to run it by hand: " in crash
     log = project.state_dir / "logs/builds/crashing-cpu.log"
     assert re.search(r"\n  log: \S*/logs/builds/crashing-cpu\.log\n", crash)
     assert "MemoryError: no room" in log.read_text()

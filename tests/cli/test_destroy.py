@@ -299,7 +299,7 @@ def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
     said = capsys.readouterr().out
     assert f"{stack}  of {stack}" in said
     assert f"tritonstack in {account} eu-west-1: 1 resource belongs to a stack, 0 to none\n" in said
-    assert "every service refused to say what it has: these credentials belong to account" in said
+    assert "every service refused to say what it has: the current credentials belong to account" in said
     assert f"tritonstack in {'2' * 12} eu-west-1: 0 resources belong to stacks, 0 to none; some" in said
 
 
@@ -309,7 +309,7 @@ def test_where_no_place_can_be_reached_an_audit_fails(
     edit(here.environment_file("dev"), account, "1" * 12)
     edit(here.template_file("preview"), account, "2" * 12)
     assert tell(here, "audit") == 1
-    assert "these credentials belong to account" in capsys.readouterr().err
+    assert "the current credentials belong to account" in capsys.readouterr().err
 
 
 def test_nothing_is_promoted_into_a_template(here: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,7 @@ def test_environments_that_cannot_be_reached_are_named(
 ) -> None:
     code, out, err = outcome(capsys, built, "history", "minilm")
     assert code == 0
-    assert "dev was not asked: these credentials belong to account" in err
+    assert "dev was not asked: the current credentials belong to account" in err
     assert "abababababab" in out
 
 

@@ -129,7 +129,7 @@ def test_environments_that_cannot_be_reached_do_not_stop_the_others(
         f"dev  {account} eu-west-1  never deployed, as far as is written down",
         f"elsewhere  {'2' * 12} eu-west-1  nothing is known of it",
     ]
-    assert any("these credentials belong to account" in line for line in lines)
+    assert any("the current credentials belong to account" in line for line in lines)
     assert any(line.split()[:3] == ["search", "not", "deployed"] for line in lines)
 
 

@@ -163,7 +163,7 @@ def test_what_is_served_is_compared(
     assert right in text
     code.write_text(text.replace(right, wrong))
     monkeypatch.setattr("model_build.recipes.text_layouts.TOKENIZER_CODE", code)
-    with pytest.raises(ParityError, match="the served artifact returned otherwise") as caught:
+    with pytest.raises(ParityError, match="the served artifact differs") as caught:
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert "alone: test input 1" in caught.value.message
     assert nothing_is_left(folders)

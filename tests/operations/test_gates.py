@@ -254,7 +254,7 @@ def test_an_artifact_that_nothing_proves_right_needs_a_reason() -> None:
     spec = PromotionSpec(source="dev", verified=False, min_cosine=0.99)
     (said,) = shut(spec, candidate=UNVERIFIED)
     assert said.startswith(
-        f"gate allow_unverified is shut: minilm for cpu (abababababab) is unverified: {ITSELF}; write right "
+        f"gate allow_unverified is shut: minilm for cpu (abababababab) is unverified: {ITSELF}"
     )
     assert "`promotion: {allow_unverified: {minilm: <reason>}}`" in said
     allowed = spec.model_copy(update={"allow_unverified": {"minilm": "compared by hand, see SEARCH-12"}})

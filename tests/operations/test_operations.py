@@ -214,5 +214,5 @@ def test_an_assembly_takes_the_place_of_the_app(tmp_path: Path) -> None:
 
 def test_a_missing_cdk_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TritonstackError, match="the CDK command line is not installed"):
+    with pytest.raises(TritonstackError, match="the CDK CLI is not installed"):
         find_cdk(tmp_path, environment_name="dev", variables={})
