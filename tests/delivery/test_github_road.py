@@ -21,7 +21,7 @@ import yaml
 
 from tests.delivery.calls import FREE, action_of
 from tests.delivery.iam import could, roles
-from tests.delivery.test_workflows import COMMANDS
+from tests.delivery.test_workflows import DELIVERY_COMMANDS
 from tests.delivery.workflows import ROOT, Event, Runner, stand_in_calls
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tritonstack.base.paths import Project
@@ -321,7 +321,7 @@ def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(road: Road) -> Non
 
 
 def test_every_command_of_every_workflow_was_run(road: Road) -> None:
-    assert set(COMMANDS) <= {ran.command for ran in road.runner.ran}
+    assert set(DELIVERY_COMMANDS) <= {ran.command for ran in road.runner.ran}
 
 
 def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: Road) -> None:

@@ -416,7 +416,9 @@ def test_hashes_are_checked_and_have_to_be_complete(tmp_path: Path, monkeypatch:
     assert [found.name for found in fetch(sha256_of(wheel), "3.12")] == [wheel.name]
     with pytest.raises(EnvironmentBuildError, match="DO NOT MATCH THE HASHES"):
         fetch("0" * 64, "3.12")
-    with pytest.raises(EnvironmentBuildError, match=r"the hashed requirements lack old, needed on Python 3\.10"):
+    with pytest.raises(
+        EnvironmentBuildError, match=r"the hashed requirements lack old, needed on Python 3\.10"
+    ):
         fetch(sha256_of(wheel), "3.10")
 
 
