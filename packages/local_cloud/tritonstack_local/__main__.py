@@ -1,4 +1,4 @@
-"""`python -m tritonstack_local`: the process behind `start_detached`. People use `tritonstack up`."""
+"""Run the process behind `start_detached` (`python -m tritonstack_local`); users run `tritonstack up`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the containers of one cloud stand on: their network, their labels, and their end with the cloud.
+"""The containers of one cloud: their network, labels, and removal.
 
 The lifeline (container_lifeline.py) is a process of its own that holds the end of a pipe. When the cloud has
 gone, however it went, it removes what bears the cloud's label. What a lifeline did not live to remove, the
@@ -73,7 +73,7 @@ class ContainerGroup:
         return {OWNER_LABEL: self._owner, RUN_LABEL: self._run}
 
     def network(self) -> Network:
-        """The network of this cloud's containers, made when it is first needed."""
+        """Return the network of this cloud's containers, made when it is first needed."""
         with self._lock:
             if self._network is None:
                 self._network = self._make_network()

@@ -1,4 +1,4 @@
-"""`python -m tritonstack_local.container_lifeline RUN`: outlives a cloud until its containers have ended.
+"""Remove a cloud's containers after it ends (`python -m tritonstack_local.container_lifeline RUN`).
 
 It waits for the end of its standard input, whose other end the cloud holds; see container_ground.py.
 """

@@ -1,4 +1,4 @@
-"""Everything that exists in this cloud, per account and region: the proof that a tear-down left nothing.
+"""List every resource of this cloud by account and region, to prove that a teardown left nothing.
 
 What moto gives every account (AWS's managed policies, a default VPC with its parts) is left out.
 """
@@ -91,7 +91,7 @@ def _models(value: Any, key: str) -> Iterator[tuple[str, BaseModel]]:
 
 
 def _built_in(model: Any) -> bool:
-    """Tell whether moto made it by itself: a default VPC, a part of any VPC, a key that AWS manages."""
+    """Return whether moto made it by itself: a default VPC, a part of any VPC, a key that AWS manages."""
     managed_key = len(getattr(model, "aliases", ())) > len(_own_aliases(model))
     defaults = (getattr(model, name, False) for name in ("is_default", "default_for_az"))
     main_route_table = getattr(model, "main_association_id", None) is not None
@@ -100,7 +100,7 @@ def _built_in(model: Any) -> bool:
 
 
 def _deleted(model: Any) -> bool:
-    """Tell whether it has gone: some things can still be described then."""
+    """Return whether it has gone: some things can still be described then."""
     return getattr(model, "state", None) == "deleted"
 
 

@@ -1,4 +1,4 @@
-"""Whether a process lives, told by its id and start time, and how to die with the parent (Linux)."""
+"""Check whether a process is alive by its id and start time, and end with the parent process (Linux)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def is_running(pid: int, ticks: int | None) -> bool:
-    """Tell whether the process that started at `ticks` still lives."""
+    """Return whether the process that started at `ticks` still lives."""
     return ticks is not None and start_ticks(pid) == ticks
 
 

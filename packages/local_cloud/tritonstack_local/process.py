@@ -1,4 +1,4 @@
-"""The embedded cloud as a process: started detached or in the foreground, found again, and stopped.
+"""Start the local cloud detached or in the foreground, find it again, and stop it.
 
 A cloud belongs to a state folder. `cloud.json` there says where it listens, written whole once it answers;
 `cloud.log` is its log; `cloud.lock` is locked for as long as it lives, so that two cannot share the folder.
@@ -217,7 +217,7 @@ def read_address(state_dir: Path) -> CloudAddress | None:
 
 
 def _written(state_dir: Path) -> tuple[CloudAddress, int] | None:
-    """What a cloud wrote of itself, and when its process began."""
+    """Return what a cloud wrote of itself, and when its process began."""
     try:
         written = json.loads(_address_path(state_dir).read_text())
         ticks = written.pop("start_ticks")

@@ -1,4 +1,4 @@
-"""The embedded cloud's server: one loopback port for every service, dispatched by the request's signature."""
+"""The local cloud's server: one loopback port for all services, dispatched by the request's signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an embedded cloud is started with."""
+"""The settings of a local cloud."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CloudSettings:
     """
 
     def resolved(self) -> CloudSettings:
-        """The same with paths that hold in every working directory."""
+        """Return the same with paths that hold in every working directory."""
         return replace(self, state_dir=self.state_dir.resolve(), server_home=self.server_home.resolve())
 
     def to_json(self) -> str:

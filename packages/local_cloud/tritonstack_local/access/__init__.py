@@ -1,1 +1,1 @@
-"""Decides which requests the embedded cloud answers, and on behalf of which account."""
+"""Decide which requests are answered, and for which account."""

@@ -1,4 +1,4 @@
-"""The reasons for denying a request, independent of the protocol in which the denial is written."""
+"""Reasons for denying a request, independent of the protocol of the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuses HTTP requests whose length is ambiguous or whose chunks are malformed, with status 400."""
+"""Reject HTTP requests with an ambiguous length or malformed chunks (status 400)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MalformedBodyError(Exception):
 
 
 def framing_fault(headers: Message) -> str | None:
-    """Say what is wrong with the headers that tell a body's length; None if nothing is."""
+    """Return what is wrong with the headers that tell a body's length; None if nothing is."""
     lengths = headers.get_all("Content-Length", [])
     codings = [
         coding.strip().lower()

@@ -1,4 +1,4 @@
-"""The first thing that a request meets: it is answered only if it is signed, and not sent by a web page."""
+"""Answer a request only if it is signed and not sent by a web page."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _is_form_upload(environ: WSGIEnvironment, request: SentRequest) -> bool:
 
 
 def _is_web_identity(environ: WSGIEnvironment, request: SentRequest) -> bool:
-    """Tell whether an unsigned request is the one that AWS answers without a signature.
+    """Return whether an unsigned request is the one that AWS answers without a signature.
 
     AWS judges it by its token, with the identity provider's public keys. The embedded cloud has no network to
     fetch those with, so that it answers what AWS answers where the keys cannot be fetched.

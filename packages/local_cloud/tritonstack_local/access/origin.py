@@ -1,4 +1,4 @@
-"""Denies requests of web pages, by their Host, Origin and Sec-Fetch-Site headers."""
+"""Deny requests of web pages by their Host, Origin, and Sec-Fetch-Site headers."""
 
 from __future__ import annotations
 

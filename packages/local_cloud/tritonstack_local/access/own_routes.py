@@ -1,4 +1,4 @@
-"""The routes that the embedded cloud itself offers beside AWS's, signed like any AWS request."""
+"""The local cloud's own HTTP routes, signed like AWS requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The AWS profile file of a running cloud, for tools that are led by files instead of variables."""
+"""Write the AWS profile file of a running cloud, for tools that read files instead of variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request as a client sent it: what signatures are computed from."""
+"""A request as the client sent it: the input of signature checks."""
 
 from __future__ import annotations
 

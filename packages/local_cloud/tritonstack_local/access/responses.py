@@ -1,4 +1,4 @@
-"""Writes a denial as AWS writes it in the protocol that the client speaks."""
+"""Write a denial in the protocol of the client."""
 
 from __future__ import annotations
 

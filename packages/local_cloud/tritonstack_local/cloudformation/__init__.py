@@ -1,1 +1,1 @@
-"""CloudFormation of the embedded cloud: small pure parts, an engine, and one provider per resource type."""
+"""CloudFormation: templates, deployments, and one provider per resource type."""

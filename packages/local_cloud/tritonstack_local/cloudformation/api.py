@@ -1,4 +1,4 @@
-"""The CloudFormation API over HTTP: AWS's query protocol, parsed and written by the service's own model."""
+"""Serve the CloudFormation API: AWS's query protocol, parsed and written with botocore's service model."""
 
 from __future__ import annotations
 

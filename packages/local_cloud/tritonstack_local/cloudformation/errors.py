@@ -1,4 +1,4 @@
-"""What CloudFormation answers when it refuses: the error code of the real service, and a plain reason."""
+"""CloudFormation's errors: AWS's codes with a plain reason."""
 
 from __future__ import annotations
 

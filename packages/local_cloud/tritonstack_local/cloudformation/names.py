@@ -1,4 +1,4 @@
-"""The names that CloudFormation makes up for resources whose template gives them none."""
+"""Generate the physical names of resources without a name in the template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CloudFormation remembers: stacks, their resources, their events, their change sets."""
+"""CloudFormation's records: stacks, resources, events, and change sets."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Stack:
         return {output.export: output.value for output in self.outputs if output.export is not None}
 
     def retire_change_sets(self) -> None:
-        """Make the change sets that wait out of date, as the stack is about to change under them."""
+        """Create the change sets that wait out of date, as the stack is about to change under them."""
         with self.changing():
             for change_set in self.change_sets.values():
                 if change_set.execution_status == "AVAILABLE":

@@ -1,4 +1,4 @@
-"""All stacks of this cloud, by account and region, and what they export to each other."""
+"""Store all stacks by account and region, and their exports."""
 
 from __future__ import annotations
 

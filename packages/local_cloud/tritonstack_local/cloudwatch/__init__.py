@@ -1,1 +1,1 @@
-"""CloudWatch's living side: metrics published by this cloud's own services, and alarms that follow them."""
+"""CloudWatch: metric values, metric math, and alarm evaluation."""

@@ -1,4 +1,4 @@
-"""Metrics as this cloud's own services publish them; CloudWatch's readers and alarms find them at once."""
+"""Publish metrics of the services implemented here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CloudWatch's statistics: what is kept of a period's values, and what Sum, p99 or TM(10%:90%) make of it."""
+"""CloudWatch statistics: summarize a period's values, and compute Sum, p99, or TM(10%:90%)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _percentile(share: float) -> Statistic:
 
 
 def _at(spread: list[tuple[float, float]], share: float) -> float:
-    """The smallest value that so large a share of all does not exceed."""
+    """Return the smallest value that so large a share of all does not exceed."""
     wanted = share * sum(times for _, times in spread)
     seen = 0.0
     for value, times in spread:
@@ -127,7 +127,7 @@ def _at(spread: list[tuple[float, float]], share: float) -> float:
 
 
 def _trimmed(kind: str, low: str | None, high: str | None) -> Statistic:
-    """The statistics of values between two bounds: ranks where these are percents, else the values."""
+    """Return the statistics of values between two bounds: ranks where these are percents, else the values."""
 
     def compute(summary: Summary) -> float | None:
         spread = summary.distribution
@@ -148,7 +148,7 @@ def _trimmed(kind: str, low: str | None, high: str | None) -> Statistic:
 
 
 def _winsorized(kept: list[tuple[float, float]], spread: list[tuple[float, float]]) -> float:
-    """The mean of all, those outside of what is kept counted as the nearest that is kept."""
+    """Return the mean of all, those outside of what is kept counted as the nearest that is kept."""
     least, most = kept[0][0], kept[-1][0]
     total = sum(min(max(value, least), most) * times for value, times in spread)
     return total / sum(times for _, times in spread)

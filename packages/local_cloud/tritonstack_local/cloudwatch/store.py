@@ -1,4 +1,4 @@
-"""The values of every metric, as CloudWatch keeps them: summed up in buckets of time, the old ones dropped.
+"""Store metric values, aggregated in time buckets; expired buckets are removed.
 
 AWS keeps values of high resolution to the second for three hours and all others to the minute for 15 days.
 Here a bucket is ten (scaled) seconds, the shortest period that an alarm can have, and is kept for three hours
@@ -159,7 +159,7 @@ class MetricStore:
 
 
 def key_of(namespace: str, name: str, dimensions: Iterable[Mapping[str, str]]) -> MetricKey:
-    """Make a metric's key of what the API says of it."""
+    """Create a metric's key of what the API says of it."""
     return MetricKey(namespace, name, frozenset((item["Name"], item["Value"]) for item in dimensions))
 
 

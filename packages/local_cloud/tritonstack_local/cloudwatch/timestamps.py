@@ -1,4 +1,4 @@
-"""Moments: seconds since 1970 here, dates in moto's records, texts in what CloudWatch tells."""
+"""Convert timestamps: seconds since 1970, moto's dates, and CloudWatch's texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parsers of this service's two small languages share: cutting a text up, and walking along it."""
+"""Tokenize and walk the texts of metric math and alarm rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Cursor(Generic[Token]):
         return self._tokens[self._position] if self._position < len(self._tokens) else None
 
     def take(self) -> Token:
-        """Give the next token and go on."""
+        """Return the next token and go on."""
         token = self.ahead
         if token is None:
             raise self._fault("it ends too early")

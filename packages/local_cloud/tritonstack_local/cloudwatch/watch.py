@@ -1,4 +1,4 @@
-"""The watch: evaluates every alarm several times a minute and carries out what a change of state asks for.
+"""Evaluate every alarm several times per minute, and run the actions of state changes.
 
 Time. Minutes are those of the cloud's pace. Four times a minute each alarm's windows are looked at, which end
 with the last full minute and slide by the minute (alarm_spec.py): CloudWatch does the same, once a minute and

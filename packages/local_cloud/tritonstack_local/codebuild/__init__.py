@@ -1,4 +1,4 @@
-"""CodeBuild for the embedded cloud: projects, and builds that run their real buildspec on this machine.
+"""CodeBuild: projects, and builds that run their real buildspec on this machine.
 
 app.py is the service; projects.py and builds.py are its actions, refusals.py what it does not do. workshop.py
 lets builds wait for their turn, build_run.py is the life of one, phase by phase, and journal.py what is told

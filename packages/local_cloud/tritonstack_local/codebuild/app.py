@@ -1,4 +1,4 @@
-"""The WSGI application: CodeBuild's API, as boto3 and the AWS CLI speak to it."""
+"""The WSGI application of CodeBuild's API."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class CodeBuildApp:
 
 
 def create_app(*, dependencies: BuildDependencies, server_home: Path) -> CodeBuildApp:
-    """Make the application whose builds run in containers where they can, else as processes.
+    """Create the application whose builds run in containers where they can, else as processes.
 
     What an earlier cloud left in the builds' folder without ending properly is removed.
     """

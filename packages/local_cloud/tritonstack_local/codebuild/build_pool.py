@@ -1,4 +1,4 @@
-"""All builds on their way, each in a thread of its own."""
+"""Run builds, one thread each."""
 
 from __future__ import annotations
 

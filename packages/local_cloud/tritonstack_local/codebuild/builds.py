@@ -1,4 +1,4 @@
-"""StartBuild and its relatives."""
+"""Start, stop, retry, describe, and delete builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors that this CodeBuild answers with, in AWS's codes and words, and how a build's phase fails."""
+"""CodeBuild's errors with AWS's codes and messages, and failures of build phases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tritonstack_local.service.faults import ServiceError
 
 
 def invalid_input(message: str) -> ServiceError:
-    """Say what is wrong with a request."""
+    """Return what is wrong with a request."""
     return ServiceError("InvalidInputException", message)
 
 

@@ -1,4 +1,4 @@
-"""What a pipeline asks of CodeBuild: a project's build of its own artifacts, wherever they lie."""
+"""Builds started by CodePipeline, with the pipeline's artifacts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PAGE_SIZE = 100
 
 
 def page(items: Sequence[str], request: Mapping[str, Any]) -> tuple[list[str], str | None]:
-    """Give the page that a request asks for, and the token of the next if there is one."""
+    """Return the page that a request asks for, and the token of the next if there is one."""
     token = request.get("nextToken") or "0"
     if not token.isdecimal():
         raise invalid_input("Invalid nextToken")

@@ -1,4 +1,4 @@
-"""What this CodeBuild remembers: projects, and every build with its phases."""
+"""CodeBuild's records: projects, and builds with their phases."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Phase:
     message: str = ""
 
     def closed(self, status: Status, code: str = "", message: str = "") -> Phase:
-        """The same phase, over."""
+        """Return the same phase, over."""
         return replace(self, ended=now(), status=status, code=code, message=message)
 
     def as_api(self) -> dict[str, Any]:
@@ -130,12 +130,12 @@ class BuildRecord:
         return self.status != "IN_PROGRESS"
 
     def with_phase(self, phase: Phase) -> BuildRecord:
-        """The same build with a new phase, or with another state of its last one."""
+        """Return the same build with a new phase, or with another state of its last one."""
         before = self.phases[:-1] if self.phases and self.phases[-1].type == phase.type else self.phases
         return replace(self, phases=(*before, phase))
 
     def over(self, status: Status, code: str = "", message: str = "") -> BuildRecord:
-        """The same build, ended: what was under way ends with it."""
+        """Return the same build, ended: what was under way ends with it."""
         phases = [phase if phase.ended else phase.closed(status, code, message) for phase in self.phases]
         return replace(self, status=status, ended=now(), phases=(*phases, Phase("COMPLETED", now())))
 

@@ -1,4 +1,4 @@
-"""What this CodeBuild refuses because it is not built, and what it accepts although nothing comes of it.
+"""Fields that CodeBuild rejects because they are not implemented, and fields accepted without effect.
 
 Every field of the service model that stands in neither table has its effect; a test holds the tables against
 botocore's model, so that a new field there is noticed here.

@@ -1,4 +1,4 @@
-"""CodePipeline: pipelines that run their stages with this cloud's S3, CodeBuild and CloudFormation.
+"""CodePipeline: run stages with this cloud's S3, CodeBuild, and CloudFormation.
 
 records.py is what is remembered; pipelines.py and executions.py are the API's actions; line.py and
 execution_run.py take executions through their stages; actions/ does what each kind of action does; and

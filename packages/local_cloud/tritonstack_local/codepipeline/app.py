@@ -1,4 +1,4 @@
-"""The WSGI application: CodePipeline's API, as boto3 and the AWS CLI speak to it."""
+"""The WSGI application of CodePipeline's API."""
 
 from __future__ import annotations
 

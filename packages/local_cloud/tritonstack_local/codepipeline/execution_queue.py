@@ -1,4 +1,4 @@
-"""All executions that are on their way, and the order in which they enter a stage: one at a time."""
+"""Run executions; each stage runs one execution at a time, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One execution on its way: stage after stage, and within a stage the actions in their order.
+"""Run one execution: stages in order, and actions by run order.
 
 Every step is put down before and after it is done, so that a cloud that starts again goes on where the one
 before it ended: what has succeeded is not done again, and what was under way is looked for.

@@ -1,4 +1,4 @@
-"""StartPipelineExecution and its relatives: the actions that begin executions, tell of them and end them."""
+"""Start, stop, retry, and describe pipeline executions."""
 
 from __future__ import annotations
 

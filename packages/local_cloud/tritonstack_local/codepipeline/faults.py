@@ -1,4 +1,4 @@
-"""The errors that this CodePipeline answers with, in AWS's codes and words, and how an action fails."""
+"""CodePipeline's errors with AWS's codes and messages, and failures of actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def no_execution(execution_id: str) -> ServiceError:
 
 
 def invalid(code: str, message: str) -> ServiceError:
-    """Say what is wrong with a declaration or a request; the code names what it is about."""
+    """Return what is wrong with a declaration or a request; the code names what it is about."""
     return ServiceError(f"Invalid{code}Exception", message)
 
 

@@ -1,4 +1,4 @@
-"""CreatePipeline and its relatives: the actions that write pipelines down and read them back."""
+"""Create, change, describe, and delete pipelines."""
 
 from __future__ import annotations
 

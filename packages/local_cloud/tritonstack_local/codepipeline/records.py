@@ -1,4 +1,4 @@
-"""What CodePipeline remembers: pipelines, and their executions action by action."""
+"""CodePipeline's records: pipelines, and executions with their actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Declaration = Mapping[str, Any]
 
 
 def now() -> datetime:
-    """The time as everything here notes it."""
+    """Return the time as everything here notes it."""
     return datetime.now(UTC)
 
 
@@ -53,7 +53,7 @@ class ActionRun:
     """What it tells later actions, which read them in its namespace."""
 
     def changed(self, **changes: Any) -> ActionRun:
-        """The same with some fields changed, just now."""
+        """Return the same with some fields changed, just now."""
         return replace(self, updated=now(), **changes)
 
     def as_api(self) -> dict[str, Any]:
@@ -100,15 +100,15 @@ class ExecutionRecord:
         return stages
 
     def with_status(self, status: Status, summary: str = "") -> ExecutionRecord:
-        """The same with another status."""
+        """Return the same with another status."""
         return replace(self, status=status, summary=summary, updated=now())
 
     def with_action(self, stage: str, action: str, run: ActionRun) -> ExecutionRecord:
-        """The same with an action's run put down."""
+        """Return the same with an action's run put down."""
         return replace(self, actions={**self.actions, (stage, action): run}, updated=now())
 
     def retried(self, actions: Mapping[tuple[str, str], ActionRun]) -> ExecutionRecord:
-        """The same on its way again, as if nothing but these actions had been done."""
+        """Return the same on its way again, as if nothing but these actions had been done."""
         return replace(self, status="InProgress", actions=actions, updated=now())
 
     def stage_status(self, stage: Declaration) -> str | None:

@@ -1,4 +1,4 @@
-"""What this CodePipeline refuses because it is not built, and what it accepts although nothing comes of it.
+"""Fields that CodePipeline rejects because they are not implemented, and fields accepted without effect.
 
 Every field of a pipeline's declaration that stands in neither table has its effect.
 """

@@ -1,4 +1,4 @@
-"""How executions, stages and actions are shown by the API."""
+"""Format executions, stages, and actions for API answers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""ECR's layers, uploaded, found and downloaded: images can be copied by digest. The rest is moto's."""
+"""ECR image layers: upload, check, and download. moto implements the rest of ECR."""

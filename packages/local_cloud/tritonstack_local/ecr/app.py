@@ -1,4 +1,4 @@
-"""The actions of ECR's API that are about layers, as boto3 speaks to them."""
+"""The actions of ECR's API on image layers."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ OFFERED = frozenset(_ACTIONS)
 
 
 def create_app(*, region: str, layers: Layers, clients: Clients) -> ControlPlane:
-    """Make the application."""
+    """Create the application."""
     actions = LayerActions(layers=layers, clients=clients)
     bound = {name: partial(action, actions) for name, action in _ACTIONS.items()}
     return ControlPlane(service=SERVICE, region=region, actions=bound)

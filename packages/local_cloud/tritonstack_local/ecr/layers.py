@@ -1,4 +1,4 @@
-"""The layers of repositories, and those that are being uploaded.
+"""Store the layers of repositories, and uploads in progress.
 
 Their bytes lie in S3, as on AWS: in a bucket of an account that nobody uses, from which presigned links lead.
 """
@@ -108,7 +108,7 @@ class Layers:
         return found
 
     def keep(self, upload_id: str, upload: Upload, digest: str) -> StoredLayer:
-        """Make a layer of an upload, whose digest this is."""
+        """Create a layer of an upload, whose digest this is."""
         repository = upload.repository
         layer = StoredLayer(_name(repository, digest), repository, digest, upload.last_byte + 1)
         upload.file.seek(0)

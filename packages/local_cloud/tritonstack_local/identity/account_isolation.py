@@ -1,4 +1,4 @@
-"""Keeps accounts apart within moto: a request reaches the resources of its own account only.
+"""Isolate accounts within moto: a request reaches resources of its own account only.
 
 moto resolves ARNs, registry ids and bucket names of any account. On AWS, resource policies decide about such
 requests. The embedded cloud evaluates bucket policies and the trust policies of roles; it denies every other
@@ -41,7 +41,7 @@ def crossing() -> Iterator[None]:
 
 
 def in_crossing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that runs without the confinement."""
+    """Create a function that runs without the confinement."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

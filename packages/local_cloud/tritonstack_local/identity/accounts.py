@@ -1,4 +1,4 @@
-"""Who calls: the embedded cloud knows many accounts, and the access key of a request says which one.
+"""Find the account of a caller by the access key of the request.
 
 A key that starts with `AKIA0000` ends with the account it belongs to; keys issued by STS or IAM belong to
 the account that issued them; every other key belongs to the account the cloud was started for.

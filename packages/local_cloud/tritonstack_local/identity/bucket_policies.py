@@ -37,7 +37,7 @@ RequestContext = Mapping[str, str]
 
 
 def request_context(*, account: str | None, headers: Mapping[str, str]) -> RequestContext:
-    """Say what conditions find true of a request of `account`; None stands for somebody unknown."""
+    """Return what conditions find true of a request of `account`; None stands for somebody unknown."""
     told = {f"s3:{header}": headers[header] for header in _HEADERS if header in headers}
     return {**_ALWAYS, **told, **({_ACCOUNT: account} if account else {})}
 
@@ -147,7 +147,7 @@ _COPY_SOURCE = "x-amz-copy-source"
 
 
 def owner_checked(answer: Callable[..., Any], *, of_key: bool) -> Callable[..., Any]:
-    """Make a handler of S3 requests that asks the policies of the buckets of other accounts first."""
+    """Create a handler of S3 requests that asks the policies of the buckets of other accounts first."""
 
     def call(response: Any, request: Any, full_url: str) -> Any:
         bucket = response.parse_bucket_name_from_url(request, full_url)

@@ -1,4 +1,4 @@
-"""Whether a role may take another one on, as IAM answers: what the one is allowed, and whom the other trusts.
+"""Decide whether a role may assume another one, by its policies and the other's trust policy.
 
 A condition that is not known here counts against it: a statement that allows does not hold then, and one that
 denies does. (moto reads a statement whose condition does not hold as a refusal of everything.)
@@ -18,7 +18,7 @@ _Statement = Mapping[str, Any]
 
 
 def may_take_on(clients: Clients, scope: Scope, role: str, other: str) -> bool:
-    """Whether `role` may take on `other`; both are ARNs. What does not exist does neither."""
+    """Return whether `role` may take on `other`; both are ARNs. What does not exist does neither."""
     mine, theirs = _role(clients, scope, role), _role(clients, scope, other)
     if mine is None or theirs is None:
         return False
@@ -37,7 +37,7 @@ def may_take_on(clients: Clients, scope: Scope, role: str, other: str) -> bool:
 
 
 def trusts(document: Mapping[str, Any], caller: str) -> bool:
-    """Whether a trust policy allows a principal of another account to assume its role."""
+    """Return whether a trust policy allows a principal of another account to assume its role."""
     known = {"aws:PrincipalArn": caller, "aws:PrincipalAccount": _account(caller)}
     statements = _concerning(_of_action([document]), caller)
     return any(_allows(item, "*", known) for item in statements) and not any(
@@ -59,7 +59,7 @@ def _role(clients: Clients, scope: Scope, arn: str) -> Mapping[str, Any] | None:
 
 
 def _boundary(iam: Any, role: Mapping[str, Any]) -> list[_Statement] | None:
-    """What a role's boundary says of taking roles on; None where it has none."""
+    """Return what a role's boundary says of taking roles on; None where it has none."""
     found = role.get("PermissionsBoundary")
     return _of_action([_managed(iam, found["PermissionsBoundaryArn"])]) if found else None
 
@@ -81,7 +81,7 @@ def _managed(iam: Any, arn: str) -> Mapping[str, Any]:
 
 
 def _of_action(documents: Iterable[Mapping[str, Any]]) -> list[_Statement]:
-    """The statements of policies that are about taking roles on."""
+    """Return the statements of policies that are about taking roles on."""
     return [
         statement
         for document in documents
@@ -91,7 +91,7 @@ def _of_action(documents: Iterable[Mapping[str, Any]]) -> list[_Statement]:
 
 
 def _concerning(trust: Sequence[_Statement], role: str) -> list[_Statement]:
-    """The statements of a trust policy that are about a role, by its name or as one of its account."""
+    """Return the statements of a trust policy that are about a role, by its name or as one of its account."""
     account = _account(role)
     partition = role.split(":")[1]
     named = {"*", role, account, f"arn:{partition}:iam::{account}:root"}
@@ -120,14 +120,14 @@ def _denies(statement: _Statement, resource: str, caller: Mapping[str, str]) -> 
 
 
 def _names(statement: _Statement, field: str, value: str) -> bool:
-    """Whether a statement's actions or resources are these; trust policies name no resources."""
+    """Return whether a statement's actions or resources are these; trust policies name no resources."""
     if f"Not{field}" in statement:
         return not any(_like(value, pattern) for pattern in _listed(statement[f"Not{field}"]))
     return any(_like(value, pattern) for pattern in _listed(statement.get(field, "*")))
 
 
 def _conditions(statement: _Statement, caller: Mapping[str, str]) -> Iterator[bool | None]:
-    """Whether each holds; None where that is not known here."""
+    """Return whether each holds; None where that is not known here."""
     known = {key.lower(): value for key, value in caller.items()}
     for operator, tests in statement.get("Condition", {}).items():
         for key, wanted in tests.items():

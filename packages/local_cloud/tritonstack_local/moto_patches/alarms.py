@@ -1,4 +1,4 @@
-"""Alarms as moto's CloudWatch holds them, corrected: moto never evaluates one, and begins each with OK.
+"""Correct moto's alarms: moto never evaluates alarms, and starts each in state OK.
 
 Beside that, moto forgets the state when an alarm is put anew, knows no history, refuses statistics other than
 percentiles, has no action for composite alarms, and describes them to callers who did not ask for them.

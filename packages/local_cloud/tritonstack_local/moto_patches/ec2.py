@@ -1,4 +1,4 @@
-"""Where moto's EC2 has to behave differently; apart, because importing it takes longer than all the rest.
+"""Correct moto's EC2; a separate module because importing it is slow.
 
 moto forgets the routes when a gateway endpoint leaves one table for another; it cannot go then.
 """

@@ -1,4 +1,4 @@
-"""Images as moto holds them, corrected: one is named by its manifest's hash, and stands on its layers."""
+"""Correct moto's ECR images: identify them by manifest digest, and require their layers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> Non
 
 
 def _refusal(code: str, message: str) -> ValidationException:
-    """Make an error of moto's: it is written by the model of the service that its class belongs to."""
+    """Create an error of moto's: it is written by the model of the service that its class belongs to."""
     refusal = ValidationException(message)
     refusal.code = code
     return refusal

@@ -23,7 +23,7 @@ from tritonstack_local.signatures.moto_keys import add_session
 
 
 def policies_of_aws(backend: IAMBackend) -> list[AWSManagedPolicy]:
-    """Make the policies of one account, in which they are attached and counted."""
+    """Create the policies of one account, in which they are attached and counted."""
     if not load_iam_aws_managed_policies():
         return []
     account, region = backend.account_id, backend.region_name
@@ -92,7 +92,7 @@ def assume_role_with_web_identity(_backend: Any, **_: Any) -> Any:
 
 
 def _trusted(role: Any, arn: str, account: str) -> bool:
-    """Whether a role trusts the caller. Within an account every key is an administrator's."""
+    """Return whether a role trusts the caller. Within an account every key is an administrator's."""
     if f":iam::{account}:" in arn:
         return True
     caller = caller_of(flask.request.environ)

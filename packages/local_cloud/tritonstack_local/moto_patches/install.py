@@ -1,4 +1,4 @@
-"""Where moto has to behave differently to stand for AWS here. Each correction says why it is needed.
+"""Install the corrections of moto. Each correction gives its reason.
 
 EC2's is in ec2_correction.py; those of S3, IAM and STS that need more than a line are in files of theirs.
 """

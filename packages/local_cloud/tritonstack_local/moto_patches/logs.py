@@ -45,7 +45,7 @@ class FilterPattern:
     expression: re.Pattern[str] | None = None
 
     def matches(self, line: str) -> bool:
-        """Tell whether a line is meant. Letter case counts."""
+        """Return whether a line is meant. Letter case counts."""
         return (
             all(term in line for term in self.terms)
             and (not self.options or any(term in line for term in self.options))

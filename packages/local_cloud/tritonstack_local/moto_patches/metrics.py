@@ -1,4 +1,4 @@
-"""Metrics as moto's CloudWatch answers with them, corrected: from this cloud's own store.
+"""Correct moto's metrics: answer queries from this cloud's metric store.
 
 moto keeps every value for good, knows no percentile and no metric math, and mixes metrics of one name.
 """
@@ -211,7 +211,7 @@ def _has(key: MetricKey, name: str, value: str | None) -> bool:
 
 
 def _span(start: float, end: float, period: int) -> Span:
-    """The windows of a request, from its start rounded down to the minute, as AWS does."""
+    """Return the windows of a request, from its start rounded down to the minute, as AWS does."""
     step = min(_MINUTE_S, period)
     first = floor(start / step) * step
     count = ceil((end - first) / period)

@@ -1,4 +1,4 @@
-"""How moto is corrected: its methods replaced by others, in one place so that every replacement is seen.
+"""Replace methods of moto; every replacement is registered here.
 
 moto belongs to the process. Whoever wants it as it comes, in a process where a cloud has been, says so.
 """

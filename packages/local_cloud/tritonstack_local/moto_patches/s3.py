@@ -1,4 +1,4 @@
-"""Objects of S3 where several write and read them at once, and the checksums that are told of them."""
+"""Correct moto's S3: concurrent reads and writes of objects, and their checksums."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Turns:
         self._locks: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
 
     def of(self, bucket: str, key: str) -> threading.Lock:
-        """The lock of an object."""
+        """Return the lock of an object."""
         with self._alone:
             return self._locks.setdefault((bucket, key), threading.Lock())
 

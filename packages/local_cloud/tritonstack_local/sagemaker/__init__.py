@@ -1,4 +1,4 @@
-"""SageMaker hosting for the embedded cloud: the control plane and the runtime, with a real Triton behind."""
+"""SageMaker hosting: the control plane, and a runtime with a real Triton server."""
 
 from tritonstack_local.sagemaker.control_plane.app import SageMakerApp, create_app
 from tritonstack_local.sagemaker.control_plane.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED

@@ -1,1 +1,1 @@
-"""What this cloud's own services share: requests read by botocore's models, answers, errors."""
+"""Shared by the services implemented here: request parsing, answers, and errors."""

@@ -1,4 +1,4 @@
-"""boto3 clients for this very cloud: its parts act on each other through the API that everybody uses."""
+"""boto3 clients of this cloud, for its own services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of this cloud's own services as a WSGI application: actions by name, asked in JSON 1.1."""
+"""The WSGI application of a JSON 1.1 service: actions by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error answers of this cloud's own services, in the form in which AWS gives them."""
+"""Error answers in AWS's format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tritonstack.base.errors import TritonstackError
 
 
 def sentence(reason: str) -> str:
-    """Make a sentence of a reason, which the tables of what is refused hold as half of one."""
+    """Create a sentence of a reason, which the tables of what is refused hold as half of one."""
     return f"{reason[0].upper()}{reason[1:]}."
 
 

@@ -1,4 +1,4 @@
-"""What the services of this cloud that are its own remember: frozen records, replaced as a whole.
+"""Tables of frozen records; a change replaces the record.
 
 A service lists its tables by name (`Tables`); the cloud keeps what is in them (state/keeper.py), and fills
 them again at its next start.

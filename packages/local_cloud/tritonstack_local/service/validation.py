@@ -1,4 +1,4 @@
-"""Checks a request against botocore's own service model, constraints included, in AWS's words.
+"""Validate a request against botocore's service model, with AWS's messages.
 
 botocore checks required members and types on the client's side and leaves enums, patterns, lengths and ranges
 to the service; so the service has to.
@@ -98,7 +98,7 @@ _WALKS: dict[str, Callable[[Any, Any, str], Iterator[str]]] = {
 
 
 def _broken(shape: Shape, value: Any) -> Iterator[str]:
-    """Name the constraints of this very shape that the value does not satisfy."""
+    """Return the constraints of this very shape that the value does not satisfy."""
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
     if isinstance(value, int | float):
         measure, noun = float(value), "value"

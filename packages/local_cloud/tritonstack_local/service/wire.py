@@ -1,4 +1,4 @@
-"""Requests and answers of this cloud's own services, read and written by botocore's own service models."""
+"""Parse requests and write answers with botocore's service models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access keys: one random secret per cloud, and one secret key per account derived from it."""
+"""Access keys: one random secret per cloud, and one derived secret key per account."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CloudSecret:
 
     @classmethod
     def random(cls) -> CloudSecret:
-        """Make a new one."""
+        """Create a new one."""
         return cls(secrets.token_bytes(_BYTES))
 
     @classmethod

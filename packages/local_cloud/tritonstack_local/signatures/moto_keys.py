@@ -1,4 +1,4 @@
-"""The access keys that moto issues: those of IAM users and of STS sessions, with random secrets."""
+"""Access keys issued by moto to IAM users and STS sessions, with random secrets."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class HashedPayload:
 
 
 def equal_to(declared: str) -> Callable[[str], None]:
-    """Make a check that denies every hash but the declared one."""
+    """Create a check that denies every hash but the declared one."""
 
     def check(actual: str) -> None:
         if not hmac.compare_digest(declared, actual):

@@ -1,4 +1,4 @@
-"""S3's POST uploads: the policy that their form carries, its signature and its conditions."""
+"""Check S3 POST uploads: the form's policy, signature, and conditions."""
 
 from __future__ import annotations
 

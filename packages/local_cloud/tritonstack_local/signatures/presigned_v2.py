@@ -1,4 +1,4 @@
-"""Signature Version 2 in S3's query strings: boto3 and the AWS CLI presign so in older regions."""
+"""Verify S3 URLs presigned with Signature Version 2, boto3's default in older regions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUBRESOURCES = frozenset(
 
 
 def is_presigned_v2(request: SentRequest) -> bool:
-    """Tell whether a query carries a signature of this version."""
+    """Return whether a query carries a signature of this version."""
     return request.parameter("AWSAccessKeyId") is not None
 
 

@@ -1,4 +1,4 @@
-"""Verifies the signatures of requests: a plain request in, its access key and a check of its body out.
+"""Verify the signature of a request; return its access key and the check of its body.
 
 Nothing here knows a web server. A verdict on the body comes when the body has been fed to the check: services
 other than S3 sign the hash of the body, so that their signatures are judged only then.

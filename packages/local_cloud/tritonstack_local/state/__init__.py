@@ -1,1 +1,1 @@
-"""What outlives the process: everything the cloud was told, in one folder."""
+"""The persistent state of the cloud, in one folder."""

@@ -152,7 +152,7 @@ class Body:
 
 
 def new_body(max_size: int) -> Body | IO[bytes]:
-    """Make an empty body in the cloud whose request this is; outside of any, moto's own buffer."""
+    """Create an empty body in the cloud whose request this is; outside of any, moto's own buffer."""
     bodies = _current.get(None)
     return tempfile.SpooledTemporaryFile(max_size) if bodies is None else Body(bodies)
 

@@ -1,4 +1,4 @@
-"""What a request asks of a service, as far as keeping the state goes: does it change anything?"""
+"""Decide whether a request changes state."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def read_call(environ: WSGIEnvironment, *, service: str, bodies: BodyStore) -> S
 
 
 def _is_object(request: Request) -> bool:
-    """Tell whether the body of a request to S3 is an object, or a part of one."""
+    """Return whether the body of a request to S3 is an object, or a part of one."""
     return request.method == "PUT" and all(map(_OBJECT_PARAMETERS.fullmatch, request.args))
 
 

@@ -1,4 +1,4 @@
-"""Rows of bytes in one SQLite file: each write is all or nothing, and over before its answer is given.
+"""Store rows of bytes in one SQLite file, atomically and before the request is answered.
 
 Every row carries a digest, so that no garbled byte is taken for state. What the rows consist of belongs to
 the versions that wrote them: the file is stamped, and a file with another stamp is not read.
@@ -50,7 +50,7 @@ class Row:
 
 
 def own_folder(folder: Path) -> Path:
-    """Make a folder that only its owner can use, or make sure that a standing one is the caller's own."""
+    """Create a folder that only its owner can use, or make sure that a standing one is the caller's own."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_owner(folder)
     return folder
@@ -200,7 +200,7 @@ class Database:
 
 
 def _create(file: Path, stamp: str) -> None:
-    """Make the file under another name first: one that stands under its own is whole."""
+    """Create the file under another name first: one that stands under its own is whole."""
     draft = file.with_suffix(".new")
     try:
         draft.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What can be wrong with a cloud's state, and what to do about it."""
+"""Errors of a cloud's state, each with a remedy."""
 
 from __future__ import annotations
 

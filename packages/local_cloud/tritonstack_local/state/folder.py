@@ -1,4 +1,4 @@
-"""The folder of a cloud's state: opened, checked, set aside."""
+"""Open, check, and set aside the folder of a cloud's state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_LISTED = 20
 
 
 def stamp() -> str:
-    """Name the versions that a state can be read by: pickles are made of the code that wrote them."""
+    """Return the versions that a state can be read by: pickles are made of the code that wrote them."""
     python = ".".join(platform.python_version_tuple()[:2])
     return f"tritonstack {version('tritonstack')} format {_FORMAT}, moto {version('moto')}, Python {python}"
 
@@ -42,7 +42,7 @@ class State:
     """What the user should know of what was not taken in."""
 
     def room(self) -> int:
-        """How many bytes there is room for."""
+        """Return how many bytes there is room for."""
         return shutil.disk_usage(self.folder).free
 
 

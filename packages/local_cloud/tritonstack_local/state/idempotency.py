@@ -1,4 +1,4 @@
-"""Answers that steps of a deployment were given: a step that a kill interrupted is taken up where it was.
+"""Record the answers of deployment steps, so that a step interrupted by a kill is not repeated.
 
 A deployment makes things by calls to this cloud, and learns their ids from the answers. A kill between a call
 and the note of its answer would leave a thing behind that nobody knows. So the calls of a step carry its
@@ -45,7 +45,7 @@ class IdempotencyLog:
         self.tell(step)
 
     def has_from_before(self, step: str) -> bool:
-        """Tell whether a step that was interrupted had been given any answer."""
+        """Return whether a step that was interrupted had been given any answer."""
         return step in self._from_before
 
     def from_before(self, step: str, operation: str) -> RecordedCall | None:

@@ -1,4 +1,4 @@
-"""Where a cloud's state lies, for those who do not read it."""
+"""The location of a cloud's state."""
 
 from __future__ import annotations
 

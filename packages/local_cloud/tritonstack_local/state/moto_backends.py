@@ -1,4 +1,4 @@
-"""moto's services as pieces of state: a backend for each service, account and region.
+"""Persist moto's backends by service, account, and region.
 
 moto reaches every backend through its dictionaries, by account and region. That is where this looks which
 of them a request has touched, whatever service it was meant for.
@@ -60,7 +60,7 @@ class MotoBackends:
         return found
 
     def is_known(self, key: str) -> bool:
-        """Tell whether a backend has been kept before."""
+        """Return whether a backend has been kept before."""
         return key in self._known
 
 
@@ -117,7 +117,7 @@ def key_state(key: Any) -> State:
 
 
 def filled_key(key: Any, state: State) -> None:
-    """Make an object again."""
+    """Create an object again."""
     if not isinstance(state.get("_value_buffer"), Body):
         _fill_key(key, state)
     else:

@@ -1,4 +1,4 @@
-"""Where requests come in: what one of them changes is kept before it is answered."""
+"""Persist the changes of each request before it is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pickles what the services remember, with what pickle alone cannot: locks, keys, lambdas.
+"""Pickle records, and what pickle does not support: locks, keys, and lambdas.
 
 Records of this cloud's own say of which fields they consist: one that another version wrote is not filled
 into today's class.

@@ -1,1 +1,1 @@
-"""The Resource Groups Tagging API: everything that has tags, whichever service made it."""
+"""The Resource Groups Tagging API: tagged resources of all services."""

@@ -1,4 +1,4 @@
-"""The WSGI application: the Resource Groups Tagging API, as boto3 speaks to it.
+"""The WSGI application of the Resource Groups Tagging API.
 
 It tells; tags are given and taken by the services themselves.
 """
@@ -22,7 +22,7 @@ _PAGE = 50
 
 
 def create_app(*, region: str, sources: Sequence[ListTagged]) -> ControlPlane:
-    """Make the application; each source tells what a service has."""
+    """Create the application; each source tells what a service has."""
     actions = {name: partial(action, sources) for name, action in _ACTIONS.items()}
     return ControlPlane(service=SERVICE, region=region, actions=actions)
 
@@ -69,7 +69,7 @@ def _tagged(sources: Iterable[ListTagged], scope: Scope) -> Iterator[TaggedResou
 
 
 def _passes(tags: Mapping[str, str], tag_filter: Fields) -> bool:
-    """Tell whether there is the key that a filter names, with one of its values if it names any."""
+    """Return whether there is the key that a filter names, with one of its values if it names any."""
     key, values = tag_filter.get("Key", ""), tag_filter.get("Values") or []
     return key in tags and (not values or tags[key] in values)
 

@@ -1,4 +1,4 @@
-"""What has tags here, as the Resource Groups Tagging API tells it: by ARN, with its tags and its type."""
+"""Tagged resources: ARN, tags, and type."""
 
 from __future__ import annotations
 

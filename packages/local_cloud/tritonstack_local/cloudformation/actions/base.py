@@ -1,4 +1,4 @@
-"""How an action of the API is declared: the parameters it acts on, and those it accepts without effect."""
+"""Declare API actions: the parameters they use, and those accepted without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions on change sets: the plan of a deployment, looked at before it is carried out."""
+"""Actions on change sets."""
 
 from __future__ import annotations
 

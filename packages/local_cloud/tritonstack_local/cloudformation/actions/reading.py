@@ -1,4 +1,4 @@
-"""Actions that describe stacks, their resources, their events and their exports."""
+"""Actions that describe stacks, resources, events, and exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions that create, change and delete stacks."""
+"""Actions that create, change, and delete stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions that show, check and summarise templates."""
+"""Actions that return, validate, and summarize templates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get_template(context: ActionContext, params: Params) -> Answer:
 
 @action("GetTemplateSummary", takes="StackName TemplateBody TemplateURL")
 def get_template_summary(context: ActionContext, params: Params) -> Answer:
-    """Say what a template declares and needs."""
+    """Return what a template declares and needs."""
     template = (
         _known_template(context, params)
         if "StackName" in params

@@ -1,4 +1,4 @@
-"""Compares what stands with what a template asks for. Pure: change sets and deployments use the same plan."""
+"""Compare a deployed stack with a template; change sets and deployments use the same plan."""
 
 from __future__ import annotations
 

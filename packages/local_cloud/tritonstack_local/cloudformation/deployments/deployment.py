@@ -1,4 +1,4 @@
-"""One deployment: brings a stack to what a proposal says, or back."""
+"""Deploy one stack, or roll it back."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class StackDeployment:
         return None
 
     def _succeed(self, status: str) -> None:
-        """Make the proposal what the stack is; from here on there is no way back."""
+        """Create the proposal what the stack is; from here on there is no way back."""
         stack, proposal = self.stack, self.proposal
         wanted = proposal.evaluation.active_resources()
         with stack.changing():

@@ -1,4 +1,4 @@
-"""Runs deployments, each in a worker thread of its own, and takes up those that a kill interrupted."""
+"""Run deployments in worker threads, and resume those interrupted by a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out single steps on resources through their providers, and keeps the stack's history of them.
+"""Run single steps on resources through their providers, and record the stack's events.
 
 A step is written down before it is done: after a kill, `take_up` finds out how far it had come.
 """

@@ -1,4 +1,4 @@
-"""Turns what a caller submits into a proposal: the template read, evaluated, checked and planned."""
+"""Read, evaluate, check, and plan a submitted template."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _imported(change: Change, operations: Operations, template: StackTemplate) -
 
 
 def _outputs_change(stack: Stack, evaluation: Evaluation, providers: Providers) -> bool:
-    """Tell whether the outputs differ; asked only when no resource changes, so all of them can answer."""
+    """Return whether the outputs differ; asked only when no resource changes, so all of them can answer."""
     if stack.template is not None and evaluation.template.outputs != stack.template.outputs:
         return True
     resolved = evaluation.resolve_outputs(LiveValues(stack.resources, providers))

@@ -1,4 +1,4 @@
-"""Takes stacks back: rollback of what failed, deletion of everything, removal of what is left over.
+"""Roll back failed deployments, delete stacks, and remove leftover resources.
 
 Each works on what the stack has written down and writes down how far it has come, so that it can be taken up
 again after the process was killed.

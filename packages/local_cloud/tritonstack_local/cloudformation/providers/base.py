@@ -1,4 +1,4 @@
-"""What a resource provider is: the one place that knows a CloudFormation type."""
+"""The protocol of a resource provider."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Provider(ABC):
 
     @abstractmethod
     def create(self, request: ResourceRequest) -> str:
-        """Make the resource and return its physical id."""
+        """Create the resource and return its physical id."""
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:  # noqa: B027 - optional
         """Bring every setting to what the template says, and wait for it."""

@@ -93,7 +93,7 @@ class ProjectProvider(Provider):
         return name if found else None
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the project."""
+        """Create the project."""
         name = request.name("Name", max_length=150)
         request.client("codebuild").create_project(name=name, **_asked(request))
         return name

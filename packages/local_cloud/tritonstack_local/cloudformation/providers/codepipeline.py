@@ -56,7 +56,7 @@ class PipelineProvider(Provider):
             yield f"{logical_id}: {refusal}"
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the pipeline."""
+        """Create the pipeline."""
         name = request.name("Name", max_length=100)
         request.client("codepipeline").create_pipeline(
             pipeline={"name": name, **_declared(request.properties)}, tags=request.value("Tags") or []

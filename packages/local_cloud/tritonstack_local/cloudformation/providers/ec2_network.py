@@ -58,7 +58,7 @@ class VpcProvider(Provider):
     attribute_names = frozenset({"CidrBlock", "DefaultSecurityGroup", "VpcId"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the VPC."""
+        """Create the VPC."""
         made = request.client("ec2").create_vpc(**request.api("CidrBlock"))
         return str(made["Vpc"]["VpcId"])
 
@@ -105,7 +105,7 @@ class SubnetProvider(Provider):
     attribute_names = frozenset({"AvailabilityZone", "SubnetId"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the subnet."""
+        """Create the subnet."""
         made = request.client("ec2").create_subnet(**request.api("VpcId", "AvailabilityZone", "CidrBlock"))
         return str(made["Subnet"]["SubnetId"])
 
@@ -140,7 +140,7 @@ class RouteTableProvider(Provider):
     attribute_names = frozenset({"RouteTableId"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the table."""
+        """Create the table."""
         made = request.client("ec2").create_route_table(**request.api("VpcId"))
         return str(made["RouteTable"]["RouteTableId"])
 
@@ -214,7 +214,7 @@ class VpcEndpointProvider(Provider):
     attribute_names = frozenset({"Id"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the endpoint; a gateway, if the template does not say."""
+        """Create the endpoint; a gateway, if the template does not say."""
         given = request.api(
             "ServiceName", "VpcId", "PrivateDnsEnabled", "RouteTableIds", "SecurityGroupIds", "SubnetIds"
         )
@@ -283,7 +283,7 @@ class FlowLogProvider(Provider):
     attribute_names = frozenset({"Id"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the flow log."""
+        """Create the flow log."""
         made = request.client("ec2").create_flow_logs(
             ResourceIds=[request.properties["ResourceId"]], **request.api("ResourceType", *_SETTINGS)
         )

@@ -70,7 +70,7 @@ class SecurityGroupProvider(Provider):
     attribute_names = frozenset({"GroupId", "Id"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the group."""
+        """Create the group."""
         ec2 = request.client("ec2")
         made = ec2.create_security_group(
             GroupName=request.name("GroupName", max_length=255),

@@ -46,7 +46,7 @@ class RepositoryProvider(Provider):
     attribute_names = frozenset({"Arn", "RepositoryUri"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the repository."""
+        """Create the repository."""
         name = request.name("RepositoryName", max_length=256, lower=True)
         encryption = request.value("EncryptionConfiguration")
         extra = {"encryptionConfiguration": encryption} if encryption else {}

@@ -136,7 +136,7 @@ class ScheduleProvider(Provider):
     attribute_names = frozenset({"Arn"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the schedule; one of that name must not exist."""
+        """Create the schedule; one of that name must not exist."""
         name = request.name("Name", max_length=64)
         request.client("scheduler").create_schedule(Name=name, **request.api(*_SETTINGS))
         return name

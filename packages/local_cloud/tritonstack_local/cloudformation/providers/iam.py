@@ -35,7 +35,7 @@ class ManagedPolicyProvider(Provider):
     attribute_names = frozenset({"PolicyArn"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the policy."""
+        """Create the policy."""
         made = request.client("iam").create_policy(
             PolicyName=request.name("ManagedPolicyName", max_length=128),
             PolicyDocument=json.dumps(request.properties["PolicyDocument"]),
@@ -113,7 +113,7 @@ class OpenIdConnectProvider(Provider):
         return arn if arn in {item["Arn"] for item in listed} else None
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the provider."""
+        """Create the provider."""
         made = request.client("iam").create_open_id_connect_provider(
             Url=request.properties["Url"],
             ClientIDList=request.properties.get("ClientIdList", []),
@@ -232,7 +232,7 @@ class RoleProvider(Provider):
     attribute_names = frozenset({"Arn", "RoleId"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the role."""
+        """Create the role."""
         name = request.name("RoleName", max_length=64)
         request.client("iam").create_role(
             RoleName=name,

@@ -26,7 +26,7 @@ class AliasProvider(Provider):
     }
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the alias."""
+        """Create the alias."""
         request.client("kms").create_alias(**request.api())
         return str(request.properties["AliasName"])
 
@@ -66,7 +66,7 @@ class KeyProvider(Provider):
     attribute_names = frozenset({"Arn", "KeyId"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the key."""
+        """Create the key."""
         given = request.api("Description", "KeySpec", "KeyUsage")
         made = request.client("kms").create_key(
             **given, MultiRegion=request.flag("MultiRegion"), **_policy(request)

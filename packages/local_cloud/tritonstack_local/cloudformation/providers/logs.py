@@ -34,7 +34,7 @@ class LogGroupProvider(Provider):
     attribute_names = frozenset({"Arn"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the log group."""
+        """Create the log group."""
         name = request.name("LogGroupName", max_length=512)
         given = {"kmsKeyId": "KmsKeyId", "logGroupClass": "LogGroupClass"}
         extra = {api: request.properties[prop] for api, prop in given.items() if prop in request.properties}

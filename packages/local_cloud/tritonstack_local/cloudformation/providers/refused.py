@@ -1,4 +1,4 @@
-"""Resource types that are known and refused: each with the sentence that says why.
+"""Resource types that are rejected, each with its reason.
 
 A type that stands neither here nor among the providers is refused too, as unrecognised.
 """

@@ -175,7 +175,7 @@ class BucketProvider(Provider):
         return name if name in {bucket["Name"] for bucket in owned} else None
 
     def create(self, request: ResourceRequest) -> str:
-        """Make an empty bucket."""
+        """Create an empty bucket."""
         name = request.name("BucketName", max_length=63, lower=True)
         region = request.stack.region
         place: dict[str, Any] = (

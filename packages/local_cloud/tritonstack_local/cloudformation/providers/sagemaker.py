@@ -32,7 +32,7 @@ def name_of(request: ResourceRequest, prop: str, arn: str) -> str:
 
 
 def is_gone(error: ClientError) -> bool:
-    """Tell whether SageMaker says that a resource does not exist; it has no code for that."""
+    """Return whether SageMaker says that a resource does not exist; it has no code for that."""
     answer = error.response["Error"]
     return answer["Code"] == "ValidationException" and "could not find" in answer["Message"].lower()
 
@@ -169,7 +169,7 @@ class EndpointConfigProvider(Provider):
             yield f"{logical_id}: {refusal}"
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the configuration."""
+        """Create the configuration."""
         name = request.name("EndpointConfigName", max_length=63, lower=True)
         made = request.client("sagemaker").create_endpoint_config(
             EndpointConfigName=name, **request.api(*_CREATE_ONLY, "Tags")
@@ -228,7 +228,7 @@ class ModelProvider(Provider):
             yield f"{logical_id}: {refusal}"
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the model."""
+        """Create the model."""
         name = request.name("ModelName", max_length=63, lower=True)
         made = request.client("sagemaker").create_model(
             ModelName=name, **request.api(*_MODEL_CREATE_ONLY, "Tags")

@@ -102,7 +102,7 @@ class TopicProvider(Provider):
     attribute_names = frozenset({"TopicArn", "TopicName"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the topic."""
+        """Create the topic."""
         made = request.client("sns").create_topic(Name=request.name("TopicName", max_length=256))
         return str(made["TopicArn"])
 

@@ -31,7 +31,7 @@ class ParameterProvider(Provider):
     volatile_attributes = frozenset({"Type", "Value"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Make the parameter; one of that name must not exist."""
+        """Create the parameter; one of that name must not exist."""
         name = request.name("Name", max_length=2048)
         request.client("ssm").put_parameter(Name=name, Overwrite=False, **_settings(request))
         return name

@@ -1,4 +1,4 @@
-"""Evaluates one template for one stack: its parameters, pseudo parameters, conditions and rules."""
+"""Evaluate a template for a stack: parameters, pseudo parameters, conditions, and rules."""
 
 from __future__ import annotations
 

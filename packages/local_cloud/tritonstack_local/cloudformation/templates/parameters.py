@@ -1,4 +1,4 @@
-"""A stack's parameters: defaults, previous values, constraints, and values read from SSM."""
+"""Stack parameters: defaults, previous values, constraints, and values from SSM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds template properties against the API shapes of botocore: unknown members, letter case, types.
+"""Check template properties against botocore's API shapes: unknown members, letter case, and types.
 
 CloudFormation spells an API's structures in its own letter case (`ScanOnPush` for `scanOnPush`) and takes
 `"true"` and `"60"` where the API takes true and 60.

@@ -1,4 +1,4 @@
-"""Reads a template, JSON or YAML with CloudFormation's short-form tags, into records."""
+"""Read a template from JSON, or from YAML with CloudFormation's short-form tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an alarm tells an SNS topic when its state changes: the JSON that CloudWatch publishes."""
+"""Build the SNS message of an alarm's state change as CloudWatch publishes it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "In
 
 
 def subject(change: StateChange) -> str:
-    """The subject of the message."""
+    """Return the subject of the message."""
     return f'{change.state}: "{change.name}" in {region_name(change.scope.region)}'[:_SUBJECT_LIMIT]
 
 
 def message(change: StateChange) -> str:
-    """The message itself."""
+    """Return the message itself."""
     given = change.given
     told = {
         "AlarmName": change.name,

@@ -1,4 +1,4 @@
-"""Alarms that exist: read from moto's records, and moved from one state to another."""
+"""Read alarms from moto's records, and change their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of composite alarms: parsed, checked, and held against the states of the alarms they name.
+"""Parse composite alarm rules, and evaluate them on the states of other alarms.
 
 or := and {OR and}      and := not {AND not}      not := NOT not | atom
 atom := (or) | TRUE | FALSE | ALARM(name) | OK(name) | INSUFFICIENT_DATA(name)
@@ -75,7 +75,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def holds(rule: Rule, states: States) -> bool:
-    """Tell whether a rule holds; an alarm that does not exist is in no state."""
+    """Return whether a rule holds; an alarm that does not exist is in no state."""
     match rule:
         case Test(state, alarm):
             return states(alarm) == state

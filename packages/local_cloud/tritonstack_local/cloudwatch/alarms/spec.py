@@ -1,4 +1,4 @@
-"""What an alarm looks at: a PutMetricAlarm request, read once, refused where it would not ring as on AWS."""
+"""Read PutMetricAlarm requests; reject alarms that would behave differently than on AWS."""
 
 from __future__ import annotations
 

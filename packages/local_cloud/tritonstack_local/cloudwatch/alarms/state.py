@@ -1,4 +1,4 @@
-"""What state an alarm is in, told from the values of its windows: no clock, no store, no moto.
+"""Decide an alarm's state from the values of its periods, without clock or store.
 
 The rules, and the words of the reasons, are those of CloudWatch's user guide and of its answers:
 
@@ -58,7 +58,7 @@ class Condition:
         return self.periods + EXTRA_WINDOWS
 
     def breached_by(self, value: float) -> bool:
-        """Tell whether a value breaches the threshold."""
+        """Return whether a value breaches the threshold."""
         return _COMPARISONS[self.comparison][0](value, self.threshold)
 
 

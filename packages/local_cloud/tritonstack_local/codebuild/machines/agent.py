@@ -1,4 +1,4 @@
-"""The first process of a build: prepares its world, runs its commands, ends everything when it should.
+"""The first process of a build: prepare its namespaces, run its commands, and end all its processes.
 
 It runs as a script of its own (`python -I -S agent.py FOLDER-OF-SUPERVISOR`), in new namespaces where these
 can be made. The first line on standard input is the world that is wanted, each later one a command; the end
@@ -167,7 +167,7 @@ def _descendants() -> Iterator[int]:
 
 
 def _parent(process: str) -> int:
-    """The parent of a process; 0 for one that is gone or waits to be collected."""
+    """Return the parent of a process; 0 for one that is gone or waits to be collected."""
     try:
         with open(f"/proc/{process}/stat") as stat:
             state, parent = stat.read().rpartition(")")[2].split()[:2]

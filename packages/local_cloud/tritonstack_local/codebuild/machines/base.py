@@ -1,4 +1,4 @@
-"""What a build's commands run on."""
+"""The protocol of machines that run a build's commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds in containers of their project's image, where the machine's Docker engine holds it."""
+"""Run builds in containers of the project's image, if the Docker engine has it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ContainerMachine:
             raise NoMachineError(f"the container did not start: {fault}") from fault
 
     def inside(self, path: Path) -> str:
-        """The build's folder is shown as /codebuild."""
+        """Return the build's folder is shown as /codebuild."""
         return str(_SHOWN_AS / path.relative_to(self._folder))
 
     def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:

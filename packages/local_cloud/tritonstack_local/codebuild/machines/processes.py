@@ -37,7 +37,7 @@ class EmulatedImage:
 
 
 def played_image(*, folder: Path, server_home: Path) -> EmulatedImage:
-    """Say what plays the image for a build that has `folder` for itself."""
+    """Return what plays the image for a build that has `folder` for itself."""
     home = folder / "home-of-builder"
     (home / "state" / "server").mkdir(parents=True)
     folders = {PYTHON: Path(sys.prefix), HOME: home}

@@ -1,4 +1,4 @@
-"""Chooses what a build runs in: a container where an engine holds its image, else what is given instead.
+"""Choose the machine of a build: a container if an engine has its image, otherwise the fallback.
 
 Docker's library is loaded where an engine may answer only: it takes longer than most of the rest.
 """

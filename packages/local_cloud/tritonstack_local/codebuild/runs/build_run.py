@@ -1,4 +1,4 @@
-"""The life of one build, phase by phase, and where each may lead.
+"""Run one build, phase by phase.
 
     SUBMITTED > QUEUED > PROVISIONING > DOWNLOAD_SOURCE > INSTALL > PRE_BUILD > BUILD > POST_BUILD >
     UPLOAD_ARTIFACTS > FINALIZING > COMPLETED
@@ -118,7 +118,7 @@ class BuildRun:
         return succeeding
 
     def _provision(self) -> None:
-        """Make the build's folder and log, and take on its role."""
+        """Create the build's folder and log, and take on its role."""
         (self._folder / "tmp").mkdir(parents=True)
         (self._folder / "home").mkdir()
         scope = _log_place(self._journal.build)

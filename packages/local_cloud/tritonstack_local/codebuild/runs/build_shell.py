@@ -1,4 +1,4 @@
-"""The shell of a build: each command sees the folder and the variables that the one before it left."""
+"""The shell of a build: each command keeps the folder and variables of the previous one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BuildShell:
         return self._run(command, user=user, succeeding=succeeding, hear=self._hear)
 
     def value(self, text: str) -> str:
-        """What a text is with its variables and commands expanded, as in double quotes."""
+        """Return what a text is with its variables and commands expanded, as in double quotes."""
         said: list[str] = []
         self._run(f'printf "%s" "{text}"', user=None, succeeding=True, hear=said.append)
         return "\n".join(said)

@@ -1,4 +1,4 @@
-"""The buildspec: what a build runs, read from YAML (JSON is YAML too) into records that check themselves."""
+"""Read and validate a buildspec (YAML or JSON)."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class Buildspec(_Record):
     proxy: Mapping[str, Any] | None = None
 
     def phase(self, name: str) -> PhaseSpec:
-        """The phase of that name, empty where the buildspec has none."""
+        """Return the phase of that name, empty where the buildspec has none."""
         found: PhaseSpec = getattr(self.phases, name)
         return found
 
     def artifact(self, identifier: str | None) -> ArtifactSpec | None:
-        """The files of the primary artifact, or of the one with that identifier."""
+        """Return the files of the primary artifact, or of the one with that identifier."""
         if self.artifacts is None:
             return None
         if identifier is None:
@@ -114,7 +114,7 @@ class Buildspec(_Record):
         return self.artifacts.secondary_artifacts.get(identifier)
 
     def without_effect(self) -> Iterator[str]:
-        """Say what of it nothing comes of."""
+        """Return what of it nothing comes of."""
         asked = {
             "buildspec.cache": self.cache,
             "buildspec.reports": self.reports,
@@ -126,7 +126,7 @@ class Buildspec(_Record):
 
 
 def is_inline(text: str) -> bool:
-    """Whether this is a buildspec, and not the path of one."""
+    """Return whether this is a buildspec, and not the path of one."""
     return "\n" in text or text.lstrip().startswith("{") or ": " in text
 
 

@@ -25,7 +25,7 @@ _NAMESPACE = "AWS/CodeBuild"
 
 
 def measured(build: BuildRecord) -> Iterator[Datum]:
-    """Give the values."""
+    """Return the values."""
     assert build.ended is not None  # noqa: S101 - only builds that have ended are measured
     succeeded = build.status == "SUCCEEDED"
     values = {

@@ -144,7 +144,7 @@ def _key(settings: Mapping[str, Any], name: str, build_id: str) -> str:
 
 
 def _files(spec: ArtifactSpec, source: Path) -> dict[str, Path]:
-    """The files by the names that they have in the artifact."""
+    """Return the files by the names that they have in the artifact."""
     bases = [base for base in _expanded(source, spec.base_directory) if base.is_dir()]
     if not bases:
         raise PhaseFailedError(
@@ -161,7 +161,7 @@ def _files(spec: ArtifactSpec, source: Path) -> dict[str, Path]:
 
 
 def _expanded(base: Path, pattern: str) -> Iterator[Path]:
-    """What a pattern stands for below a folder; nothing above the folder belongs to a build."""
+    """Return what a pattern stands for below a folder; nothing above the folder belongs to a build."""
     relative = PurePosixPath(pattern.removeprefix(str(base)).lstrip("/"))
     if ".." in relative.parts:
         raise PhaseFailedError("CLIENT_ERROR", f"artifact path {pattern} lies outside the source")

@@ -1,4 +1,4 @@
-"""The variables that a build's commands see: nothing of the user's, everything that CodeBuild gives."""
+"""The environment variables of a build: CodeBuild's own and the project's, none of the user's."""
 
 from __future__ import annotations
 

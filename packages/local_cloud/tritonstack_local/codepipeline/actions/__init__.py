@@ -1,4 +1,4 @@
-"""What each kind of action does, by the name of its provider."""
+"""Pipeline actions by provider name."""
 
 from collections.abc import Callable, Mapping
 

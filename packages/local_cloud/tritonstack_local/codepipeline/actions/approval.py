@@ -1,4 +1,4 @@
-"""A person's word: the execution waits until PutApprovalResult brings it."""
+"""Manual approval: wait for PutApprovalResult."""
 
 from __future__ import annotations
 

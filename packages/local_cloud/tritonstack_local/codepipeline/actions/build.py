@@ -1,4 +1,4 @@
-"""A build of a CodeBuild project, with the pipeline's artifacts for its sources and its own."""
+"""Run a CodeBuild project with the pipeline's artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source in S3: an archive, copied into the artifact store as it is at that moment."""
+"""S3 source: copy the archive into the artifact store."""
 
 from __future__ import annotations
 

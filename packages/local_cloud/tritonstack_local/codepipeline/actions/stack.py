@@ -1,4 +1,4 @@
-"""CloudFormation: a stack brought to a template of an artifact, at once or by a change set."""
+"""CloudFormation action: deploy a template from an artifact, directly or by a change set."""
 
 from __future__ import annotations
 

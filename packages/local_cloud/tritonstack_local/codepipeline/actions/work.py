@@ -1,4 +1,4 @@
-"""What an action works with, whatever it does; and what it leaves when it succeeds."""
+"""The inputs and outputs of an action."""
 
 from __future__ import annotations
 

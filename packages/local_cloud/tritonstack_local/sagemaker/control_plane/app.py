@@ -1,4 +1,4 @@
-"""The WSGI application: SageMaker's control plane and its runtime, as boto3 speaks to them."""
+"""The WSGI application of SageMaker's control plane and runtime."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class SageMakerApp:
 
 
 def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
-    """Make the application that real Tritons from `server_home` stand behind.
+    """Create the application that real Tritons from `server_home` stand behind.
 
     What an earlier cloud left in the endpoints' folder without ending properly is removed.
     """

@@ -1,4 +1,4 @@
-"""The time, as records and files of this SageMaker carry it."""
+"""Timestamps of SageMaker's records and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An endpoint as DescribeEndpoint shows it: what was asked for, from its record, and what there is."""
+"""Build DescribeEndpoint answers from an endpoint's record and its running instances."""
 
 from __future__ import annotations
 

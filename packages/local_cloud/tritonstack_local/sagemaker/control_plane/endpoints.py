@@ -1,4 +1,4 @@
-"""CreateEndpoint and its relatives: checks a request against an endpoint's state; hosting does the rest."""
+"""Check endpoint requests against the endpoint's state; hosting runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors that this SageMaker answers with, in the codes, status and words that AWS uses."""
+"""SageMaker's errors with AWS's codes, status, and messages."""
 
 from __future__ import annotations
 

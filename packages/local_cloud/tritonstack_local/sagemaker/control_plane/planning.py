@@ -1,4 +1,4 @@
-"""Reads a configuration and its models and works out what an endpoint is to run."""
+"""Plan an endpoint from its configuration and models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an endpoint is to run, as plain data: worked out once, kept with the endpoint as long as it lives."""
+"""The plan of an endpoint as plain data, stored with the endpoint."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class EndpointPlan:
 
 
 def counts_of(variants: tuple[VariantRecord, ...]) -> dict[str, int]:
-    """How many instances each variant is to have."""
+    """Return how many instances each variant is to have."""
     return {variant.name: variant.capacity.instance_count for variant in variants}
 
 

@@ -1,4 +1,4 @@
-"""What this SageMaker remembers: plain data, which outlives the cloud's process. What runs is not in it.
+"""SageMaker's records: plain data that is persisted; running processes are not part of it.
 
 An endpoint's states, and the only ways from one to another:
 
@@ -89,7 +89,7 @@ class EndpointRecord:
     stage: UpdateStage | None = None
 
     def can_become(self, status: Status) -> bool:
-        """Say whether the state machine leads there from here."""
+        """Return whether the state machine leads there from here."""
         return status in TRANSITIONS[self.status]
 
     def moved_to(self, status: Status, **changes: Any) -> EndpointRecord:

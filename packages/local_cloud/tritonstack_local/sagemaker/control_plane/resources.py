@@ -43,7 +43,7 @@ _ORDERS: dict[str, Callable[[Any], Any]] = {
 
 
 def page(records: list[Record], request: Mapping[str, Any]) -> tuple[list[Record], str | None]:
-    """Give the records that a List request asks for, and the token of the next page if there is one."""
+    """Return the records that a List request asks for, and the token of the next page if there is one."""
     passing = [
         record
         for record in records

@@ -1,4 +1,4 @@
-"""Brings fleets to the number of instances that they are to have, and takes instances out of service."""
+"""Start instances up to the requested count, and retire instances."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class InstanceSupply:
             return list(self._live)
 
     def fleet(self, plan: EndpointPlan, weights: Mapping[str, float] | None = None) -> Fleet:
-        """Make a fleet that has no instance yet."""
+        """Create a fleet that has no instance yet."""
         pools = [InstancePool(one, capture=self._launcher.capture(one)) for one in plan.deployments]
         with self._lock:
             self._pools.update(pools)

@@ -1,4 +1,4 @@
-"""Data capture: a sample of requests and answers, written to S3 as JSON lines, as SageMaker writes them.
+"""Data capture: write sampled requests and answers to S3 as JSON lines, in SageMaker's format.
 
 The files lie below `<destination>/<endpoint>/<variant>/<year>/<month>/<day>/<hour>/`.
 """

@@ -1,4 +1,4 @@
-"""Brings up instances: the archive from S3, unpacked in a folder of its own, and a server in front of it."""
+"""Launch an instance: download and unpack its archive, and start its server."""
 
 from __future__ import annotations
 

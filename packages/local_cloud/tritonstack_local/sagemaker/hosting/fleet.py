@@ -146,7 +146,7 @@ class Fleet:
         self._lock = threading.Lock()
 
     def choose(self, variant: str | None) -> InstancePool | None:
-        """Give the named variant's pool, or the one whose turn it is; None if there is no such."""
+        """Return the named variant's pool, or the one whose turn it is; None if there is no such."""
         with self._lock:
             return self.pools.get(variant or self._next())
 
@@ -182,7 +182,7 @@ class TrafficSplit:
         return self._share
 
     def choose(self, variant: str | None) -> InstancePool | None:
-        """Give the pool that the next request goes to; None if no fleet has the variant that it names."""
+        """Return the pool that the next request goes to; None if no fleet has the variant that it names."""
         with self._lock:
             first, second = self._order()
         return first.choose(variant) or (second.choose(variant) if second is not None else None)
@@ -198,7 +198,7 @@ class TrafficSplit:
             self._share = share
 
     def complete(self) -> None:
-        """Make the fleet that has arrived the endpoint's own."""
+        """Create the fleet that has arrived the endpoint's own."""
         with self._lock:
             if self.arriving is not None:
                 self.fleet = self.arriving
@@ -215,7 +215,7 @@ class TrafficSplit:
         return sum(len(fleet.pools[variant].instances) for fleet in fleets if variant in fleet.pools)
 
     def _order(self) -> tuple[Fleet, Fleet | None]:
-        """The fleet whose turn it is, and the other one, if it takes requests at all."""
+        """Return the fleet whose turn it is, and the other one, if it takes requests at all."""
         if self.arriving is None or not self._share:
             return self.fleet, None
         if self._share >= 1:

@@ -1,4 +1,4 @@
-"""Moves endpoints through their states: threads that launch, update, scale and retire what serves them."""
+"""Create, update, scale, and delete endpoints in background threads."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Hosting:
                     return
 
     def fleets(self, scope: Scope, endpoint: str) -> tuple[Fleet | None, Fleet | None]:
-        """Give the fleet that serves an endpoint and the one that is on its way to it."""
+        """Return the fleet that serves an endpoint and the one that is on its way to it."""
         traffic = self._traffic(scope, endpoint)
         return (None, None) if traffic is None else (traffic.fleet, traffic.arriving)
 

@@ -1,4 +1,4 @@
-"""A deployment configuration as the steps that it asks for. Nothing here waits, starts or stops anything."""
+"""Compute the steps of a deployment configuration; nothing here waits, starts, or stops."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _shifts(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[Rol
 
 
 def _parts(routing: Mapping[str, Any], new: Counts) -> Iterator[Counts]:
-    """The instances that take traffic before all do."""
+    """Return the instances that take traffic before all do."""
     if routing["Type"] == "CANARY":
         yield {name: _instances(routing["CanarySize"], count) for name, count in new.items()}
     elif routing["Type"] == "LINEAR":

@@ -1,4 +1,4 @@
-"""Carries out one update step by step: new instances beside the old, traffic, a while to watch, and the end.
+"""Run an endpoint update: new instances, traffic shifts, monitoring, and retirement of the old instances.
 
 What AWS only waits for is waited for at the cloud's pace; starts and drains take the time they take.
 """
@@ -98,7 +98,7 @@ class Update:
         self._means.supply.retire(self._fleet)
 
     def _existing_alarms(self) -> dict[str, str]:
-        """The states of the alarms; without one of them nobody would notice what it is there for."""
+        """Return the states of the alarms; without one of them nobody would notice what it is there for."""
         found = self._states()
         missing = [name for name in self._rollout.alarms if name not in found]
         if missing:

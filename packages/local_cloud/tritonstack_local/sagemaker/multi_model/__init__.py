@@ -1,4 +1,4 @@
-"""Multi-model hosting: any number of models behind one server, as many of them loaded as it has room for.
+"""Multi-model endpoints: many models behind one server, loaded as memory allows.
 
 A model is at one of three levels: an archive below the endpoint's S3 prefix; downloaded, unpacked on the
 instance's volume; and loaded into the server. A request takes its model to the last. Where room is lacking,

@@ -1,4 +1,4 @@
-"""A server of many models, asked by the rules that a Triton behind it needs.
+"""A multi-model server: load, unload, and invoke models under SageMaker's contract.
 
 A request finds its model by the TargetModel header rather than by the name in its path, so that the same one
 goes with load, invocation and unloading. A model must not be unloaded under a running request, and its folder
@@ -59,7 +59,7 @@ class MultiModelServer(Protocol):
 
 
 def name_of(target: str) -> str:
-    """What the server is told as a model's name: letters that mean nothing, as SageMaker's."""
+    """Return what the server is told as a model's name: letters that mean nothing, as SageMaker's."""
     return hashlib.sha256(target.encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""The models on an instance's volume: unpacked archives, kept until their room is needed."""
+"""Download and unpack models on an instance's volume; remove them when space runs short."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DownloadFolders:
     folder: Path
 
     def url_of(self, target: str) -> str:
-        """The archive of a model."""
+        """Return the archive of a model."""
         return f"{self.url.rstrip('/')}/{target}"
 
 
@@ -81,7 +81,7 @@ class Downloads:
                 kept.pinned = False
 
     def size_of(self, target: str) -> int:
-        """Say how many bytes a model has on the volume."""
+        """Return how many bytes a model has on the volume."""
         return self._kept[target].size
 
     def remove(self, target: str) -> None:

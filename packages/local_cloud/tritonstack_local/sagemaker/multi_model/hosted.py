@@ -1,4 +1,4 @@
-"""The models of one server: loaded when they are first asked for, each once, and unloaded for others."""
+"""Load models of a server on first use, and unload idle ones when memory runs short."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class HostedModels:
             give_back(model)
 
     def holds(self, target: str) -> bool:
-        """Say whether a model is loaded, or on its way."""
+        """Return whether a model is loaded, or on its way."""
         return target in self._models
 
     @property

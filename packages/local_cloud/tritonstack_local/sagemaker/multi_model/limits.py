@@ -1,4 +1,4 @@
-"""How much an instance of a multi-model endpoint has room for.
+"""The memory and disk limits of a multi-model instance.
 
 On AWS the instance type decides: SageMaker unloads models when the memory runs short and deletes them when
 the volume does. Here the same holds as far as this machine has that much; where it has less, it is the limit.
@@ -31,7 +31,7 @@ class Limits:
     """How many models at most are loaded at once: it stands for an instance whose memory holds so many."""
 
     def is_short_of_memory(self, *, held: int, needed: int) -> bool:
-        """Say whether a model that needs so much has no room beside what the server holds."""
+        """Return whether a model that needs so much has no room beside what the server holds."""
         of_instance = self.memory_bytes is not None and (
             held + needed > self.memory_bytes * HIGH_SHARE_OF_MEMORY
         )

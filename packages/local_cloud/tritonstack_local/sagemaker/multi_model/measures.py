@@ -1,4 +1,4 @@
-"""The metrics of a multi-model endpoint, by the names, units and dimensions that SageMaker documents."""
+"""Publish the metrics of a multi-model endpoint with SageMaker's names, units, and dimensions."""
 
 from __future__ import annotations
 

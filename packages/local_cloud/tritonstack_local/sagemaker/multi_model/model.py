@@ -1,4 +1,4 @@
-"""One model on its way to the server, or there, and what its requests hear when it does not arrive."""
+"""The state of one model on a server, and the error when it fails to load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the hosted models of a deployment from its plan, and counts those of all, minute by minute."""
+"""Create the hosted models of a deployment, and publish their count every minute."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ModelHost:
     def hosted_models(
         self, plan: DeploymentPlan, *, server: MultiModelServer, s3: Any, folder: Path
     ) -> HostedModels | None:
-        """Make the models of a multi-model server; None for a server of one model."""
+        """Create the models of a multi-model server; None for a server of one model."""
         if not plan.multi_model or plan.model_data_url is None:
             return None
         measures = Measures(

@@ -1,4 +1,4 @@
-"""Brings a model archive from S3 to a folder, trusting nothing in it.
+"""Download a model archive from S3 and unpack it; the archive is untrusted.
 
 Names are restricted to letters, digits and `. _ - /`: a Triton backend hands folder names to a shell.
 """

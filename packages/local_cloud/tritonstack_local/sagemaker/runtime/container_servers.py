@@ -1,4 +1,4 @@
-"""Servers that are Docker containers: the very image that a model names, run as SageMaker runs it.
+"""Run a model's own image as a Docker container, as SageMaker does.
 
 A container finds its model read-only under /opt/ml/model, its models under /opt/ml/models, and its
 environment as CreateModel has it; it is run with the argument `serve` and asked on SageMaker's port. Where

@@ -1,4 +1,4 @@
-"""InvokeEndpoint: one request to the server behind an endpoint, answered as SageMaker answers."""
+"""InvokeEndpoint: send a request to the server of an endpoint."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def _fields(request: Request, endpoint: str) -> dict[str, str]:
 def _entrance(
     container: RunningContainer, plan: DeploymentPlan, fields: Mapping[str, str], *, timeout_s: float
 ) -> Iterator[str]:
-    """Give the path that asks the model a request is meant for, which is loaded first if it must be."""
+    """Return the path that asks the model a request is meant for, which is loaded first if it must be."""
     target = fields.get("TargetModel")
     if container.models is None:
         if target is not None:
@@ -286,7 +286,7 @@ def _keep(pool: InstancePool, call: _Call, answer: TritonResponse) -> None:
 
 
 def _told_status(fault: ServiceError) -> int:
-    """The status that metrics count: the model's own where it gave one."""
+    """Return the status that metrics count: the model's own where it gave one."""
     return int(
         fault.fields.get("OriginalStatusCode") or (504 if fault.code == "ModelError" else fault.status)
     )

@@ -1,4 +1,4 @@
-"""Carries a server's log into CloudWatch Logs, where SageMaker puts it: a stream per endpoint's instance."""
+"""Ship a server's log to CloudWatch Logs: one stream per instance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def log_group(endpoint: str) -> str:
-    """Name the log group that SageMaker uses for an endpoint."""
+    """Return the log group that SageMaker uses for an endpoint."""
     return f"/aws/sagemaker/Endpoints/{endpoint}"
 
 

@@ -1,4 +1,4 @@
-"""What SageMaker publishes of an endpoint's requests, measured on every one of them.
+"""Publish SageMaker's request metrics of an endpoint.
 
 Equal values travel together with their number, so that a request costs a few additions here: of the counts
 there are few different ones, and latencies are told to three digits.
@@ -117,7 +117,7 @@ class Stopwatch:
             self.model_s = time.monotonic() - began
 
     def overhead_s(self) -> float:
-        """What was not spent in the model until now."""
+        """Return what was not spent in the model until now."""
         return time.monotonic() - self._began - self.model_s
 
 

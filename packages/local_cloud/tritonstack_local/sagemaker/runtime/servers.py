@@ -1,4 +1,4 @@
-"""What stands behind an endpoint's instance: a server under SageMaker's container contract, and its start."""
+"""Servers under SageMaker's container contract, and how to start one."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class DescribedStarter(Protocol):
     """A way to start servers that says itself what it starts."""
 
     def introduce(self, image: str) -> str:
-        """Say what is started for a model that names this image."""
+        """Return what is started for a model that names this image."""
 
 
 def introduction(start_server: StartServer | DescribedStarter, image: str) -> str:
-    """Say what stands behind an endpoint whose model names an image."""
+    """Return what stands behind an endpoint whose model names an image."""
     starter: object = start_server
     if isinstance(starter, DescribedStarter):
         return starter.introduce(image)
