@@ -415,12 +415,15 @@ def test_presigned_forms_upload_what_their_policy_allows(account, bucket):
         (forged, b"x", b"AccessDenied"),
         (post["fields"], b"x" * 21, b"EntityTooLarge"),
         (post["fields"] | {"x-amz-signature": "0" * 64}, b"x", b"SignatureDoesNotMatch"),
+        (post["fields"] | {"policy": post["fields"]["policy"] + "\u20ac"}, b"x", b"SignatureDoesNotMatch"),
         ({"key": "unsigned"}, b"x", b"AccessDenied"),
     ):
         body, headers = multipart(fields, content)
         status, _, answered = raw(account, "POST", f"/{bucket}", body=body, headers=headers)
         assert status in {400, 403}
         assert code in answered
+    body, headers = multipart(post["fields"], b"from a form")
+    assert raw(account, "POST", f"/{bucket}?delete", body=body, headers=headers)[0] == 403
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
 
 

@@ -382,6 +382,9 @@ def test_the_policy_of_a_form_binds_its_fields():
         forged = base64.b64encode(json.dumps(policy).encode()).decode()
         assert post_denial(fields | {"policy": forged}, key=key)[0] is Reason.MISMATCH
         assert post_denial(fields, key=dataclasses.replace(key, secret="x"))[0] is Reason.MISMATCH
+        for name in ("policy", "x-amz-credential"):
+            if name in fields:
+                assert post_denial(fields | {name: f"{fields[name]}\u20ac"}, key=key)[0] is Reason.MISMATCH
 
 
 def test_verifying_an_invocation_is_cheap():

@@ -113,6 +113,8 @@ class Guard:
     def _admit_form(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
         """Admit an upload by a form, which is signed in one of its fields."""
         request.check()
+        if request.query:
+            raise DeniedError(Reason.ACCESS_DENIED, "A form upload takes no query string")
         spool = _spool(environ["wsgi.input"])
         _, form, files = parse_form_data({**environ, "wsgi.input": spool})
         fields = _single_fields(form, files)

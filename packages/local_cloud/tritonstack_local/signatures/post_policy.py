@@ -63,6 +63,8 @@ def check_form(fields: Mapping[str, str], *, bucket: str, size: int, key: Access
 
 def _check_signature(fields: Mapping[str, str], key: AccessKey) -> None:
     policy = fields["policy"]
+    if not (policy + fields.get("x-amz-credential", "")).isascii():
+        raise DeniedError(Reason.MISMATCH)
     if "x-amz-credential" in fields:
         if fields.get("x-amz-algorithm") != ALGORITHM:
             raise DeniedError(Reason.UNSUPPORTED)
