@@ -138,7 +138,7 @@ def test_labels_and_tensors_of_model_yaml(tmp_path: Path, folders: BuildFolders)
     named = model_of(tmp_path, recipe=recipe, extra="tensors: {scores: {labels: [a, b, c]}}\n")
     assert built(named, folders).outputs[0].labels == ("a", "b", "c")
     wrong = model_of(tmp_path, recipe=recipe, extra="tensors: {score: {labels: [a, b, c]}}\n")
-    with pytest.raises(InvalidFilesError, match=r"no tensor 'score'(.|\n)*did you mean 'scores'"):
+    with pytest.raises(InvalidFilesError, match=r"unknown tensor 'score'(.|\n)*did you mean 'scores'"):
         build_model(model=wrong, folders=folders)
 
 
