@@ -89,7 +89,9 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
     told.clear()
     again = build_model(model=model, folders=folders, on_progress=told.append)
     failed = [progress for progress in told if progress.state == "failed"]
-    assert [(progress.step, "is corrupt" in progress.detail) for progress in failed] == [("existing", True)]
+    assert [(progress.step, "checksum mismatch" in progress.detail) for progress in failed] == [
+        ("existing", True)
+    ]
     assert (again.reused, again.manifest.digest) == (False, first.manifest.digest)
     assert verify_artifact(again.artifact_dir)
 
@@ -177,7 +179,7 @@ def test_what_is_served_is_compared(
         (
             "class TritonPythonModel:\n    def execute(self, requests): raise ValueError('no answer')\n",
             ServingError,
-            "answers 500: .*no answer",
+            "returned 500: .*no answer",
         ),
     ],
 )

@@ -82,7 +82,7 @@ class TritonModel(Construct):
             primary_container=_container(data, uri, container_environment(data, options.environment)),
         )
         if not options.network_isolation:
-            skip_check(model, "CKV_AWS_370", because="options.network_isolation is false")
+            skip_check(model, "CKV_AWS_370", because="options.network_isolation is set to false")
         # Without this, CloudFormation creates the model before the role's policy.
         model.node.add_dependency(self.role.policy)
         self.name = model.attr_model_name
