@@ -124,7 +124,8 @@ def furnished_site(root: Path, *, shared: tuple[str, ...]) -> Site:
     (root / "node_modules").symlink_to(REPOSITORY.root / "node_modules")
     state = root / ".tritonstack"
     state.mkdir()
-    for name in shared:
+    (state / "cache").mkdir()
+    for name in (*shared, "cache/assemblies"):
         (REPOSITORY.state_dir / name).mkdir(parents=True, exist_ok=True)
         (state / name).symlink_to(REPOSITORY.state_dir / name)
     return Site(Project(root), {})

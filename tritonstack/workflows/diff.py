@@ -95,7 +95,7 @@ def diff(session: Session, environment: str, *, instance: str | None = None) -> 
     cloud = session.cloud(workspace.spec)
     cdk = cdk_of(workspace, cloud)
     with (
-        synthesized(session, cdk) as assembly,
+        synthesized(session, workspace, cdk) as assembly,
         session.reporter.step("comparing with what is deployed"),
     ):
         return look_at_deploy(workspace, cloud, assembly, cdk_diff(cdk, assembly))

@@ -70,7 +70,7 @@ def verify_workspace(
         _wait(session, workspace, cloud, names)
     revision = revision_of(workspace)
     with (
-        synthesized(session, cdk_of(workspace, cloud)) as assembly,
+        synthesized(session, workspace, cdk_of(workspace, cloud)) as assembly,
         session.reporter.step("looking at what runs") as step,
     ):
         require_unchanged(workspace, revision)

@@ -1,4 +1,4 @@
-"""SHA-256 of a model's files. Digests of large files are kept while the files are unchanged."""
+"""SHA-256 of files. Digests of large files are kept while the files are unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Identity = list[int]
 
 @dataclass
 class KeptDigests:
-    """The digests of one model's large files."""
+    """The digests of some large files."""
 
     known: dict[str, tuple[Identity, str]] = field(default_factory=dict)
     used: dict[str, tuple[Identity, str]] = field(default_factory=dict)
@@ -54,7 +54,14 @@ def kept_digests(model_file: Path) -> Iterator[KeptDigests]:
     if root is None or not (root / MARKER).is_file():
         yield KeptDigests()
         return
-    file = Project(root).cache_dir / "digests" / f"{model_file.parent.name}.json"
+    with project_digests(Project(root), model_file.parent.name) as digests:
+        yield digests
+
+
+@contextmanager
+def project_digests(project: Project, name: str) -> Iterator[KeptDigests]:
+    """Load one list of a project's digests, and save those that were used."""
+    file = project.cache_dir / "digests" / f"{name}.json"
     digests = KeptDigests(_load(file))
     yield digests
     if digests.used != digests.known:

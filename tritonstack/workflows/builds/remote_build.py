@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -26,18 +24,16 @@ from tritonstack.operations.builds.jobs import (
     find_result,
     follow,
 )
-from tritonstack.operations.deploying.assembly import Assembly
-from tritonstack.operations.deploying.cdk import CdkCli, find_cdk
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
 from tritonstack.operations.stacks import StackState, deployed_templates, describe_stack, wait_until_settled
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace
-from tritonstack.reference.bootstrap import Bootstrap
 from tritonstack.workflows.builds.jobs import Done, Job, begin
 from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome
 from tritonstack.workflows.deployment.bootstrap import require_bootstrap
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.reporter import Step, Steps
 from tritonstack.workflows.session import Session
 
@@ -50,9 +46,8 @@ def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) ->
     """Deploy the build infrastructure of an environment if it is missing or outdated, and return it."""
     spec = workspace.spec
     name = naming.build_stack_name(spec.base)
-    cdk = find_cdk(session.project.root, environment_name=spec.name, variables=cloud.process_environment())
     try:
-        _deploy_if_other(session, cloud, cdk, name, workspace.spec.bootstrap)
+        _deploy_if_other(session, workspace, cloud, name)
     except KeyboardInterrupt:
         raise BuildInterruptedError(
             f"stopped by you; CloudFormation finishes what it has begun of {name}, and nothing is built yet",
@@ -72,8 +67,7 @@ def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None
     spec = workspace.spec
     if bucket_exists(cloud, spec.artifact_bucket):
         return
-    cdk = find_cdk(session.project.root, environment_name=spec.name, variables=cloud.process_environment())
-    _deploy_if_other(session, cloud, cdk, naming.foundation_stack_name(spec.base), spec.bootstrap)
+    _deploy_if_other(session, workspace, cloud, naming.foundation_stack_name(spec.base))
     if not bucket_exists(cloud, spec.artifact_bucket):
         raise BuildStackError(
             f"there is no bucket {spec.artifact_bucket!r}, although its stack is deployed",
@@ -81,13 +75,11 @@ def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None
         )
 
 
-def _deploy_if_other(session: Session, cloud: Cloud, cdk: CdkCli, name: str, bootstrap: Bootstrap) -> None:
+def _deploy_if_other(session: Session, workspace: Workspace, cloud: Cloud, name: str) -> None:
     """Deploy a stack and its foundation if its template differs from the files."""
-    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        with session.reporter.step("synthesising the build stack") as step:
-            cdk.run("synth", name, "--quiet", "--output", folder, on_line=step.update)
-        assembly = Assembly(Path(folder))
-        require_bootstrap(session, cloud, cdk, bootstrap, allowed=None)
+    cdk = cdk_of(workspace, cloud)
+    with synthesized(session, workspace, cdk, name) as assembly:
+        require_bootstrap(session, cloud, cdk, workspace.spec.bootstrap, allowed=None)
         standing = _settled(session, cloud, name)
         deployed = deployed_templates(cloud, [standing] if standing else [], wanted=assembly)
         if deployed.get(name) != assembly.template(name):

@@ -72,7 +72,7 @@ def _deploy(
     lent = loan.digests if loan else ()
     missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=lent)
     unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
-    with synthesized(session, cdk) as assembly:
+    with synthesized(session, workspace, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)

@@ -5,7 +5,6 @@ The order makes a promotion resumable: the lock names only what is in the bucket
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,6 @@ from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud, error_code
-from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
 from tritonstack.operations.events import read_events, record_event
 from tritonstack.operations.locks.retention import keep_again
@@ -37,7 +35,7 @@ from tritonstack.records.lock_writing import LockChangedError, Replacement, repl
 from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.workflows.deployment.bootstrap import require_bootstrap
-from tritonstack.workflows.deployment.synthesis import cdk_of
+from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.reporter import Step, Steps
 from tritonstack.workflows.session import Session
 
@@ -117,12 +115,11 @@ def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> Non
     stack = naming.foundation_stack_name(spec.base)
     cdk = cdk_of(target.workspace, target.cloud)
     require_bootstrap(session, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
-    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        with session.reporter.step(f"synthesising {stack}") as step:
-            cdk.run("synth", stack, "--quiet", "--output", folder, on_line=step.update)
-        with session.reporter.step(f"deploying {stack}, which makes the bucket of {spec.name}") as step:
-            assembly = Assembly(Path(folder)).folder
-            cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly, on_line=step.update)
+    with (
+        synthesized(session, target.workspace, cdk, stack) as assembly,
+        session.reporter.step(f"deploying {stack}, which makes the bucket of {spec.name}") as step,
+    ):
+        cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
 
 
 def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry]) -> list[Copied]:

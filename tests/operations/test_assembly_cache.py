@@ -1,0 +1,247 @@
+"""Kept assemblies: used while no input of synthesis has changed, and never after one has."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.projects import edit, write_project
+from tritonstack.base.paths import Project, find_project
+from tritonstack.operations.deploying import assembly_cache
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.assembly_cache import AssemblyCache, synthesis_key
+from tritonstack.operations.deploying.cdk import CdkCli
+from tritonstack.project.loading import load_workspace
+
+PACKAGE = Path(assembly_cache.__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A home without the CDK settings of the person who runs the tests."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("TRITONSTACK_HOME", raising=False)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path) -> Project:
+    root = tmp_path / "project"
+    root.mkdir()
+    write_project(root)
+    (root / "models/minilm/weights").mkdir()
+    (root / "models/minilm/weights/config.json").write_text("{}")
+    (root / "cdk.json").write_text(json.dumps({"app": "tritonstack-app"}))
+    return Project(root)
+
+
+def cdk_of(project: Project, **variables: str) -> CdkCli:
+    cdk = project.root / "node_modules/aws-cdk/bin/cdk"
+    if not cdk.exists():
+        cdk.parent.mkdir(parents=True)
+        cdk.write_text("")
+        (cdk.parents[1] / "package.json").write_text('{"version": "2.1"}')
+    return CdkCli(cdk, project.root, {"env": "dev"}, variables)
+
+
+def key_of(project: Project, **variables: str) -> str | None:
+    return synthesis_key(load_workspace(project, "dev"), cdk_of(project, **variables))
+
+
+def written(name: str, text: str):
+    def change(project: Project) -> None:
+        file = project.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    return change
+
+
+def environment(old: str, new: str):
+    return lambda project: edit(project.environment_file("dev"), old, new)
+
+
+CHANGES = {
+    "an option of an endpoint": environment("ml.c7i.xlarge", "ml.c7i.2xlarge"),
+    "a comment in the environment": environment("name: dev", "name: dev  # first"),
+    "the model file": lambda project: edit(project.model_file("minilm"), "embeddings", "vectors"),
+    "a file of the model's source": written("models/minilm/weights/config.json", "[]"),
+    "a new file of the model's source": written("models/minilm/weights/vocabulary.txt", "a"),
+    "another model": written("models/other/notes.txt", "a"),
+    "a file of an image": written("containers/builder/Dockerfile", "ARG BASE_IMAGE\nFROM x\n"),
+    "the lock": written("environments/dev.lock.yaml", "models: {}\n"),
+    "the pinned requirements": written("requirements.txt", "tritonstack==2\n"),
+    "a feature flag": written("cdk.json", json.dumps({"app": "tritonstack-app", "context": {"a": True}})),
+    "a cached lookup": written("cdk.context.json", "{}"),
+    "the version of the CDK CLI": written("node_modules/aws-cdk/package.json", '{"version": "2.2"}'),
+    "the person's CDK settings": written("../home/.cdk.json", "{}"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_each_input_changes_the_key(project, change):
+    before = key_of(project)
+    assert before is not None
+    assert key_of(project) == before
+    change(project)
+    assert key_of(project) != before
+
+
+def test_files_that_synthesis_does_not_read_do_not_change_the_key(project):
+    before = key_of(project)
+    for name in ("README.md", "docs/notes.md", ".tritonstack/cache/x", "environments/other.yaml.orig"):
+        written(name, "text")(project)
+    assert key_of(project) == before
+
+
+def test_the_key_does_not_depend_on_the_folder(project, tmp_path):
+    before = key_of(project)
+    moved = project.root.rename(tmp_path / "moved")
+    assert key_of(Project(moved)) == before
+
+
+def test_variables_and_context_change_the_key(project):
+    plain = key_of(project)
+    assert key_of(project, TRITONSTACK_HOME="/elsewhere", PATH="/bin") == plain
+    assert key_of(project, CDK_DEFAULT_REGION="eu-west-1") != plain
+    workspace, cdk = load_workspace(project, "dev"), cdk_of(project)
+    other = CdkCli(cdk.executable, cdk.project_root, {"env": "dev", "owner": "Ada"}, {})
+    assert len({plain, synthesis_key(workspace, other), synthesis_key(workspace, cdk, ["one"])}) == 3
+
+
+def test_installed_packages_and_code_change_the_key(project, tmp_path, monkeypatch):
+    packages = tmp_path / "packages"
+    for name in ("stacks", "model_build", "tritonstack"):
+        folders = ("__pycache__", "runtime", "client", "cli", "workflows", "operations")
+        ignored = shutil.ignore_patterns(*folders) if name == "tritonstack" else None
+        shutil.copytree(PACKAGE.parent / name, packages / name, ignore=ignored)
+    monkeypatch.setattr(assembly_cache, "_PACKAGES", packages)
+    keys = {key_of(project)}
+    for name in ("stacks/endpoint.py", "tritonstack/constructs/removal.py", "model_build/errors.py"):
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        with (packages / name).open("a") as file:
+            file.write("\n# changed\n")
+        keys.add(key_of(project))
+    monkeypatch.setattr(assembly_cache, "_packages", lambda: iter(["aws_cdk_lib-2.999.0.dist-info"]))
+    keys.add(key_of(project))
+    assert len(keys) == 5
+    assert None not in keys
+
+
+@pytest.mark.parametrize(
+    ("app", "entry", "known"),
+    [
+        ("tritonstack-app", None, True),
+        ("python3 app.py", find_project(Path(__file__)).root / "app.py", True),
+        ("python3 app.py", "import datetime\n", False),
+        ("python3 own.py", None, False),
+        ("node bin/app.js", None, False),
+    ],
+)
+def test_only_the_inputs_of_our_own_app_are_known(project, app, entry, known):
+    (project.root / "cdk.json").write_text(json.dumps({"app": app}))
+    if entry is not None:
+        text = entry.read_text() if isinstance(entry, Path) else entry
+        (project.root / "app.py").write_text(text)
+    assert (key_of(project) is not None) is known
+
+
+@pytest.fixture
+def assembly(tmp_path) -> Assembly:
+    folder = tmp_path / "assembly"
+    (folder / "asset.1").mkdir(parents=True)
+    (folder / "asset.1/data").write_bytes(b"data")
+    (folder / "manifest.json").write_text('{"artifacts": {}}')
+    return Assembly(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_kept_assembly_is_copied(project, assembly, tmp_path):
+    cache = AssemblyCache(project)
+    cache.keep("k", assembly)
+    found = cache.find("k", tmp_path / "copy")
+    assert found is not None
+    assert contents(found.folder) == contents(assembly.folder)
+    assert cache.find("other", tmp_path / "none") is None
+
+
+def truncated(kept: Path) -> None:
+    (kept / "asset.1/data").write_bytes(b"")
+
+
+def added(kept: Path) -> None:
+    (kept / "asset.1/more").write_bytes(b"")
+
+
+def without_sums(kept: Path) -> None:
+    (kept / "sha256.json").unlink()
+
+
+def garbled_sums(kept: Path) -> None:
+    (kept / "sha256.json").write_bytes(b"\xff{")
+
+
+@pytest.mark.parametrize("damage", [truncated, added, without_sums, garbled_sums])
+def test_a_damaged_assembly_is_not_used(project, assembly, tmp_path, damage):
+    cache = AssemblyCache(project)
+    cache.keep("k", assembly)
+    damage(project.cache_dir / "assemblies" / "k")
+    assert cache.find("k", tmp_path / "copy") is None
+    assert list((tmp_path / "copy").iterdir()) == []
+    cache.keep("k", assembly)
+    assert cache.find("k", tmp_path / "copy") is not None
+
+
+def test_large_assemblies_and_those_with_open_lookups_are_not_kept(project, assembly, monkeypatch):
+    cache = AssemblyCache(project)
+    monkeypatch.setattr(assembly_cache, "_MOST_BYTES", 10)
+    cache.keep("large", assembly)
+    monkeypatch.undo()
+    (assembly.folder / "manifest.json").write_text('{"artifacts": {}, "missing": [{"key": "vpc"}]}')
+    cache.keep("lookup", assembly)
+    assert not (project.cache_dir / "assemblies").exists()
+
+
+def test_the_oldest_assemblies_and_unfinished_copies_are_removed(project, assembly, tmp_path):
+    cache, folder = AssemblyCache(project), project.cache_dir / "assemblies"
+    for number in range(assembly_cache._MOST_KEPT):
+        cache.keep(f"k{number}", assembly)
+        os.utime(folder / f"k{number}", (number, number))
+    (folder / ".new-killed").mkdir()
+    os.utime(folder / ".new-killed", (1, 1))
+    assert cache.find("k0", tmp_path / "copy") is not None
+    cache.keep("last", assembly)
+    kept = {entry.name for entry in folder.iterdir()}
+    assert {"k0", "last"} < kept
+    assert not {"k1", ".new-killed"} & kept
+    assert len(kept) == assembly_cache._MOST_KEPT
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(project, assembly, tmp_path):
+    project.cache_dir.mkdir(parents=True)
+    (project.cache_dir / "assemblies").write_text("a file where the folder should be")
+    AssemblyCache(project).keep("k", assembly)
+    assert AssemblyCache(project).find("k", tmp_path / "copy") is None
+
+
+def test_two_processes_keep_the_same_assembly(project, assembly, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from tritonstack.base.paths import Project;"
+        "from tritonstack.operations.deploying.assembly import Assembly;"
+        "from tritonstack.operations.deploying.assembly_cache import AssemblyCache;"
+        "cache, assembly = AssemblyCache(Project(Path(sys.argv[1]))), Assembly(Path(sys.argv[2]));"
+        "[cache.keep('k', assembly) for _ in range(20)]"
+    )
+    python = shutil.which("python") or "python3"
+    command = [python, "-c", code, str(project.root), str(assembly.folder)]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert AssemblyCache(project).find("k", tmp_path / "copy") is not None

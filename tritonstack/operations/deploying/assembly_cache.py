@@ -1,0 +1,168 @@
+"""Keep synthesized assemblies, named by everything that synthesis reads.
+
+An assembly is used again only if each of these is the same: the files of the project and of the installed
+code (uncommitted ones included), the lock, the CDK context, and the versions of Python, its packages, and
+the CDK CLI. An app other than `tritonstack-app` may read other inputs, so its assemblies are not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import tritonstack
+from tritonstack.base.paths import MARKER, Project, in_source_tree, shipped
+from tritonstack.base.revisions import BUILD_CODE
+from tritonstack.base.source_files import UnsafeFileError, find_file, list_files
+from tritonstack.operations.deploying.assembly import Assembly
+from tritonstack.operations.deploying.cdk import CdkCli
+from tritonstack.operations.revisions import SYNTH_CODE, matters_to
+from tritonstack.project.files.digests import KeptDigests, project_digests
+from tritonstack.project.workspace import Workspace
+
+_FORMAT = "1"
+_MOST_KEPT = 24
+_MOST_BYTES = 64 * 1024**2
+"""An assembly with larger assets, such as model files for builds in the account, is not kept."""
+_SUMS = "sha256.json"
+_ABANDONED_S = 3600
+_APP = "tritonstack-app"
+_PACKAGES = Path(tritonstack.__file__).resolve().parents[1]
+_SETTINGS = ("CDK_", "JSII_")
+_SETTINGS_OF_THIS_PROJECT = ("TRITONSTACK_HOME", "TRITONSTACK_CLOUD")
+
+
+class AssemblyCache:
+    """The kept assemblies of a project, in `.tritonstack/cache/assemblies`."""
+
+    def __init__(self, project: Project) -> None:
+        self._folder = project.cache_dir / "assemblies"
+
+    def find(self, key: str, target: Path) -> Assembly | None:
+        """Copy a kept assembly to a new folder. A damaged one is removed and not used."""
+        kept = self._folder / key
+        try:
+            sums = json.loads((kept / _SUMS).read_text())
+            shutil.copytree(kept, target, dirs_exist_ok=True)
+            (target / _SUMS).unlink()
+            whole = _digests(target) == sums
+        except (OSError, ValueError):
+            whole = False
+        if whole:
+            with suppress(OSError):
+                os.utime(kept)
+            return Assembly(target)
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        return None
+
+    def keep(self, key: str, assembly: Assembly) -> None:
+        """Keep an assembly. A cache that cannot be written is no error."""
+        if not _is_keepable(assembly.folder):
+            return
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._remove_old()
+            copy = Path(tempfile.mkdtemp(prefix=".new-", dir=self._folder))
+            try:
+                shutil.copytree(assembly.folder, copy, dirs_exist_ok=True)
+                (copy / _SUMS).write_text(json.dumps(_digests(copy)))
+                copy.rename(self._folder / key)
+            finally:
+                shutil.rmtree(copy, ignore_errors=True)
+
+    def _remove_old(self) -> None:
+        """Keep the assemblies used last; remove the copies of processes that were killed."""
+        kept = sorted(self._folder.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        unfinished = [folder for folder in kept if folder.name.startswith(".new-")]
+        complete = [folder for folder in kept if folder not in unfinished]
+        oldest = time.time() - _ABANDONED_S
+        abandoned = [folder for folder in unfinished if folder.stat().st_mtime < oldest]
+        for folder in [*complete[_MOST_KEPT - 1 :], *abandoned]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def synthesis_key(workspace: Workspace, cdk: CdkCli, stacks: Sequence[str] = ()) -> str | None:
+    """Return the digest of everything that the synthesis of some stacks reads; None if it is unknown."""
+    project = workspace.project
+    app = _app(project)
+    if app is None:
+        return None
+    parts = [_FORMAT, sys.version, app, *stacks, *_packages(), *_cdk_inputs(project, cdk)]
+    try:
+        with project_digests(project, "synthesis") as digests:
+            parts += _file_digests(workspace, digests)
+    except (OSError, UnsafeFileError):
+        return None
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _app(project: Project) -> str | None:
+    """Return the app of cdk.json if it runs tritonstack's stacks alone."""
+    try:
+        app = str(json.loads((project.root / MARKER).read_text()).get("app"))
+    except (OSError, ValueError, AttributeError):
+        return None
+    if app == _APP:
+        return app
+    entry = project.root / app.removeprefix("python3 ")
+    runs_ours = in_source_tree() and entry.is_file() and entry.read_bytes() == shipped("app.py").read_bytes()
+    return app if runs_ours else None
+
+
+def _packages() -> Iterator[str]:
+    """Yield the installed distributions with their versions."""
+    for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
+        yield from sorted(name for name in os.listdir(folder) if name.endswith(".dist-info"))
+
+
+def _cdk_inputs(project: Project, cdk: CdkCli) -> Iterator[str]:
+    """Yield the context, the files that the CDK CLI reads, its version, and its variables."""
+    yield json.dumps(dict(cdk.context), sort_keys=True)
+    package = cdk.executable.resolve().parents[1] / "package.json"
+    own = (project.root / MARKER, project.root / "cdk.context.json", Path.home() / ".cdk.json", package)
+    for file in own:
+        yield hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "none"
+    for name, value in sorted(cdk.variables.items()):
+        mine = name.startswith("TRITONSTACK_") and name not in _SETTINGS_OF_THIS_PROJECT
+        if name.startswith(_SETTINGS) or mine:
+            yield f"{name}={value}"
+
+
+def _file_digests(workspace: Workspace, digests: KeptDigests) -> Iterator[str]:
+    """Yield name and digest of each file that synthesis may read or package as an asset."""
+    project, matters = workspace.project, matters_to(workspace)
+    folders = {f"project/{folder.relative_to(project.root)}": folder for folder in matters.folders}
+    folders |= {"models": project.models_dir, "containers": project.containers_dir}
+    folders |= {"shipped": shipped("containers")}
+    folders |= {f"code/{name}": _PACKAGES / name for name in {*BUILD_CODE, *SYNTH_CODE}}
+    for name, folder in sorted(folders.items()):
+        for file in list_files(folder).values():
+            yield f"{name}/{file.name} {digests.sha256(file)}"
+    for path in sorted({*matters.files, Path(tritonstack.__file__)}):
+        found = find_file(path.parent, path.name) if path.parent.is_dir() else None
+        name = os.path.relpath(path, project.root) if path.is_relative_to(project.root) else path.name
+        yield f"{name} {digests.sha256(found) if found else 'none'}"
+
+
+def _is_keepable(folder: Path) -> bool:
+    """Check that an assembly is small, and complete without lookups in an account."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    if sum(file.stat().st_size for file in files) > _MOST_BYTES:
+        return False
+    return not json.loads((folder / "manifest.json").read_text()).get("missing")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file != folder / _SUMS)
+    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
