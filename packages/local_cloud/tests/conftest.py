@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ import pytest
 from botocore.config import Config
 
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons
-from packages.local_cloud.tests.sagemaker.multi_model_triton import MultiModelTriton
-from tests.credentials import keys_of, register
+from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiModelTriton
+from tests.credentials import keys_of, register, variables_of
+from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.sagemaker import SageMakerApp
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.runtime.servers import ServerOrder
@@ -25,6 +27,12 @@ from tritonstack_local.settings import CloudSettings
 from tritonstack_local.time_scale import TimeScale
 
 REGION = "eu-west-1"
+TRUST_ANYONE = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}],
+    }
+)
 _accounts = itertools.count(200000000000)
 _session = boto3.Session()
 
@@ -40,6 +48,11 @@ class Account:
     def client(self, service: str) -> Any:
         keys = keys_of(self.endpoint_url, self.account_id)
         return _client(service, self.endpoint_url, self.region, *keys.values())
+
+    def inventory(self) -> list[dict[str, Any]]:
+        """Return every resource in this account."""
+        items = read_inventory(variables_of(self.endpoint_url, self.account_id, region=self.region))
+        return [item for item in items if item["account"] == self.account_id]
 
 
 @cache

@@ -440,7 +440,7 @@ def test_a_body_that_is_not_what_was_signed_changes_nothing(account, bucket):
 
 
 def test_uploads_in_chunks_are_stored_whole(account, bucket):
-    from packages.local_cloud.tests.access.test_verifier import CRC, PIECES, chunked
+    from packages.local_cloud.tests.signatures.test_verifier import CRC, PIECES, chunked
 
     keys = keys_of(account.endpoint_url, account.account_id)
     host = urlsplit(account.endpoint_url).netloc
@@ -479,7 +479,7 @@ def test_content_that_differs_from_its_checksum_is_not_stored(account, bucket, n
 
 @pytest.mark.parametrize("signed_chunks", [True, False])
 def test_content_that_differs_from_the_checksum_in_its_trailer_is_not_stored(account, bucket, signed_chunks):
-    from packages.local_cloud.tests.access.test_verifier import CRC, PIECES, chunked
+    from packages.local_cloud.tests.signatures.test_verifier import CRC, PIECES, chunked
 
     keys = Credentials(*keys_of(account.endpoint_url, account.account_id).values())
     options = {"trailer": CRC, "signed_chunks": signed_chunks, "host": urlsplit(account.endpoint_url).netloc}

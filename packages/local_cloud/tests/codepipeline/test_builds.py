@@ -6,7 +6,7 @@ import pytest
 
 from packages.local_cloud.tests.cloudformation.stacks import parameter
 from packages.local_cloud.tests.codepipeline.conftest import Pipeline, action, document, statement
-from packages.local_cloud.tests.state.restarts import RestartableCloud
+from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 
 TEMPLATE = {"Resources": {"P": parameter("MODEL", Name="/deployed")}}
 MEASURE = {

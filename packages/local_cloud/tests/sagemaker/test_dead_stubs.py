@@ -11,9 +11,9 @@ import pytest
 
 from model_build.environments.packing import PARAMETER, PARAMETER_VALUE, build_environment
 from model_build.served.watch_stubs import LOOK_S, UNREAPED_S
-from packages.local_cloud.tests.sagemaker import test_real_multi_model as multi_model
 from packages.local_cloud.tests.sagemaker import test_real_triton as single_model
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
+from packages.local_cloud.tests.sagemaker.multi_model import test_real_triton as multi_model
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
     MODEL,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from packages.local_cloud.tests.state.restarts import RestartableCloud
+from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parame
 from packages.local_cloud.tests.conftest import REGION
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
-from packages.local_cloud.tests.state.killable import Killable
+from packages.local_cloud.tests.state.cloud_process import CloudProcess
 from tritonstack.base.paths import find_project
 from tritonstack_local.lifetime import start_ticks
 from tritonstack_local.process import forget, read_address, stop
@@ -32,7 +32,7 @@ SEED = 20261121
 @pytest.fixture
 def cloud(tmp_path):
     home = find_project(Path(__file__)).state_dir / "server"
-    yield Killable(tmp_path / "cloud", server_home=home)
+    yield CloudProcess(tmp_path / "cloud", server_home=home)
     stop(state_dir=tmp_path / "cloud")
 
 

@@ -1,7 +1,6 @@
 """IAM and SSM: what the services hold after a create, after an update, and after properties go away."""
 
 from packages.local_cloud.tests.cloudformation.stacks import parameter, resource
-from packages.local_cloud.tests.test_server import everything_in
 
 TRUST = {
     "Version": "2012-10-17",
@@ -165,7 +164,7 @@ def test_a_schedule(stack):
     assert scheduler.get_schedule(Name="reap")["State"] == "DISABLED"
     assert stack.delete() == "DELETE_COMPLETE"
     assert scheduler.list_schedules()["Schedules"] == []
-    assert everything_in(stack.account) == []
+    assert stack.account.inventory() == []
 
 
 def test_the_stacks_tags_reach_what_takes_tags(stack):

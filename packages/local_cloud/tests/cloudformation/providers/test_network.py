@@ -5,7 +5,6 @@ import json
 import pytest
 
 from packages.local_cloud.tests.cloudformation.stacks import parameter, resource
-from packages.local_cloud.tests.test_server import everything_in
 
 VPC = {"VpcId": {"Fn::GetAtt": ["Vpc", "VpcId"]}}
 TRUST = {
@@ -98,7 +97,7 @@ def test_subnets_that_a_table_routes(stack, ec2, account):
         ids["RoutesA"],
         ids["RoutesB"],
     }
-    assert {"Subnet", "RouteTable", "VPC"} <= {item["type"] for item in everything_in(account)}
+    assert {"Subnet", "RouteTable", "VPC"} <= {item["type"] for item in account.inventory()}
 
     resources["A"] = subnet(0)
     del resources["RoutesB"]
@@ -108,7 +107,7 @@ def test_subnets_that_a_table_routes(stack, ec2, account):
     table = only(ec2.describe_route_tables(RouteTableIds=[ids["Table"]])["RouteTables"])
     assert [item["SubnetId"] for item in table["Associations"]] == [ids["A"]]
     assert stack.delete() == "DELETE_COMPLETE"
-    assert everything_in(account) == []
+    assert account.inventory() == []
 
 
 def test_security_groups_that_name_each_other(stack, ec2, account):
@@ -172,7 +171,7 @@ def test_security_groups_that_name_each_other(stack, ec2, account):
     assert stack.update(resources) == "UPDATE_COMPLETE"
     assert only(rules("Callers", "IpPermissionsEgress"))[1] == ["0.0.0.0/0"]
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons()
-    assert everything_in(account) == []
+    assert account.inventory() == []
 
 
 def test_endpoints_of_both_kinds(stack, ec2, account):
@@ -222,9 +221,9 @@ def test_endpoints_of_both_kinds(stack, ec2, account):
     assert json.loads(endpoint("S3")["PolicyDocument"])["Statement"][0]["Action"] == "*"
     assert tags(ec2, ids["S3"]) == {}
     assert stack.update(base) == "UPDATE_COMPLETE"
-    assert "VPCEndPoint" not in {item["type"] for item in everything_in(account)}
+    assert "VPCEndPoint" not in {item["type"] for item in account.inventory()}
     assert stack.delete() == "DELETE_COMPLETE"
-    assert everything_in(account) == []
+    assert account.inventory() == []
 
 
 def test_a_record_of_the_traffic(stack, ec2):

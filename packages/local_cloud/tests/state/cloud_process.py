@@ -17,7 +17,7 @@ from tritonstack_local.settings import CloudSettings
 ACCOUNT = "400000000000"
 
 
-class Killable:
+class CloudProcess:
     """A cloud in a folder, started as `tritonstack up --detach` starts it."""
 
     def __init__(self, folder: Path, *, server_home: Path | None = None) -> None:

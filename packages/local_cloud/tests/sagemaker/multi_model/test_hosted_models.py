@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
-from packages.local_cloud.tests.sagemaker.multi_model_triton import TARGET, MultiModelTriton, archive
-from packages.local_cloud.tests.sagemaker.shelves import ShelfOfArchives
+from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET, MultiModelTriton, archive
+from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
 from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import (
@@ -46,7 +46,7 @@ class Hosting:
         variables = {"SAGEMAKER_MULTI_MODEL": "true"}
         order = ServerOrder(model_root=self.folder, environment=variables, state_dir=folder, image=IMAGE)
         self.server = MultiModelTriton(order)
-        self.shelf = ShelfOfArchives()
+        self.shelf = ModelBucket()
         self.shelf.objects = {target: archive(f"answer {target}") for target in TARGETS}
         self.data = []
         self.models = HostedModels(

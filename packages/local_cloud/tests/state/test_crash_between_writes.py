@@ -7,8 +7,7 @@ import shutil
 import pytest
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, broken, parameter, resource
-from packages.local_cloud.tests.state.restarts import RestartableCloud
-from packages.local_cloud.tests.test_server import everything_in
+from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 from tritonstack_local.state.database import Database
 
 pytestmark = pytest.mark.e2e
@@ -74,7 +73,7 @@ def test_every_state_on_the_disk_leads_to_a_stack_at_rest(tmp_path, states, prep
         again = RestartableCloud(folder, account_id=cloud.account_id)
         try:
             bring_to_nothing(StackDriver(again.account))
-            left = [item for item in everything_in(again.account) if not item.get("pending_deletion")]
+            left = [item for item in again.account.inventory() if not item.get("pending_deletion")]
             assert left == [], folder.name
         finally:
             again.end()

@@ -6,7 +6,7 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.test_server import ANYBODY
+from packages.local_cloud.tests.conftest import TRUST_ANYONE
 from tests.credentials import secret_of
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.events import target_input
@@ -121,7 +121,7 @@ def test_an_endpoint_that_fails_is_told_of(account, topic):
 
 
 def test_a_rule_starts_a_build_and_says_what_is_otherwise(account):
-    role = account.client("iam").create_role(RoleName="build", AssumeRolePolicyDocument=ANYBODY)["Role"]
+    role = account.client("iam").create_role(RoleName="build", AssumeRolePolicyDocument=TRUST_ANYONE)["Role"]
     codebuild = account.client("codebuild")
     project = codebuild.create_project(
         name="reap",

@@ -210,7 +210,7 @@ ON_A_SMALL_DISK = """
 import sys
 from pathlib import Path
 from botocore.exceptions import ClientError
-from packages.local_cloud.tests.state.restarts import RestartableCloud
+from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 
 disk = Path(sys.argv[1])
 cloud = RestartableCloud(disk / "cloud")

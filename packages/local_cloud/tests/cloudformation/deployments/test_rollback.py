@@ -7,7 +7,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, broken, parameter, resource
-from packages.local_cloud.tests.test_server import everything_in
 
 
 def names(stack):
@@ -15,7 +14,7 @@ def names(stack):
 
 
 def nothing_left(stack):
-    return [item for item in everything_in(stack.account) if not item.get("pending_deletion")] == []
+    return [item for item in stack.account.inventory() if not item.get("pending_deletion")] == []
 
 
 FIRST = {"Root": parameter("r", Name="/root"), "Leaf": parameter({"Ref": "Root"}, Name="/leaf")}
@@ -140,7 +139,7 @@ def test_what_cannot_be_deleted_can_be_let_go(stack):
         stack.delete(RetainResources=["Store"])
     assert stack.delete() == "DELETE_FAILED"
     assert stack.delete(RetainResources=["Store"]) == "DELETE_COMPLETE"
-    assert [item["id"] for item in everything_in(stack.account)] == [f"store-{stack.account.account_id}"]
+    assert [item["id"] for item in stack.account.inventory()] == [f"store-{stack.account.account_id}"]
 
 
 def test_what_was_deleted_by_hand_is_no_obstacle_to_removal_and_deletion(stack):

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, run_cloud, tree
-from packages.local_cloud.tests.sagemaker.multi_model_triton import MultiModelTriton, archive
+from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiModelTriton, archive
 from tritonstack_local.sagemaker import SageMakerApp
 
 SHELF = "endpoints/e/"

@@ -21,7 +21,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.access.test_verifier import chunked
+from packages.local_cloud.tests.signatures.test_verifier import chunked
 from tritonstack_local.process import CloudAddress, start_detached, stop
 from tritonstack_local.settings import CloudSettings
 from tritonstack_local.state.location import state_folder

@@ -10,7 +10,7 @@ from botocore.response import StreamingBody
 BUCKET = "shelf"
 
 
-class ShelfOfArchives:
+class ModelBucket:
     """Gives the objects below `models/` of one bucket, and counts how often each was asked for."""
 
     def __init__(self):

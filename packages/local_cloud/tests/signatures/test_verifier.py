@@ -18,7 +18,7 @@ from botocore.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packages.local_cloud.tests.access.signing import (
+from packages.local_cloud.tests.signatures.signing import (
     HOST,
     KEY,
     REGION,

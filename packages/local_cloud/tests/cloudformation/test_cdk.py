@@ -13,12 +13,11 @@ import pytest
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver
 from packages.local_cloud.tests.conftest import REGION, Account
-from packages.local_cloud.tests.test_server import everything_in
 from tests.credentials import variables_of
 
 pytestmark = pytest.mark.e2e
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 APP = """
 import os, sys
@@ -109,13 +108,13 @@ def cdk(account: Account, tmp_path: Path) -> Cdk:
 
 def test_a_stack_from_bootstrap_to_nothing_left(cdk: Cdk, account: Account) -> None:
     cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")
-    bootstrap = everything_in(account)
+    bootstrap = account.inventory()
     assert "no changes" in cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")
 
     # What this cloud does not reach leaves nothing behind, not even a stack.
     refusal = cdk.deploy("queued", exit_code=1)
     assert "asynchronous endpoints are not built; they run on AWS alone." in refusal
-    assert [item for item in everything_in(account) if item["service"] != "s3"] == [
+    assert [item for item in account.inventory() if item["service"] != "s3"] == [
         item for item in bootstrap if item["service"] != "s3"
     ]
 
@@ -147,5 +146,5 @@ def test_a_stack_from_bootstrap_to_nothing_left(cdk: Cdk, account: Account) -> N
     for version in s3.list_object_versions(Bucket=stack.outputs()["Name"])["Versions"]:
         s3.delete_object(Bucket=stack.outputs()["Name"], Key=version["Key"], VersionId=version["VersionId"])
     cdk.run("destroy", "--app", "one", "--force")
-    left = [item for item in everything_in(account) if not item.get("pending_deletion")]
+    left = [item for item in account.inventory() if not item.get("pending_deletion")]
     assert left == bootstrap
