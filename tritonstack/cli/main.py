@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import itertools
+import os
 import signal
 import sys
 import traceback
@@ -19,6 +20,8 @@ from tritonstack.base.paths import Project, find_project
 from tritonstack.cli.output import Output
 from tritonstack.cli.registry import COMMANDS, CommandGroup
 
+COMPLETING = "_TRITONSTACK_COMPLETE"
+"""Set by the shell when it asks for completions."""
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
@@ -66,6 +69,8 @@ def run(arguments: list[str]) -> int:
         if status == _INTERRUPTED:
             raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:
+        if COMPLETING in os.environ:  # a message would appear in the middle of the command being typed
+            return 1
         options = _before_command(arguments)
         if "--debug" in options:
             traceback.print_exc()

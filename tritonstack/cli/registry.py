@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from tritonstack.cli.signatures import load_signature
+
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Project": {
         "init": "Create a repository for models and environments",
@@ -59,7 +61,7 @@ class CommandGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; None if there is no such command."""
         if cmd_name in COMMANDS and self.commands[cmd_name] is None:
-            self.commands[cmd_name] = load_command(cmd_name)
+            self.commands[cmd_name] = load_command(cmd_name, completing=ctx.resilient_parsing)
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -69,10 +71,17 @@ class CommandGroup(TyperGroup):
                 formatter.write_dl(list(commands.items()), col_max=max(map(len, COMMANDS)))
 
 
-def load_command(name: str) -> Any:
-    """Import a command's module."""
-    function = getattr(import_module(f"tritonstack.cli.commands.{name}"), name)
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+def load_command(name: str, *, completing: bool = False) -> Any:
+    """Import a command's module; shell completion needs only its parameters."""
     summary = next(commands[name] for commands in GROUPS.values() if name in commands)
-    alone.command(name=name, short_help=summary)(function)
+    if completing:
+        command = load_signature(name)
+    else:
+        command = getattr(import_module(f"tritonstack.cli.commands.{name}"), name)
+    if isinstance(command, typer.Typer):
+        group = typer.main.get_command(command)
+        group.name, group.short_help = name, summary
+        return group
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name=name, short_help=summary)(command)
     return typer.main.get_command(alone)

@@ -11,13 +11,14 @@ from pathlib import Path
 from tritonstack.base.documents import Document, RecordT, closest, load_document
 from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError, shown_path
 from tritonstack.base.naming import check_name
-from tritonstack.base.paths import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
+from tritonstack.base.paths import Project
 from tritonstack.project.checks.compatibility import environment_problems
 from tritonstack.project.checks.delivery import delivery_problems
 from tritonstack.project.checks.ensembles import composition_problems
 from tritonstack.project.checks.regions import region_problems
 from tritonstack.project.files.contents import content_problems
 from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.names import environment_names, model_names, template_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.spec.environments.delivery import load_delivery
@@ -25,22 +26,19 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import HEAD, Instance, Template, instance_document, load_template
 from tritonstack.spec.models.model import ModelSpec
 
-
-def environment_names(project: Project) -> list[str]:
-    """Return the permanent environments of a project, sorted."""
-    files = project.environments_dir.glob("*.yaml")
-    return sorted(file.stem for file in files if not file.name.endswith((LOCK_SUFFIX, TEMPLATE_SUFFIX)))
-
-
-def template_names(project: Project) -> list[str]:
-    """Return the templates of a project, sorted."""
-    files = project.environments_dir.glob(f"*{TEMPLATE_SUFFIX}")
-    return sorted(file.name.removesuffix(TEMPLATE_SUFFIX) for file in files)
-
-
-def model_names(project: Project) -> list[str]:
-    """Return the models of a project, sorted."""
-    return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
+__all__ = [
+    "environment_names",
+    "find_template",
+    "load_instance",
+    "load_model",
+    "load_models",
+    "load_workspace",
+    "model_names",
+    "require_free",
+    "sample_instance",
+    "template_names",
+    "validate_project",
+]
 
 
 def load_workspace(project: Project, environment: str) -> Workspace:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
 from tritonstack.operations.audit.report import Item, Report
@@ -17,7 +18,11 @@ from tritonstack.workflows.environments.deployed import LocationFilter
 def audit(
     context: typer.Context,
     environment: Annotated[
-        str | None, typer.Argument(help="An environment, or a template; all of the project's if not given.")
+        str | None,
+        typer.Argument(
+            help="An environment, or a template; all of the project's if not given.",
+            autocompletion=complete_deployable,
+        ),
     ] = None,
     name: NameOption = None,
     gone: Annotated[bool, typer.Option("--gone", help="Fail if anything at all is left.")] = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.records.manifests import Manifest
 from tritonstack.runtime.sandbox import EXPOSE
@@ -18,8 +19,13 @@ from tritonstack.workflows.builds.planning import plan_build
 
 def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment to build for.")],
-    models: Annotated[list[str] | None, typer.Argument(help="Models; by default all it serves.")] = None,
+    environment: Annotated[
+        str, typer.Argument(help="The environment to build for.", autocompletion=complete_environment)
+    ],
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models; by default all it serves.", autocompletion=complete_model),
+    ] = None,
     upload: Annotated[
         bool,
         typer.Option("--publish/--no-publish", help="Upload to the environment's artifact bucket."),

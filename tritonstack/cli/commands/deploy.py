@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.errors import UsageError
+from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.workflows.deploy import deploy as run
 from tritonstack.workflows.deployment.instance_request import InstanceRequest, parse_settings
@@ -14,7 +15,10 @@ from tritonstack.workflows.deployment.instance_request import InstanceRequest, p
 
 def deploy(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment to deploy, or a template.")],
+    environment: Annotated[
+        str,
+        typer.Argument(help="The environment to deploy, or a template.", autocompletion=complete_deployable),
+    ],
     bootstrap: Annotated[
         bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
     ] = False,

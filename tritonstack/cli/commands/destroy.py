@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.errors import UsageError
+from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
 from tritonstack.operations.destruction.destroy import Destroyed
@@ -19,7 +20,10 @@ from tritonstack.workflows.environments.deployed import DeployedEnvironment, Loc
 
 def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment to destroy, or a template.")],
+    environment: Annotated[
+        str,
+        typer.Argument(help="The environment to destroy, or a template.", autocompletion=complete_deployable),
+    ],
     name: NameOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[

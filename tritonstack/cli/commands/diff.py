@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.diff_text import outlook_comment, outlook_text
 from tritonstack.cli.selection import NameOption
@@ -14,7 +15,9 @@ from tritonstack.workflows.diff import diff as run
 
 def diff(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment to compare.")],
+    environment: Annotated[
+        str, typer.Argument(help="The environment to compare.", autocompletion=complete_deployable)
+    ],
     name: NameOption = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
 ) -> None:

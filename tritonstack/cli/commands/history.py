@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.revisions import short_commit
+from tritonstack.cli.completion import complete_deployable, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.operations.locks.histories import ArtifactHistory, Happening
@@ -17,9 +18,12 @@ from tritonstack.workflows.history import history as run
 
 def history(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="The model.")],
+    model: Annotated[str, typer.Argument(help="The model.", autocompletion=complete_model)],
     environments: Annotated[
-        list[str] | None, typer.Option("--env", help="An environment; several times for several.")
+        list[str] | None,
+        typer.Option(
+            "--env", help="An environment; several times for several.", autocompletion=complete_deployable
+        ),
     ] = None,
     name: NameOption = None,
     offline: Annotated[

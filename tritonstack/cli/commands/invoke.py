@@ -12,6 +12,7 @@ import typer
 from tritonstack.base import naming
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.client import EndpointClient
@@ -45,12 +46,20 @@ class Addressee:
 
 def invoke(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.")],
-    endpoint: Annotated[str, typer.Argument(help="The endpoint, by its name in the environment file.")],
+    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    endpoint: Annotated[
+        str,
+        typer.Argument(
+            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
+        ),
+    ],
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts; by default the model's test inputs.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The model, on an endpoint that serves several.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
+    ] = None,
     variant: Annotated[
         str | None, typer.Option(help="The variant that is to answer, main or challenger; else by weight.")
     ] = None,

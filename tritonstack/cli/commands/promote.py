@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.errors import shown_path
+from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.operations.promotion.gates import parse_overrides
 from tritonstack.operations.promotion.plans import words_of, words_of_rivals
@@ -17,9 +18,16 @@ from tritonstack.workflows.promotion.results import Promotion, PromotionOutline,
 
 def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
-    source: Annotated[str, typer.Argument(help="The environment to promote from.")],
-    target: Annotated[str, typer.Argument(help="The environment to promote to.")],
-    models: Annotated[list[str] | None, typer.Argument(help="Models; by default all that it serves.")] = None,
+    source: Annotated[
+        str, typer.Argument(help="The environment to promote from.", autocompletion=complete_environment)
+    ],
+    target: Annotated[
+        str, typer.Argument(help="The environment to promote to.", autocompletion=complete_environment)
+    ],
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models; by default all that it serves.", autocompletion=complete_model),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be copied and changed; change nothing.")
     ] = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.quotas import Quota, needed_quotas
@@ -14,7 +15,9 @@ from tritonstack.project.quotas import Quota, needed_quotas
 
 def quotas(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment to count.")],
+    environment: Annotated[
+        str, typer.Argument(help="The environment to count.", autocompletion=complete_environment)
+    ],
 ) -> None:
     """Print the AWS quotas that an environment needs at its busiest, updates included, and what for.
 

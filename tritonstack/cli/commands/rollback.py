@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.verdict_text import verdict_lines
@@ -17,8 +18,13 @@ from tritonstack.workflows.rollback import rollback as run
 
 def rollback(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.")],
-    endpoint: Annotated[str, typer.Argument(help="The endpoint, by its name in the environment file.")],
+    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    endpoint: Annotated[
+        str,
+        typer.Argument(
+            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
+        ),
+    ],
     to: Annotated[
         str | None,
         typer.Option("--to", help="A commit or a digest; by default what it served before."),

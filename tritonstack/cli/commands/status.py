@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.status_text import status_lines
@@ -18,7 +19,10 @@ from tritonstack.workflows.status import status as run
 def status(
     context: typer.Context,
     environments: Annotated[
-        list[str] | None, typer.Argument(help="The environments; all that stay, if none is named.")
+        list[str] | None,
+        typer.Argument(
+            help="The environments; all that stay, if none is named.", autocompletion=complete_deployable
+        ),
     ] = None,
     name: NameOption = None,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
+from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.operations.locks.checks import check_offline, lock_names
@@ -34,7 +35,9 @@ from tritonstack.spec.environments.environment import shared_bootstraps
 
 def validate(
     context: typer.Context,
-    environment: Annotated[str | None, typer.Argument(help="Check this environment only.")] = None,
+    environment: Annotated[
+        str | None, typer.Argument(help="Check this environment only.", autocompletion=complete_deployable)
+    ] = None,
     name: NameOption = None,
     online: Annotated[
         bool,

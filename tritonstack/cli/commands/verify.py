@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.verdict_text import verdict_lines
@@ -14,10 +15,15 @@ from tritonstack.workflows.verify import verify as run
 
 def verify(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment to verify.")],
+    environment: Annotated[
+        str, typer.Argument(help="The environment to verify.", autocompletion=complete_deployable)
+    ],
     name: NameOption = None,
     endpoint: Annotated[
-        list[str] | None, typer.Option("--endpoint", help="This endpoint alone; may be given again.")
+        list[str] | None,
+        typer.Option(
+            "--endpoint", help="This endpoint alone; may be given again.", autocompletion=complete_endpoint
+        ),
     ] = None,
     smoke: Annotated[bool, typer.Option("--smoke/--no-smoke", help="Send requests to endpoints.")] = True,
     record: Annotated[

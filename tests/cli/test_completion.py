@@ -1,0 +1,130 @@
+"""Shell completion: names from the project's files, asked for as a shell asks."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tritonstack.cli.main import run
+from tritonstack.cli.registry import COMMANDS, load_command
+
+NAMES = {"endpoint", "endpoints", "environment", "environments", "model", "models", "target"}
+HEAVY = {"aws_cdk", "boto3", "botocore", "docker", "numpy", "pydantic", "torch"}
+Completions = Callable[..., tuple[list[str], str]]
+ENVIRONMENT = "endpoints:\n  search: {kind: single}\n  # ranking:\n  summaries:\n    kind: single\n"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    for name, text in {
+        "cdk.json": "{}",
+        "environments/dev.yaml": ENVIRONMENT,
+        "environments/dev.lock.yaml": "models: {}\n",
+        "environments/prod.yaml": "endpoints: {}\n",
+        "environments/broken.yaml": "endpoints: [\n",
+        "environments/preview.template.yaml": "name: ${name}\nendpoints: {search: {model: '${model}'}}\n",
+        "models/minilm/model.yaml": "",
+        "models/ranker/model.yaml": "",
+        "models/unfinished/notes.txt": "",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Completions:
+    """Return the completions of the last word, and what was printed beside them."""
+
+    def run_completion(words: str, cwd: Path, position: str = "") -> tuple[list[str], str]:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setenv("_TRITONSTACK_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", position or str(len(words.split(" ")) - 1))
+        with suppress(SystemExit):
+            run([])
+        printed = capsys.readouterr()
+        return printed.out.split(), printed.err
+
+    return run_completion
+
+
+DEPLOYABLE = ["broken", "dev", "prod", "preview"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("d", ["doctor", "down", "diff", "deploy", "delivery", "destroy"]),
+        ("deploy ", DEPLOYABLE),
+        ("deploy p", ["prod", "preview"]),
+        ("promote dev ", ["broken", "dev", "prod"]),
+        ("promote dev prod ", ["minilm", "ranker"]),
+        ("build dev m", ["minilm"]),
+        ("history ", ["minilm", "ranker"]),
+        ("history minilm --env p", ["prod", "preview"]),
+        ("rollback dev ", ["search", "summaries"]),
+        ("verify dev --endpoint ", ["search", "summaries"]),
+        ("verify --endpoint search dev --endpoint su", ["summaries"]),
+        ("invoke preview ", ["search"]),
+        ("invoke dev search --model ", ["minilm", "ranker"]),
+        ("rollback broken ", []),
+        ("rollback nowhere ", []),
+        ("rollback prod ", []),
+    ],
+)
+def test_names_come_from_files(complete, shop, words, expected):
+    found, _ = complete(f"tritonstack {words}", shop)
+    assert found == expected
+
+
+def test_another_project_can_be_named(complete, shop, tmp_path):
+    found, _ = complete(f"tritonstack --project {shop} deploy d", tmp_path)
+    assert found == ["dev"]
+
+
+@pytest.mark.parametrize("words", ["deploy ", "rollback dev ", "build dev "])
+def test_outside_a_project_there_are_no_names_and_no_errors(complete, tmp_path, words):
+    assert complete(f"tritonstack {words}", tmp_path) == ([], "")
+
+
+def test_an_error_stays_out_of_the_line_being_typed(complete, shop):
+    assert complete("tritonstack deploy ", shop, position="none") == ([], "")
+
+
+def test_it_imports_little():
+    code = (
+        "import sys; from tritonstack.cli.registry import COMMANDS, load_command\n"
+        "for name in COMMANDS: load_command(name, completing=True)\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "tritonstack.cli.completion" in done.stdout.split()
+    assert set(done.stdout.split()) & HEAVY == set()
+
+
+def parameters(name: str, *, completing: bool) -> list[tuple[str, ...]]:
+    return [
+        (str(parameter.name), *parameter.opts, str(parameter.nargs), str(parameter.required))
+        for parameter in load_command(name, completing=completing).params
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_completion_knows_the_parameters_of_each_command(name):
+    assert parameters(name, completing=True) == parameters(name, completing=False)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_parameter_that_takes_a_name_completes_it(name):
+    for parameter in load_command(name).params:
+        if parameter.name in NAMES:
+            assert parameter._custom_shell_complete is not None, parameter.name
+            assert "incomplete" in inspect.signature(parameter._custom_shell_complete).parameters

@@ -1,0 +1,40 @@
+"""Shell completion from the installed console script."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.packaging.wheels import Installed
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("tritonstack deploy ", "dev local"),
+        ("tritonstack rollback local ", "double"),
+        ("tritonstack build local ", "double"),
+    ],
+)
+def test_names_come_from_a_new_repository(complete: Installed, tmp_path, words, expected):
+    assert complete.run("tritonstack", "init", "shop", "--example", "python", cwd=tmp_path).returncode == 0
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    ended = complete.run("tritonstack", cwd=tmp_path / "shop", _TRITONSTACK_COMPLETE="complete_bash", **asked)
+    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, expected.split(), "")
+
+
+def test_bash_gets_a_script_that_asks_the_console_script(complete: Installed, tmp_path):
+    ended = complete.run("tritonstack", cwd=tmp_path, _TRITONSTACK_COMPLETE="source_bash")
+    assert ended.returncode == 0
+    assert "_TRITONSTACK_COMPLETE=complete_bash $1" in ended.stdout
+    assert ended.stdout.rstrip().endswith("complete -o default -F _tritonstack_completion tritonstack")
+
+
+def test_it_loads_neither_the_sdk_nor_the_cdk(complete: Installed, tmp_path):
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    script = str(complete.bin / "tritonstack")
+    asked = {"COMP_WORDS": "tritonstack deploy ", "COMP_CWORD": "2", "_TRITONSTACK_COMPLETE": "complete_bash"}
+    ended = complete.run("python", "-X", "importtime", script, cwd=tmp_path / "shop", **asked)
+    assert ended.stdout.split() == ["dev", "local"]
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert "tritonstack.cli.completion" in imported
+    assert imported & {"aws_cdk", "boto3", "botocore", "docker", "numpy", "torch"} == set()

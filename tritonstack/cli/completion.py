@@ -1,0 +1,56 @@
+"""Complete names of environments, templates, endpoints, and models from the project's files.
+
+A shell runs these functions on each press of the Tab key: they import little, and report no errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import typer
+
+from tritonstack.base.paths import Project, find_project
+from tritonstack.project.names import environment_names, model_names, template_names
+
+Completer = Callable[[typer.Context, str], list[str]]
+
+
+def _completer(find: Callable[[Project, typer.Context], Sequence[str]]) -> Completer:
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        try:
+            found = find(_project(context), context)
+        except Exception:
+            return []
+        return [name for name in found if name.startswith(incomplete)]
+
+    return complete
+
+
+def _project(context: typer.Context) -> Project:
+    folder = context.find_root().params.get("project")
+    return find_project(Path(folder) if folder else None)
+
+
+def _endpoints(project: Project, context: typer.Context) -> list[str]:
+    """Return the endpoints of the environment or template that was typed before."""
+    import yaml  # noqa: PLC0415 - endpoints only
+
+    # Before an option without its value, arguments are not assigned to parameters yet.
+    words = [context.params.get("environment"), *context.args]
+    known = {name: project.environment_file(name) for name in environment_names(project)}
+    known |= {name: project.template_file(name) for name in template_names(project)}
+    file = next(known[word] for word in words if word in known)
+    return list(yaml.safe_load(file.read_text(encoding="utf-8"))["endpoints"])
+
+
+complete_environment = _completer(lambda project, _: environment_names(project))
+"""Permanent environments."""
+complete_template = _completer(lambda project, _: template_names(project))
+"""Templates."""
+complete_deployable = _completer(lambda project, _: [*environment_names(project), *template_names(project)])
+"""Permanent environments and templates."""
+complete_model = _completer(lambda project, _: model_names(project))
+"""Models."""
+complete_endpoint = _completer(_endpoints)
+"""Endpoints of the environment that was typed before."""
