@@ -15,9 +15,9 @@ from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.reaping import Leased
 from tritonstack.operations.stacks import StackFailedError
-from tritonstack.workflows import audit as audit_workflow
-from tritonstack.workflows import reap as reap_workflow
+from tritonstack.workflows.environments import audit as audit_workflow
 from tritonstack.workflows.environments import expiring as leased_module
+from tritonstack.workflows.environments import reap as reap_workflow
 
 TEMPLATE = """\
 template: {locks: dev, purpose: tests}

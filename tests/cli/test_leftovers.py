@@ -13,7 +13,7 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
-from tritonstack.workflows import audit as audit_workflow
+from tritonstack.workflows.environments import audit as audit_workflow
 
 JOB = "tritonstack-pr-1-build-0123456789abcdef-1"
 KEY = Item("AWS::KMS::Key", "k", None, pending=True)

@@ -17,7 +17,8 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.promotion import uploading
 from tritonstack.records.lock_writing import lock_text
-from tritonstack.workflows.promotion import copying
+from tritonstack.workflows.artifacts import copying
+from tritonstack.workflows.promotion import locking
 
 CONTENT = bytes(range(256)) * 40
 ALLOWED = (
@@ -400,7 +401,7 @@ def test_of_two_checkouts_with_two_artifacts_at_once_one_wins(
     other = site.second_checkout(tmp_path_factory.mktemp("other"))
     other.build("minilm", CONTENT[::-1])
     with monkeypatch.context() as patched:
-        patched.setattr(copying, "_write_lock", _killed)
+        patched.setattr(locking, "_write_lock", _killed)
         assert not _survives()
     capsys.readouterr()
     monkeypatch.chdir(other.project.root)
@@ -424,15 +425,15 @@ def test_a_lock_that_another_process_changes_meanwhile_is_left_alone(
     site.build("minilm", CONTENT)
     promote()
     built = site.build("minilm", CONTENT[::-1])
-    real = copying.read_events
+    real = locking.read_events
     lock = site.project.lock_file("prod")
 
     def meanwhile(*arguments: Any, **kinds: Any) -> Any:
         edit(lock, "by: ann", "by: eve")
-        monkeypatch.setattr(copying, "read_events", real)
+        monkeypatch.setattr(locking, "read_events", real)
         return real(*arguments, **kinds)
 
-    monkeypatch.setattr(copying, "read_events", meanwhile)
+    monkeypatch.setattr(locking, "read_events", meanwhile)
     promote(expected=1)
     assert "another minilm for cpu was written to" in capsys.readouterr().err
     assert built.digest not in lock.read_text()

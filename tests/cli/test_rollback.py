@@ -26,7 +26,7 @@ from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.locks import load_lock
 from tritonstack.records.manifests import DIGEST_NOTE
-from tritonstack.workflows import rollback as workflow
+from tritonstack.workflows.deployment import rollback as workflow
 
 
 class Dev:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from docker.errors import ImageNotFound
 
-from tritonstack.workflows.builds import custom_images
-from tritonstack.workflows.builds.custom_images import ImageNotBuiltError, held_digest, tag_image
+from tritonstack.workflows.artifacts import local_images
+from tritonstack.workflows.artifacts.local_images import ImageNotBuiltError, held_digest, tag_image
 
 DIGEST = f"sha256:{'ab' * 32}"
 DEV, PROD = (
@@ -39,7 +39,7 @@ class Engine:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine()
-    monkeypatch.setattr(custom_images, "docker_engine", lambda: engine)
+    monkeypatch.setattr(local_images, "docker_engine", lambda: engine)
     return engine
 
 

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import inspect
 import json
-from importlib import import_module
+import re
 from pathlib import Path
 from typing import get_type_hints
 
@@ -17,35 +17,19 @@ import tritonstack.workflows
 from tests.projects import edit
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.workflows.destroy import destroy, plan_destruction
+from tritonstack.workflows.environments.destroy import destroy, plan_destruction
 from tritonstack.workflows.reporter import NullReporter
 from tritonstack.workflows.session import Session
 
 FOLDER = Path(tritonstack.workflows.__file__).parent
-FUNCTIONS = (
-    "audit.audit",
-    "build.build",
-    "builds.planning.plan_build",
-    "deploy.deploy",
-    "destroy.destroy",
-    "destroy.plan_destruction",
-    "diff.diff",
-    "history.history",
-    "promote.plan_promotion",
-    "promote.promote",
-    "reap.reap",
-    "rollback.rollback",
-    "status.status",
-    "verify.verify",
-)
+FUNCTIONS = sorted(name for name in dir(tritonstack.workflows) if name.islower())
 _FORBIDDEN = {"print", "input", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write"}
 KEPT = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
 
 
-@pytest.mark.parametrize("path", FUNCTIONS)
-def test_a_workflow_takes_a_session_and_returns_a_frozen_result(path: str) -> None:
-    module, _, name = path.rpartition(".")
-    function = getattr(import_module(f"tritonstack.workflows.{module}"), name)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_workflow_takes_a_session_and_returns_a_frozen_result(name: str) -> None:
+    function = getattr(tritonstack.workflows, name)
     hints = get_type_hints(function)
     assert hints[next(iter(inspect.signature(function).parameters))] is Session
     result = hints["return"]
@@ -53,10 +37,33 @@ def test_a_workflow_takes_a_session_and_returns_a_frozen_result(path: str) -> No
     assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
-def test_every_workflow_of_the_top_folder_is_tested() -> None:
-    tested = {path.partition(".")[0] for path in FUNCTIONS} - {"builds"}
-    support = {"__init__", "extras", "local_cloud", "reporter", "session"}
-    assert {file.stem for file in FOLDER.glob("*.py")} - support == tested
+def test_the_package_exports_what_type_checkers_see() -> None:
+    tree = ast.parse((FOLDER / "__init__.py").read_text())
+    declared = {
+        alias.asname: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(tritonstack.workflows.__name__)
+        for alias in node.names
+    }
+    assert declared == {
+        name: getattr(tritonstack.workflows, name).__module__ for name in dir(tritonstack.workflows)
+    }
+
+
+def test_no_module_has_the_name_of_an_exported_function() -> None:
+    """A submodule `deploy` of the package would replace the function `deploy` once it is imported."""
+    children = {path.stem for path in FOLDER.iterdir()}
+    assert children & set(dir(tritonstack.workflows)) == set()
+
+
+def test_the_documentation_lists_every_function() -> None:
+    text = (FOLDER.parents[1] / "docs" / "python.md").read_text()
+    assert sorted(set(re.findall(r"`(\w+)\(session", text))) == FUNCTIONS
+
+
+def test_folders_hold_about_a_dozen_files() -> None:
+    folders = [FOLDER, *(path.parent for path in FOLDER.rglob("__init__.py"))]
+    assert {str(folder): count for folder in folders if (count := len(list(folder.glob("*.py")))) > 14} == {}
 
 
 def test_no_workflow_prints_or_exits() -> None:

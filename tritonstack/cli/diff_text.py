@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from tritonstack.operations.deploying.cdk_changes import ResourceFate
 from tritonstack.operations.deploying.changes import leftover_words
 from tritonstack.operations.deploying.plans import StackPlan
-from tritonstack.workflows.diff import DeployOutlook
+from tritonstack.workflows.deployment.diff import DeployOutlook
 
 _LISTED = 5
 _LONGEST_LINE = 240

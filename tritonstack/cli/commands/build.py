@@ -12,7 +12,7 @@ from tritonstack.cli.context import Context
 from tritonstack.records.manifests import Manifest
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.spec.models.inputs import WRITE_ANSWERS
-from tritonstack.workflows.build import build as run
+from tritonstack.workflows.builds.build import build as run
 from tritonstack.workflows.builds.outcomes import Outcome
 from tritonstack.workflows.builds.planning import plan_build
 

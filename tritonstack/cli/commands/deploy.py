@@ -9,7 +9,7 @@ import typer
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
-from tritonstack.workflows.deploy import deploy as run
+from tritonstack.workflows.deployment.deploy import deploy as run
 from tritonstack.workflows.deployment.instance_request import InstanceRequest, parse_settings
 
 

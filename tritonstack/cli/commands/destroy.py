@@ -13,9 +13,14 @@ from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
 from tritonstack.operations.destruction.destroy import Destroyed
-from tritonstack.workflows.destroy import DestructionPlan, jobs_text, name_required, plan_destruction
-from tritonstack.workflows.destroy import destroy as run
 from tritonstack.workflows.environments.deployed import DeployedEnvironment, LocationFilter
+from tritonstack.workflows.environments.destroy import (
+    DestructionPlan,
+    jobs_text,
+    name_required,
+    plan_destruction,
+)
+from tritonstack.workflows.environments.destroy import destroy as run
 
 
 def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command

@@ -10,7 +10,7 @@ from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.diff_text import outlook_comment, outlook_text
 from tritonstack.cli.selection import NameOption
-from tritonstack.workflows.diff import diff as run
+from tritonstack.workflows.deployment.diff import diff as run
 
 
 def diff(

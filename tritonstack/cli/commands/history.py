@@ -13,7 +13,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.operations.locks.histories import ArtifactHistory, Happening
 from tritonstack.records.locks import Figures
-from tritonstack.workflows.history import history as run
+from tritonstack.workflows.environments.history import history as run
 
 
 def history(

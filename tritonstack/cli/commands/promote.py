@@ -11,8 +11,8 @@ from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.operations.promotion.gates import parse_overrides
 from tritonstack.operations.promotion.plans import words_of, words_of_rivals
-from tritonstack.workflows.promote import PromotionRequest, plan_promotion
-from tritonstack.workflows.promote import promote as run
+from tritonstack.workflows.promotion.promote import PromotionRequest, plan_promotion
+from tritonstack.workflows.promotion.promote import promote as run
 from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
 
 

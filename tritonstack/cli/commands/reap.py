@@ -12,7 +12,7 @@ from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
 from tritonstack.operations.destruction.reaping import Leased
 from tritonstack.workflows.environments.deployed import LocationFilter
 from tritonstack.workflows.environments.expiring import Cases, expiry_text
-from tritonstack.workflows.reap import reap as run
+from tritonstack.workflows.environments.reap import reap as run
 
 
 def reap(

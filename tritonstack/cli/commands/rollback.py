@@ -12,8 +12,8 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.verdict_text import verdict_lines
 from tritonstack.operations.locks.rollback import RollbackPlan
-from tritonstack.workflows.rollback import RollbackRefutedError, require_no_instance
-from tritonstack.workflows.rollback import rollback as run
+from tritonstack.workflows.deployment.rollback import RollbackRefutedError, require_no_instance
+from tritonstack.workflows.deployment.rollback import rollback as run
 
 
 def rollback(

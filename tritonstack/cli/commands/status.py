@@ -13,7 +13,7 @@ from tritonstack.cli.selection import NameOption
 from tritonstack.cli.status_text import status_lines
 from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.workflows.environments.expiring import Cases, expiry_text
-from tritonstack.workflows.status import status as run
+from tritonstack.workflows.environments.status import status as run
 
 
 def status(

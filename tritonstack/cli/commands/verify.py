@@ -10,7 +10,7 @@ from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.verdict_text import verdict_lines
-from tritonstack.workflows.verify import verify as run
+from tritonstack.workflows.deployment.verify import verify as run
 
 
 def verify(

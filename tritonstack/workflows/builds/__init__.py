@@ -1,1 +1,1 @@
-"""Build artifacts on this machine or in the account, and publish them."""
+"""Build artifacts on this machine or in the account, publish them, and lock them."""

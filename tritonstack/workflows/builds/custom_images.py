@@ -10,10 +10,10 @@ import subprocess
 import threading
 
 import docker
-from docker.errors import BuildError, DockerException, ImageNotFound
+from docker.errors import BuildError, DockerException
 
 from tritonstack.base.embedded_accounts import is_embedded
-from tritonstack.base.errors import TritonstackError, shown_path
+from tritonstack.base.errors import shown_path
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.images import image_digest
 from tritonstack.project.custom_images import OwnImage, endpoint_images
@@ -21,13 +21,10 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import Built, LockedImage
 from tritonstack.runtime.docker_engine import docker_engine, held_image
+from tritonstack.workflows.artifacts.local_images import ImageNotBuiltError
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN
 from tritonstack.workflows.builds.remote_build import build_images_remotely, prepare_build_infra
 from tritonstack.workflows.session import Session
-
-
-class ImageNotBuiltError(TritonstackError):
-    """An image could not be built."""
 
 
 def lock_images(
@@ -48,24 +45,6 @@ def lock_images(
         )
         session.reporter.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
     return changed
-
-
-def held_digest(uri: str) -> str | None:
-    """Return the ID of an image in the local engine; None if it is missing."""
-    engine = docker_engine()
-    return str(engine.images.get(uri).id) if held_image(engine, uri) else None
-
-
-def tag_image(digest: str, uri: str) -> None:
-    """Add a tag to an image in the local engine."""
-    engine, (repository, _, tag) = docker_engine(), uri.rpartition(":")
-    try:
-        engine.images.get(digest).tag(repository, tag=tag)
-    except ImageNotFound:
-        raise ImageNotBuiltError(
-            f"this machine's Docker engine does not hold {digest[:19]}, which is to be {tag}",
-            remedy="promote on the machine that built it, or build it here for both environments",
-        ) from None
 
 
 def _digest(

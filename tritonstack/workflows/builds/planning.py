@@ -13,7 +13,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_seals import PlacedEntry, broken_seal
 from tritonstack.reference.drivers import CUDA_12_DRIVER, least_driver
-from tritonstack.workflows.builds.artifacts import local_manifest
+from tritonstack.workflows.artifacts.publishing import local_manifest
 from tritonstack.workflows.session import Session
 
 

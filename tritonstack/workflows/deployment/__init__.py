@@ -1,1 +1,1 @@
-"""Prepare and deploy the stacks of an environment."""
+"""Synthesize, compare, deploy, verify, and roll back the stacks of an environment."""

@@ -25,7 +25,11 @@ from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
 from tritonstack.project.checks.regions import region_warnings
 from tritonstack.project.workspace import Workspace
-from tritonstack.workflows.builds.artifacts import fill_model_prefixes, missing_artifacts, publish_artifact
+from tritonstack.workflows.artifacts.publishing import (
+    fill_model_prefixes,
+    missing_artifacts,
+    publish_artifact,
+)
 from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
 from tritonstack.workflows.deployment.instance_artifacts import find_borrowed
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized

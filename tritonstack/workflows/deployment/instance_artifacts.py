@@ -17,8 +17,8 @@ from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.workflows.builds.artifacts import local_manifest
-from tritonstack.workflows.promotion.copying import Side, copy_all, has_bucket, lacking
+from tritonstack.workflows.artifacts.copying import Side, copy_all, has_bucket, lacking
+from tritonstack.workflows.artifacts.publishing import local_manifest
 from tritonstack.workflows.session import Session
 
 

@@ -1,1 +1,1 @@
-"""Find deployed environments, with or without their files."""
+"""Find deployed environments, with or without their files; report on them, and delete them."""

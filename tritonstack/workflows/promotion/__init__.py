@@ -1,1 +1,1 @@
-"""Copy artifacts and images between environments and lock them."""
+"""Promote artifacts and images from one environment to the next."""

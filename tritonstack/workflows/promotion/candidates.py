@@ -23,7 +23,7 @@ from tritonstack.records.lock_writing import attested
 from tritonstack.records.locks import Built, figures_of
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.environments.promotion import PromotionSpec
-from tritonstack.workflows.promotion.copying import Side
+from tritonstack.workflows.artifacts.copying import Side
 
 
 def failed_gates(

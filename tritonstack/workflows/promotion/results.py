@@ -11,7 +11,7 @@ from tritonstack.operations.promotion.claims import Claim
 from tritonstack.operations.promotion.gates import Gate, Shut
 from tritonstack.operations.promotion.plans import Decision, Entry
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.workflows.promotion.copying import Copied
+from tritonstack.workflows.artifacts.copying import Copied
 
 
 @dataclass(frozen=True)

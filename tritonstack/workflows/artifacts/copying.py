@@ -1,15 +1,11 @@
-"""Copy artifacts and images from one environment to another, then lock and record them.
-
-The order makes a promotion resumable: the lock names only what is in the bucket, events only what is locked.
-"""
+"""Copy artifacts and images from one environment to another."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 
 from botocore.exceptions import ClientError
@@ -20,22 +16,14 @@ from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud, error_code
-from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
-from tritonstack.operations.events import read_events, record_event
-from tritonstack.operations.locks.retention import keep_again
-from tritonstack.operations.promotion.claims import CHANGES, Claim, claim
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
 from tritonstack.operations.promotion.image_copying import Registry, copy_image, image_bytes, tagged_digest
-from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after, words_of
-from tritonstack.operations.promotion.records import promoted_by, promoted_event
+from tritonstack.operations.promotion.plans import Artifact, Entry, words_of
 from tritonstack.operations.promotion.uploading import Landing, land_archive
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.events import Event
-from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
-from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted, load_lock
+from tritonstack.records.lock_writing import Replacement
+from tritonstack.records.locks import LockedArtifact, LockedImage
 from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.workflows.deployment.bootstrap import require_bootstrap
-from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.reporter import Step, Steps
 from tritonstack.workflows.session import Session
 
@@ -107,21 +95,6 @@ def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
     return image_bytes(source.images, target.images, item.entry.digest)
 
 
-def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> None:
-    """Deploy the foundation of the target, which holds its bucket, if it is missing."""
-    if has_bucket(target):
-        return
-    spec = target.workspace.spec
-    stack = naming.foundation_stack_name(spec.base)
-    cdk = cdk_of(target.workspace, target.cloud)
-    require_bootstrap(session, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
-    with (
-        synthesized(session, target.workspace, cdk, stack) as assembly,
-        session.reporter.step(f"deploying {stack}, which makes the bucket of {spec.name}") as step,
-    ):
-        cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
-
-
 def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry]) -> list[Copied]:
     """Copy entries in parallel; an error is raised after all copies have ended."""
     stopped = threading.Event()
@@ -140,47 +113,13 @@ def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry
         pool.shutdown(cancel_futures=stopped.is_set())
 
 
-def lock_all(
-    target: Side, source: str, items: Sequence[Entry], promoted: Promoted, now: datetime
-) -> list[Claim]:
-    """Write entries to the lock of the target, record events, and return whose promotion each entry is.
-
-    If several processes promote the same entry, one wins and the others adopt its promotion.
-    """
-    artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
-    keep_again(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
-    history = read_events(target.cloud, target.bucket, kinds=CHANGES)
-    claims = [
-        claim(
-            target.cloud,
-            target.bucket,
-            promoted_event(target.workspace, item, promoted),
-            history=history,
-            now=now,
-        )
-        for item in items
-    ]
-    whose = [promoted_by(one.event, source) for one in claims]
-    _write_lock(target.workspace, list(zip(items, whose, strict=True)))
-    record_missing(target, [one.event for one in claims], history)
-    return claims
-
-
-def record_missing(target: Side, events: Sequence[Event], history: Sequence[Event]) -> None:
-    """Record the events that are missing."""
-    known = {event.key for event in history}
-    for event in events:
-        if event.key not in known:
-            record_event(target.cloud, target.bucket, event)
-
-
 def _is_there(side: Side, item: Entry) -> bool:
     if isinstance(item.entry, LockedArtifact):
         return is_published(side.cloud, bucket=side.bucket, model=item.name, artifact=item.entry)
     if not side.embedded:
         return has_bucket(side) and tagged_digest(side.images, item.entry.tag) == item.entry.digest
     # Imported here: only environments with custom images need Docker's library.
-    from tritonstack.workflows.builds.custom_images import held_digest  # noqa: PLC0415
+    from tritonstack.workflows.artifacts.local_images import held_digest  # noqa: PLC0415
 
     return held_digest(f"{side.images.words}:{item.entry.tag}") == item.entry.digest
 
@@ -228,7 +167,7 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
         )
     if source.embedded:
         # Imported here: only environments with custom images need Docker's library.
-        from tritonstack.workflows.builds.custom_images import tag_image  # noqa: PLC0415
+        from tritonstack.workflows.artifacts.local_images import tag_image  # noqa: PLC0415
 
         tag_image(image.digest, f"{target.images.words}:{image.tag}")
         return "the same image of this machine's engine"
@@ -258,24 +197,3 @@ def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Cal
         step.update(f"{what} {done / 1e6:.1f} of {total / 1e6:.1f} MB")
 
     return count
-
-
-def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> None:
-    """Write the entries, unless another process has just written the same ones."""
-    artifacts: list[Artifact] = []
-    images: list[Image] = []
-    for item, promoted in items:
-        entry = as_promoted(item, promoted)
-        if isinstance(entry, LockedImage):
-            seen = item.seen if isinstance(item.seen, LockedImage) else None
-            images.append(Replacement(item.name, item.key, entry, seen))
-        else:
-            before = item.seen if isinstance(item.seen, LockedArtifact) else None
-            rivals = target.lock.record.rivals(item.name, item.key)
-            artifacts.append(Replacement(item.name, item.key, entry, before, rivals))
-    try:
-        replace_entries(target.lock.file, artifacts=artifacts, images=images)
-    except LockChangedError:
-        found = load_lock(target.lock.file)
-        if lock_after(replace(target, lock=found), items) != found.record:
-            raise

@@ -27,9 +27,9 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import replace_entries
 from tritonstack.records.locks import RolledBack
 from tritonstack.workflows.deployment.deploying import deploy_workspace
+from tritonstack.workflows.deployment.verify import verify_workspace
 from tritonstack.workflows.environments.requirements import require_endpoint
 from tritonstack.workflows.session import Session
-from tritonstack.workflows.verify import verify_workspace
 
 
 @dataclass(frozen=True)

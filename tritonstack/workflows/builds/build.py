@@ -22,7 +22,7 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock, attest_builds
 from tritonstack.records.locks import Built
 from tritonstack.records.manifests import Manifest
-from tritonstack.workflows.builds.artifacts import fill_model_prefixes, local_manifest, publish_artifact
+from tritonstack.workflows.artifacts.publishing import fill_model_prefixes, local_manifest, publish_artifact
 from tritonstack.workflows.builds.local_build import build_locally, most_at_once
 from tritonstack.workflows.builds.outcomes import Outcome, failure_of
 from tritonstack.workflows.builds.remote_build import build_remotely, prepare_bucket, prepare_build_infra

@@ -19,17 +19,9 @@ from tritonstack.project.loading import environment_names, template_names
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec
+from tritonstack.workflows.artifacts.copying import Side, bytes_to_copy, copy_all, has_bucket, lacking
 from tritonstack.workflows.promotion.candidates import failed_gates
-from tritonstack.workflows.promotion.copying import (
-    Side,
-    bytes_to_copy,
-    copy_all,
-    deploy_foundation,
-    has_bucket,
-    lacking,
-    lock_all,
-    record_missing,
-)
+from tritonstack.workflows.promotion.locking import deploy_foundation, lock_all, record_missing
 from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
 from tritonstack.workflows.session import Session
 

@@ -1,0 +1,1 @@
+"""Publish artifacts and images, and copy them between environments."""

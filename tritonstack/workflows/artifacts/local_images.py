@@ -1,0 +1,30 @@
+"""Find and tag custom images in the Docker engine of this machine, which the local cloud runs them from."""
+
+from __future__ import annotations
+
+from docker.errors import ImageNotFound
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.runtime.docker_engine import docker_engine, held_image
+
+
+class ImageNotBuiltError(TritonstackError):
+    """An image could not be built."""
+
+
+def held_digest(uri: str) -> str | None:
+    """Return the ID of an image in the local engine; None if it is missing."""
+    engine = docker_engine()
+    return str(engine.images.get(uri).id) if held_image(engine, uri) else None
+
+
+def tag_image(digest: str, uri: str) -> None:
+    """Add a tag to an image in the local engine."""
+    engine, (repository, _, tag) = docker_engine(), uri.rpartition(":")
+    try:
+        engine.images.get(digest).tag(repository, tag=tag)
+    except ImageNotFound:
+        raise ImageNotBuiltError(
+            f"this machine's Docker engine does not hold {digest[:19]}, which is to be {tag}",
+            remedy="promote on the machine that built it, or build it here for both environments",
+        ) from None
