@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from tests.played_aws import played_aws
+from tests.moto_aws import played_aws
 
 
 @pytest.fixture

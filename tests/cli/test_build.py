@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.test_messages import outcome
 from tests.manifests import manifest
-from tests.played_aws import played_aws
+from tests.moto_aws import played_aws
 from tests.projects import MODEL, edit
 from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.projects import edit
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.projects import MODEL, edit
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.cli.commands.invoke import find_addressee

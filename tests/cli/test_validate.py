@@ -12,7 +12,7 @@ from tests.cli.test_messages import outcome
 from tests.git import Repository
 from tests.manifests import manifest, measured
 from tests.projects import add_image, edit
-from tests.promoting import add_promoted
+from tests.promoted_locks import add_promoted
 from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.given_drivers import MODES, AddressDriver, EndpointDriver
+from tests.contract.external_drivers import MODES, AddressDriver, EndpointDriver
+from tests.contract.local_drivers import ContainerDriver, EmbeddedDriver, release_from
 from tests.contract.servers import STANDARD, Ability, Driver, Entrance, MultiModel, Way
-from tests.contract.starting_drivers import ContainerDriver, EmbeddedDriver, release_from
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,7 @@ import pytest
 from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from stacks.pipeline import PipelineStack, line_of
-from tests.delivery.roads import write_roads
+from tests.delivery.delivery_project import write_roads
 from tests.stacks.assemblies import new_app
 from tritonstack.base.paths import Project
 

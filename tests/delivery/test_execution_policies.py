@@ -12,9 +12,9 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
+from tests.delivery.delivery_project import DEV, PROD
 from tests.delivery.iam import listed, within
-from tests.delivery.roads import DEV, PROD
-from tests.delivery.test_rights import executing
+from tests.delivery.test_permissions import executing
 from tests.projects import edit
 from tests.stacks.assemblies import new_app
 from tritonstack.base import naming

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stacks.pipeline import PipelineStack, line_of
-from tests.delivery.roads import DEV, PROD, TOOLS
+from tests.delivery.delivery_project import DEV, PROD, TOOLS
 from tests.projects import edit
 from tests.stacks.assemblies import messages_of, new_app
 from tritonstack.base.errors import InvalidFilesError, UsageError

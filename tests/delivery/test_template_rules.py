@@ -10,7 +10,7 @@ import pytest
 from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from stacks.pipeline import PipelineStack, line_of
-from tests.delivery.roads import REGION
+from tests.delivery.delivery_project import REGION
 from tests.stacks.assemblies import new_app
 from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
 from tests.stacks.test_template_rules import lint_findings, plug_in_rules, reports, tell

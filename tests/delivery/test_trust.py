@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stacks.delivery_target import delivery_target
+from tests.delivery.delivery_project import DEV, PROD, TOOLS
 from tests.delivery.iam import roles, trusts_job, trusts_role
-from tests.delivery.roads import DEV, PROD, TOOLS
 from tritonstack.base.errors import UsageError
 
 REPOSITORY = "repo:example/tritonstack"

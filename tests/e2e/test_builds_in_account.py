@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Site, furnished_site
-from tests.model_build.given_models import PYTHON_MODEL
+from tests.model_build.supplied_models import PYTHON_MODEL
 from tests.model_build.tiny import save_tiny_model, write_model
 from tritonstack.base.naming import EVENTS
 from tritonstack.operations.aws import cloud_of

@@ -19,7 +19,7 @@ from model_build.environments import packing as environments
 from model_build.environments import wheels
 from model_build.progress import Progress
 from model_build.store import archive, artifacts
-from tests.model_build.plain import PlainRecipe, write_plain_model
+from tests.model_build.plain_model import PlainRecipe, write_plain_model
 from tritonstack.runtime import TritonServer
 
 

@@ -20,7 +20,7 @@ from model_build.errors import CorruptArtifactError, PublishError
 from model_build.store.archive import pack
 from model_build.store.artifacts import ArtifactStore, read_manifest, verify_artifact
 from model_build.store.publishing import publish
-from tests.played_aws import played_aws
+from tests.moto_aws import played_aws
 from tritonstack.records.examples import EXAMPLES_NAME, Examples
 from tritonstack.records.manifests import (
     ARCHIVE_NAME,

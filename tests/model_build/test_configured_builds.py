@@ -11,7 +11,7 @@ from model_build.build import BuildFolders, build_model
 from model_build.errors import ParityError
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
-from tests.model_build.given_models import PYTHON_MODEL, save_onnx, write_given
+from tests.model_build.supplied_models import PYTHON_MODEL, save_onnx, write_given
 from tritonstack.base.documents import Document
 from tritonstack.spec.models.model import ModelSpec
 

@@ -25,9 +25,9 @@ from model_build.progress import Progress, Steps
 from model_build.recipes.base import BuildContext
 from model_build.sources import FetchedSource
 from tests.model_build import stand_in_trtexec
-from tests.model_build.graphs_to_try import answered, lookup, normalised, perceptron
 from tests.model_build.stand_in_machine import Machine, pretend_machine
-from tests.played_aws import played_aws
+from tests.model_build.tiny_graphs import answered, lookup, normalised, perceptron
+from tests.moto_aws import played_aws
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.reference.releases import RELEASES

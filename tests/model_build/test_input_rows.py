@@ -13,7 +13,7 @@ import pytest
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
 from model_build.inputs.types import NUMPY_TYPES
-from tests.model_build.given_models import write_given
+from tests.model_build.supplied_models import write_given
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.project.files.model_hashes import model_hash

@@ -30,7 +30,7 @@ from model_build.graphs.readable import make_readable
 from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.graphs.running import Session, compare_graph, typical_requests
 from model_build.progress import Steps, ignore_progress
-from tests.model_build.graphs_to_try import answered, convolutions, normalised, perceptron, transposed
+from tests.model_build.tiny_graphs import answered, convolutions, normalised, perceptron, transposed
 from tritonstack.records.manifests import CandidateReport
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
@@ -172,7 +172,7 @@ def test_convolutions_are_calibrated(tmp_path: Path) -> None:
 
 
 def test_nothing_to_quantise_is_said(tmp_path: Path) -> None:
-    from tests.model_build.graphs_to_try import lookup
+    from tests.model_build.tiny_graphs import lookup
 
     graph = lookup(tmp_path / "graph")
     with pytest.raises(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from model_build.recipes import recipe_for
-from tests.model_build.given_models import PYTHON_MODEL, write_given
-from tests.model_build.writing import contents, refusal, tensors, write_repository
+from tests.model_build.supplied_models import PYTHON_MODEL, write_given
+from tests.model_build.written_repositories import contents, refusal, tensors, write_repository
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.targets import Target

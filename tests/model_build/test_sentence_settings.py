@@ -20,7 +20,7 @@ from model_build.graphs.running import Session
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from tests.model_build.tiny import TEXTS
-from tests.model_build.writing import write_repository
+from tests.model_build.written_repositories import write_repository
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec, Trust

@@ -16,7 +16,7 @@ from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.store.archive import pack
-from tests.model_build.composed import (
+from tests.model_build.ensemble_parts import (
     classifier_graph,
     graph_artifact,
     python_artifact,

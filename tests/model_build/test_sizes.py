@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from model_build.recipes.base import WrittenRepository
-from tests.model_build.given_models import save_onnx, write_given
-from tests.model_build.writing import refusal, tensors, write_repository
+from tests.model_build.supplied_models import save_onnx, write_given
+from tests.model_build.written_repositories import refusal, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError
 
 ENTRY = """\

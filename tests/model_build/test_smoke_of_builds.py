@@ -24,15 +24,15 @@ from model_build.build import BuildFolders, BuildResult, build_model
 from model_build.exporters.image_framework import encoded
 from model_build.store.archive import unpack
 from model_build.store.publishing import publish
-from tests.model_build.given_models import PYTHON_MODEL, save_rows, save_xgboost, write_given
+from tests.model_build.supplied_models import PYTHON_MODEL, save_rows, save_xgboost, write_given
 from tests.model_build.test_configured_builds import counter
 from tests.model_build.tiny import write_model
 from tests.model_build.tiny_tasks import save_image_model, write_model_file
-from tests.operations.smoked import PlayedTime, model_error, with_endpoints
+from tests.moto_aws import played_aws
+from tests.operations.smoke_environment import PlayedTime, model_error, with_endpoints
 from tests.operations.strict_aws import checked
-from tests.played_aws import played_aws
 from tests.projects import add_builder, edit
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud

@@ -20,7 +20,7 @@ from model_build.sources import fetch_source, wanted_files
 from model_build.sources.base import check_listing
 from model_build.sources.object_store import _Part
 from model_build.sources.safe_weights import check_weights
-from tests.played_aws import played_aws
+from tests.moto_aws import played_aws
 from tritonstack.spec.models.model import ModelSpec
 
 WEIGHTS = save({"weight": np.arange(16, dtype=np.float32), "bias": np.ones(2, np.float16)})

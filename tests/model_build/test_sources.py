@@ -23,7 +23,7 @@ from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.sources import fetch_source
 from model_build.sources.base import fetched
 from model_build.sources.hugging_face import fetch_from_hub
-from tests.played_aws import played_aws
+from tests.moto_aws import played_aws
 
 WEIGHTS = save({"weight": np.arange(4, dtype=np.float32)})
 OTHERS = save({"weight": np.ones(4, dtype=np.float32)})

@@ -13,8 +13,14 @@ import pytest
 from model_build.errors import ExportError, UnsafeWeightsError
 from model_build.recipes import recipe_for
 from model_build.repository.config import read_config
-from tests.model_build.given_models import save_lightgbm, save_rows, save_sklearn, save_xgboost, write_given
-from tests.model_build.writing import contents, refusal, write_repository
+from tests.model_build.supplied_models import (
+    save_lightgbm,
+    save_rows,
+    save_sklearn,
+    save_xgboost,
+    write_given,
+)
+from tests.model_build.written_repositories import contents, refusal, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
 
 ROWS = [{"file": "rows.npz"}]

@@ -9,8 +9,8 @@ import pytest
 
 from model_build.checking.cases import same_shapes
 from model_build.store.archive import pack
-from tests.model_build.given_models import write_given
-from tests.model_build.writing import write_repository
+from tests.model_build.supplied_models import write_given
+from tests.model_build.written_repositories import write_repository
 
 SIZE = 23_200
 """Rows and columns of the one weight: 2.15 GB."""

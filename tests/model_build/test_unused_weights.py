@@ -18,7 +18,7 @@ from model_build.exporters.unused_weights import check_unused
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model
-from tests.model_build.writing import write_repository
+from tests.model_build.written_repositories import write_repository
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec

@@ -12,8 +12,8 @@ import pytest
 from model_build.recipes import recipe_for
 from model_build.recipes.vllm import require_generate
 from model_build.repository.config import read_config
-from tests.model_build.given_models import write_given
-from tests.model_build.writing import contents, write_repository
+from tests.model_build.supplied_models import write_given
+from tests.model_build.written_repositories import contents, write_repository
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.reference.targets import parse_target

@@ -9,7 +9,7 @@ import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from stacks.environment import add_environment
-from tests.played_aws import played_aws
+from tests.moto_aws import played_aws
 from tests.projects import MODEL, add_builder
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming

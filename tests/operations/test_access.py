@@ -10,8 +10,8 @@ import botocore.client
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.moto_aws import played_aws
 from tests.operations.two_accounts import DEV_ACCOUNT, PROD_ACCOUNT, add_reader, keys_of
-from tests.played_aws import played_aws
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud, CloudAccessError

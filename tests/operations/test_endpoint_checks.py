@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.verified import ENDPOINTS, expected, running, spoiled
+from tests.operations.verified_endpoint import ENDPOINTS, expected, running, spoiled
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.comparing import Comparison
 from tritonstack.operations.verification.endpoint_checks import endpoint_checks
@@ -290,7 +290,7 @@ def test_limits_that_a_schedule_has_written_are_right_and_others_are_not() -> No
 
 
 def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
-    from tests.operations.verified import template
+    from tests.operations.verified_endpoint import template
     from tritonstack.operations.verification.expectations import expected_endpoint
     from tritonstack.operations.verification.resolving import StackFacts
 

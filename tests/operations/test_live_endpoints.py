@@ -20,7 +20,7 @@ from packages.local_cloud.tests.sagemaker.cloud import tarball
 from stacks.environment import add_environment
 from tests.credentials import variables_of
 from tests.projects import MODEL, add_builder
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming
 from tritonstack.base.paths import Project

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.projects import add_image, edit
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.operations.deploying.lock_changes import (
     ArtifactChange,

@@ -12,7 +12,7 @@ from typing import Any
 from moto.iam.models import iam_backends
 
 from tests.manifests import manifest
-from tests.played_aws import played_aws
+from tests.moto_aws import played_aws
 from tests.projects import ENVIRONMENT, MODEL, edit
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.environments import NAME, Data, write_environment
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import FileProblem, InvalidFilesError
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models, load_workspace

@@ -12,7 +12,7 @@ import yaml
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import complaints, environment
 from tests.projects import edit
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.build_machines import (

@@ -9,7 +9,7 @@ import pytest
 
 from tests.manifests import manifest, measured
 from tests.projects import edit, write_project
-from tests.promoting import add_promoted
+from tests.promoted_locks import add_promoted
 from tests.records.test_locks import BUILT
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileProblem

@@ -8,7 +8,7 @@ import pytest
 
 from tests.manifests import manifest
 from tests.projects import edit, write_project
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.project.build_plans import needed_artifacts
 from tritonstack.project.loading import load_workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.projects import edit
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project, find_project
 from tritonstack.project.checks.compatibility import unbuilt

@@ -10,7 +10,7 @@ import pytest
 
 from tests.manifests import manifest, measured
 from tests.projects import edit
-from tests.promoting import add_promoted
+from tests.promoted_locks import add_promoted
 from tritonstack.records.lock_writing import (
     LockChangedError,
     Replacement,

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.runtime.asking import invoke, outputs, tensor
 from tests.runtime.conftest import IR_VERSION, ONNX_CONFIG, OPSET, add_onnx_model
+from tests.runtime.kserve_requests import invoke, outputs, tensor
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonServer
 
 pytestmark = pytest.mark.e2e

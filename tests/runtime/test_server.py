@@ -16,14 +16,14 @@ import pytest
 
 from model_build.environments.packing import build_environment
 from tests.projects import edit
-from tests.runtime.asking import (
+from tests.runtime.conftest import NEGATE, add_python_model
+from tests.runtime.kserve_requests import (
     invoke,
     outputs,
     processes_writing_to,
     shared_memory_left_behind,
     wait_until_gone,
 )
-from tests.runtime.conftest import NEGATE, add_python_model
 from tritonstack.runtime import (
     ServeRefusedError,
     TritonFailedError,

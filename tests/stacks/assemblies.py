@@ -13,7 +13,7 @@ import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
 from tests.projects import add_builder
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_workspace

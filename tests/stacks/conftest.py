@@ -10,7 +10,7 @@ import pytest
 
 from stacks.environment import add_environment
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
-from tests.stacks.factory import write_factory
+from tests.stacks.build_environment import write_factory
 from tests.stacks.walled import write_walled
 from tritonstack.base.paths import Project
 from tritonstack.project.workspace import Workspace

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from tests.stacks.metric_math import evaluate
-from tests.stacks.watching import (
+from tests.stacks.monitored_endpoints import (
     COMPONENT,
     NAME,
     TOPIC,

@@ -13,7 +13,7 @@ import pytest
 from stacks.environment import add_environment
 from tests.projects import edit
 from tests.stacks.assemblies import ROOT, Assembly, lock_everything, new_app, write_project
-from tests.stacks.factory import FLEET
+from tests.stacks.build_environment import FLEET
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
 from tritonstack.base.revisions import BUILD_CODE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.stacks.metric_math import evaluate
-from tests.stacks.watching import (
+from tests.stacks.monitored_endpoints import (
     ACCOUNT,
     COMPONENT,
     COMPONENTS,

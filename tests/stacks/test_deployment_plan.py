@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from stacks.deployment import EndpointDeployment, plan_deployment
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.errors import FileProblem
 from tritonstack.base.paths import Project

@@ -22,8 +22,8 @@ from cfnlint.config import ManualArgs
 
 from tests.conftest import SUPPRESSED
 from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
+from tests.stacks.build_environment import write_factory
 from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
-from tests.stacks.factory import write_factory
 from tests.stacks.walled import write_walled
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import environment_names

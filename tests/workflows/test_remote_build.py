@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 from tests.cli.stand_in_job import manifest_of
+from tests.moto_aws import played_aws
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
-from tests.played_aws import played_aws
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output

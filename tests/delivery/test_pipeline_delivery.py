@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.delivery.test_github_road import environment_of
+from tests.delivery.test_github_delivery import environment_of
 from tests.delivery.workflows import ROOT, STAND_INS
 from tests.e2e.conftest import Site, furnished_site
 from tritonstack.operations.aws import Cloud

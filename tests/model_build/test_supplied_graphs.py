@@ -12,8 +12,8 @@ import pytest
 
 from model_build.errors import ModelBuildError
 from model_build.repository.config import read_config
-from tests.model_build.given_models import save_onnx, save_scripted, write_entry, write_given
-from tests.model_build.writing import contents, refusal, tensors, write_repository
+from tests.model_build.supplied_models import save_onnx, save_scripted, write_entry, write_given
+from tests.model_build.written_repositories import contents, refusal, tensors, write_repository
 
 X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"inputs": {"x": [0.0, -2.0, 3.5]}}]
 SCALED = [

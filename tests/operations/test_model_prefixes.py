@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.projects import MODEL, edit, write_project
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.model_prefix import ShelfCopy, Shelved, fill_shelves, missing_copies, shelf_copies

@@ -10,8 +10,8 @@ import pytest
 from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from stacks.environment import add_environment
+from tests.delivery.delivery_project import DEV, PROD, REGION
 from tests.delivery.iam import listed, may, roles, within
-from tests.delivery.roads import DEV, PROD, REGION
 from tests.stacks.assemblies import new_app
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project

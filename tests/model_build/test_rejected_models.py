@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.model_build.given_models import save_rows, write_given
+from tests.model_build.supplied_models import save_rows, write_given
 from tests.model_build.tiny_tasks import save_text_model, save_tokenizer
-from tests.model_build.writing import refusal
+from tests.model_build.written_repositories import refusal
 
 TEXTS = {"recipe": {"kind": "text-embedding", "max_length": 24}, "test_inputs": ["a text"]}
 TREES = {"recipe": {"kind": "trees", "file": "a.joblib"}, "trust": {"pickle": "made by this very test"}}

@@ -13,6 +13,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.contract.local_drivers import connecting_to
 from tests.contract.servers import (
     STANDARD,
     Ability,
@@ -24,7 +25,6 @@ from tests.contract.servers import (
     Way,
     at_invocations,
 )
-from tests.contract.starting_drivers import connecting_to
 from tritonstack.runtime import TritonRequestError, TritonResponse
 from tritonstack.runtime.connections import ConnectionPool
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.delivery.calls import FREE, action_of
 from tests.delivery.iam import could, roles
+from tests.delivery.iam_actions import FREE, action_of
 from tests.delivery.test_workflows import DELIVERY_COMMANDS
 from tests.delivery.workflows import ROOT, Event, Runner, stand_in_calls
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
@@ -335,7 +335,7 @@ def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: Road) -> Non
 
 
 def allows(road: Road, role: str, action: str) -> bool:
-    """Whether a role may do something at all; test_rights.py says to what."""
+    """Whether a role may do something at all; test_permissions.py says to what."""
     return any(
         could(template, role, action) for template in road.runner.carriers.values() if role in roles(template)
     )

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from tests.manifests import manifest
 from tests.operations.strict_aws import checked, refused
 from tests.projects import MODEL, write_project
-from tests.sealing import write_sealed
+from tests.sealed_locks import write_sealed
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.client.codec import JSON_CONTENT_TYPE
 from tritonstack.operations.aws import Cloud

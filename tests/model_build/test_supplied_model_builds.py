@@ -12,7 +12,7 @@ from model_build.errors import ParityError
 from model_build.progress import Progress
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
-from tests.model_build.given_models import (
+from tests.model_build.supplied_models import (
     PYTHON_MODEL,
     save_lightgbm,
     save_onnx,

@@ -17,8 +17,8 @@ import boto3
 import pytest
 
 from tests.contract import models
+from tests.contract.local_drivers import QUICK, EmbeddedDriver
 from tests.contract.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, Server
-from tests.contract.starting_drivers import QUICK, EmbeddedDriver
 from tritonstack.base.paths import find_project
 from tritonstack_local.process import CloudAddress, start_detached, stop
 from tritonstack_local.settings import CloudSettings
@@ -78,7 +78,7 @@ def forward(source: socket.socket, target: socket.socket) -> None:
 def test_a_server_of_one_model_at_an_address(driver: Driver) -> None:
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
     with relayed(server) as url:
-        files = ("test_bodies.py", "test_refused_bodies.py", "test_paths.py", "test_transport.py")
+        files = ("test_bodies.py", "test_invalid_bodies.py", "test_paths.py", "test_transport.py")
         assert passed("--server", url, "--release", "24.10", files=files) > 60
     server.stop()
 
@@ -111,7 +111,7 @@ def test_an_endpoint(mode: str, cloud: CloudAddress, tmp_path: Path, monkeypatch
     models.lay_out(tmp_path / "laid")
     deploy(mode, tmp_path / "laid/archives")
     options = ("--endpoint", "contract", "--mode", mode, "--release", "24.10")
-    assert passed(*options, files=("test_bodies.py", "test_refused_bodies.py", "test_transport.py")) > 40
+    assert passed(*options, files=("test_bodies.py", "test_invalid_bodies.py", "test_transport.py")) > 40
 
 
 def deploy(mode: str, archives: Path) -> None:
