@@ -1,4 +1,4 @@
-"""Fixtures that tests of several rooms share, and what every run tells at its end."""
+"""Fixtures shared by several folders, and the summary at the end of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real credentials of the embedded clouds that tests run: every request to one is signed with them."""
+"""Real credentials of the local clouds that tests start; every request is signed with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random environments within the rules: every kind of endpoint with every option that it may have."""
+"""Random valid environments: every kind of endpoint with every option it can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projects in git, for tests of what was there before."""
+"""Git projects, for tests of history."""
 
 from __future__ import annotations
 

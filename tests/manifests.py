@@ -1,4 +1,4 @@
-"""Manifests for tests: one builder, of which each test changes what it is about."""
+"""Build manifests for tests; each test sets only the fields it needs."""
 
 from __future__ import annotations
 

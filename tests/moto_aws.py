@@ -1,4 +1,4 @@
-"""AWS as moto plays it inside the test's own process."""
+"""AWS as moto simulates it within the test process."""
 
 from __future__ import annotations
 

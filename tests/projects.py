@@ -1,4 +1,4 @@
-"""The smallest project with valid files, for tests to damage."""
+"""The smallest valid project, for tests to modify."""
 
 from __future__ import annotations
 

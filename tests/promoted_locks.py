@@ -1,4 +1,4 @@
-"""Putting what one lock holds into another one, as a promotion leaves it."""
+"""Copy lock entries into another lock, as a promotion does."""
 
 from __future__ import annotations
 

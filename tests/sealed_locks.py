@@ -1,4 +1,4 @@
-"""Locks for tests as `tritonstack` would have written them: every entry with the seal of its place."""
+"""Write locks for tests as `tritonstack` does, with a valid seal on every entry."""
 
 from __future__ import annotations
 

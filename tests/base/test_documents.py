@@ -1,4 +1,4 @@
-"""What a person reads when a file is wrong: the whole message, word for word."""
+"""Errors in project files, compared as whole messages."""
 
 from __future__ import annotations
 

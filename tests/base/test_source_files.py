@@ -1,4 +1,4 @@
-"""Listing a folder's files: what leaves the folder, loops or is no file is refused."""
+"""List the files of a folder; reject links that leave it, loops, and special files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No small file makes a command hang or crash: aliases, nesting, numbers and sizes are bounded."""
+"""Limits of YAML files: aliases, nesting, numbers, and sizes cannot hang or crash a command."""
 
 from __future__ import annotations
 

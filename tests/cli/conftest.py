@@ -1,4 +1,4 @@
-"""An account that moto plays, with credentials for it."""
+"""An AWS account simulated by moto, with credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of an installation that has what requirements.txt lists, and nothing beside it."""
+"""Run the command line of an installation with the packages of requirements.txt only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for `python -m model_build`: an artifact in no time, or what a model's name asks for.
+"""Stand in for `python -m model_build`: write an artifact at once, or fail as the model's name says.
 
 broken      ends with an error in words
 crashing    ends without a word, but for what Python says

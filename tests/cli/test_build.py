@@ -1,4 +1,4 @@
-"""`tritonstack build`: what it finds missing, what it builds here, and what is left when it is stopped."""
+"""`tritonstack build`: what it builds on this machine, and what an interruption leaves behind."""
 
 from __future__ import annotations
 

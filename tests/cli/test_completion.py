@@ -1,4 +1,4 @@
-"""Shell completion: names from the project's files, asked for as a shell asks."""
+"""Shell completion: names from the project's files, requested as a shell does."""
 
 from __future__ import annotations
 

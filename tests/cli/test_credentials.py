@@ -1,4 +1,4 @@
-"""What `tritonstack up` says of a cloud's credentials, and where it says nothing of them."""
+"""What `tritonstack up` prints about a cloud's credentials."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What `tritonstack destroy`, `audit` and `reap` say, with which exit code, on moto's cloud."""
+"""Output and exit codes of `tritonstack destroy`, `audit`, and `reap`, on moto."""
 
 from __future__ import annotations
 

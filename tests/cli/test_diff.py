@@ -1,4 +1,4 @@
-"""What `tritonstack diff` prints and with which exit code; the CDK's command line is a stand-in."""
+"""Output and exit codes of `tritonstack diff`, with a stand-in for the CDK CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tritonstack down` where no cloud runs; tests/e2e/test_cloud_process.py ends real ones."""
+"""`tritonstack down` without a running cloud; tests/e2e/test_cloud_process.py stops real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left, and what is said, when a command is stopped, cannot write, or finds damaged artifacts."""
+"""Output and leftovers of commands that are interrupted, cannot write, or find damaged artifacts."""
 
 from __future__ import annotations
 

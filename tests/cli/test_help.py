@@ -1,4 +1,4 @@
-"""The list of commands: complete, short, and quick to print."""
+"""The list of commands is complete, short, and fast to print."""
 
 import subprocess
 import sys

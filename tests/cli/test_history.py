@@ -1,4 +1,4 @@
-"""`tritonstack history`: one table from git and from every environment that can be reached."""
+"""`tritonstack history`: one table from git and from every reachable environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock that was edited by hand, in front of the commands that would run what it says."""
+"""Commands reject a lock that was edited by hand."""
 
 from __future__ import annotations
 

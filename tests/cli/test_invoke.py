@@ -1,4 +1,4 @@
-"""Whom `tritonstack invoke` asks: of an endpoint with several models or variants, the one that is meant."""
+"""How `tritonstack invoke` chooses among the models and variants of an endpoint."""
 
 from __future__ import annotations
 

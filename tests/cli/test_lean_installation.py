@@ -1,4 +1,4 @@
-"""What the machines of a delivery install, requirements.txt alone, carries the commands that work on AWS."""
+"""The commands for AWS work with the packages of requirements.txt only, as CI installs them."""
 
 from __future__ import annotations
 

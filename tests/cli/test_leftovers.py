@@ -1,4 +1,4 @@
-"""What `tritonstack audit` and `destroy` say of what no stack holds."""
+"""What `tritonstack audit` and `destroy` print about resources without a stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says and with which exit code, when it is used wrongly or finds wrong files."""
+"""Messages and exit codes of the command line for wrong usage and invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tritonstack promote` between two accounts: what it brings, what it refuses, and what a kill leaves."""
+"""`tritonstack promote` between two accounts: what it copies, what it rejects, and what a kill leaves behind."""
 
 from __future__ import annotations
 

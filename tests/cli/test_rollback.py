@@ -1,4 +1,4 @@
-"""`tritonstack rollback`: the lock, the bucket and the deploy, and going on wherever it was killed."""
+"""`tritonstack rollback`: the lock, the bucket, the deploy, and resuming after a kill."""
 
 from __future__ import annotations
 

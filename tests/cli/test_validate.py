@@ -1,4 +1,4 @@
-"""`tritonstack validate` on locks: against what is here, and against what buckets and registries hold."""
+"""`tritonstack validate` on locks: compared with the project, and with buckets and registries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tritonstack verify` and `status` print, and with which exit code; the CDK is a stand-in."""
+"""Output and exit codes of `tritonstack verify` and `status`, with a stand-in for the CDK CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Top classes of an output, as Triton's classification extension answers them."""
+"""Top classes of an output, as Triton's classification extension returns them."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The client against a real boto3 client and a scripted HTTP server: addressing, answers, every failure."""
+"""The client with a real boto3 client and a scripted HTTP server: addressing, answers, every failure."""
 
 import asyncio
 import json

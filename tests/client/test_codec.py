@@ -1,4 +1,4 @@
-"""The wire form: what is sent is what Triton's protocol says, and a damaged reply is never taken for good."""
+"""The wire format: requests follow Triton's protocol, and damaged replies are errors."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The client is light: what importing and using it loads, seen in a fresh interpreter."""
+"""Modules that importing and using the client loads, in a fresh interpreter."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The serializer pair inside the real SageMaker SDK, its HTTP call included."""
+"""The serializer and deserializer in the real SageMaker SDK, including its HTTP call."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The codec against NVIDIA's tritonclient: the same requests, and the same arrays from the same replies."""
+"""The codec compared with NVIDIA's tritonclient: the same requests, and the same arrays."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The images of containers/, built for real on a stand-in for SageMaker's, where a Docker engine answers."""
+"""Images of containers/, built on a stand-in for SageMaker's image if a Docker engine is available."""
 
 from __future__ import annotations
 

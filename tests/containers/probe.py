@@ -1,4 +1,4 @@
-"""A Python model that tells what it finds around it, and the repository and requests that go with it."""
+"""A Python model that reports its surroundings, with its repository and requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builder's image: what it is made from, and the script that builds and pushes it."""
+"""The builder's image: its inputs, and the script that builds and pushes it."""
 
 from __future__ import annotations
 

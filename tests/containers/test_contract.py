@@ -1,4 +1,4 @@
-"""SageMaker's container contract, held against the images of containers/ as they run for real."""
+"""SageMaker's container contract, tested on running images of containers/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tritonstack up --containers`: endpoints deployed through boto3 run in the image that they name."""
+"""`tritonstack up --containers`: endpoints deployed through boto3 run in the image they name."""
 
 from __future__ import annotations
 

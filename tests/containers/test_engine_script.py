@@ -1,4 +1,4 @@
-"""tools/docker_engine.sh, with programs on PATH that stand for Docker's."""
+"""tools/docker_engine.sh, with stand-ins for Docker's programs on PATH."""
 
 import shutil
 import subprocess

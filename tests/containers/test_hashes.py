@@ -1,4 +1,4 @@
-"""What is installed with pip, anywhere in the project: only files whose hashes are written down."""
+"""Every pip installation in the project checks hashes."""
 
 from __future__ import annotations
 

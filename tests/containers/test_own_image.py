@@ -1,4 +1,4 @@
-"""An environment whose endpoint says `image: serving`: built, locked by its digest, deployed and asked."""
+"""An endpoint with `image: serving`: built, locked by digest, deployed, and invoked."""
 
 from __future__ import annotations
 

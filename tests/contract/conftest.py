@@ -1,4 +1,4 @@
-"""Which server the contract is held against, and what each case asks of the driver that leads to it."""
+"""Choose the server to test, and provide its driver to each case."""
 
 from __future__ import annotations
 

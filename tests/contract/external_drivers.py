@@ -1,4 +1,4 @@
-"""Drivers that lead to what somebody else has started: a server at an address, or a SageMaker endpoint."""
+"""Drivers for servers that the tests did not start: an address, or a SageMaker endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drivers that start servers of their own: the embedded tritonserver, and containers of any image."""
+"""Drivers that start their own servers: the embedded tritonserver, and containers of any image."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The models that the cases are asked of: a few lines of Python each, and nothing they need but numpy.
+"""Models of the contract cases: a few lines of Python each, with numpy only.
 
     python -m tests.contract.models FOLDER
 
-lays them out for a server or an endpoint that is started by somebody else: `FOLDER/single` and
-`FOLDER/ensemble` are what lies under /opt/ml/model, and `FOLDER/archives` holds the archives of a multi-model
-endpoint, each under its TargetModel, and `single.tar.gz` and `ensemble.tar.gz` for the other two.
+writes them for a server or an endpoint that was started elsewhere: `FOLDER/single` and `FOLDER/ensemble` are
+the contents of /opt/ml/model; `FOLDER/archives` has the archives of a multi-model endpoint, each under its
+TargetModel, and `single.tar.gz` and `ensemble.tar.gz` for the other two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the cases need of a server, and of whoever starts it: the drivers beside this file are all of them.
+"""The interface between contract cases and drivers.
 
-A case that a driver cannot show is skipped, and the report says why.
+A case that a driver cannot run is skipped with the reason.
 """
 
 from __future__ import annotations

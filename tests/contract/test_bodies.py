@@ -1,4 +1,4 @@
-"""Bodies that are answered: JSON, a JSON header with bytes behind it, and nothing but bytes."""
+"""Valid bodies: JSON, a JSON header with binary data, and binary data only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server does not survive, or not whole. Each case has a server of its own."""
+"""Requests that crash a server or one of its models. Each case has its own server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every datatype there and back, as bytes and as JSON."""
+"""Round trips of every datatype, as binary data and as JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The contract held against what somebody else has started: the options of the command line, tried out.
+"""The command-line options that run the contract against servers started elsewhere.
 
-A server at an address is an embedded one behind a relay; an endpoint is one of the embedded cloud's.
+The server at an address is an embedded one behind a proxy; the endpoint is one of the local cloud.
 """
 
 from __future__ import annotations

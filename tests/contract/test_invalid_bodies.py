@@ -1,9 +1,8 @@
-"""Bodies that are refused, and with which code.
+"""Invalid bodies and their status codes.
 
-On a single endpoint the code tells a little of whose fault it was: 400 for a request that does not fit the
-model, 500 for one that cannot be read, and 500 for what the model itself gets wrong. In multi-model mode all
-of them are 400, but for whatever looks like a lack of memory, which is 507: SageMaker then unloads another
-model.
+On a single-model endpoint, the code hints at the cause: 400 for a request that does not fit the model, 500
+for one that cannot be parsed, and 500 for errors of the model itself. In multi-model mode all of them are
+400, except 507 for whatever looks like a lack of memory: SageMaker then unloads another model.
 """
 
 from __future__ import annotations

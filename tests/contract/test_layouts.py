@@ -1,4 +1,4 @@
-"""What lies in an archive, and what each mode makes of it: which model is served, or why none is."""
+"""Archive layouts: which model each mode serves, or why it serves none."""
 
 from __future__ import annotations
 

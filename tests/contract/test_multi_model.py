@@ -1,4 +1,4 @@
-"""Many models behind one port: loaded, listed, asked and unloaded, with the target header and without."""
+"""Multi-model mode: load, list, invoke, and unload models, with and without the target header."""
 
 from __future__ import annotations
 

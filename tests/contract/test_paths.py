@@ -1,4 +1,4 @@
-"""Methods and paths: what the port offers, and how it refuses the rest."""
+"""Methods and paths: which ones the port offers, and the errors of the others."""
 
 from __future__ import annotations
 

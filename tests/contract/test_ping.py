@@ -1,9 +1,8 @@
-"""The health check: 200 or 400, and what turns it.
+"""The health check: when it answers 200, and when 400.
 
-"ready" means that every model that was ever asked to load is loaded; "live" that the server runs. `serve`
-means "live" for multi-model containers, but does not hand it on, unless the container's environment holds
-SAGEMAKER_TRITON_PING_MODE: without that, one failed load makes SageMaker replace a container that serves
-well.
+"ready" means that every model that was ever requested is loaded; "live" that the server runs. `serve` intends
+"live" for multi-model containers, but passes it on only if the container's environment has
+SAGEMAKER_TRITON_PING_MODE: without that, one failed load makes SageMaker replace a healthy container.
 """
 
 from __future__ import annotations

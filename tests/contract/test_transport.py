@@ -1,4 +1,4 @@
-"""How bytes travel: chunks, large bodies, many requests at once, connections that are kept or not."""
+"""HTTP transport: chunks, large bodies, concurrent requests, and connections with and without keep-alive."""
 
 from __future__ import annotations
 

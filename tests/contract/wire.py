@@ -1,7 +1,7 @@
-"""Requests byte by byte, each on a connection of its own.
+"""Send requests byte by byte, each on its own connection.
 
-Triton answers a connection's requests in one of its HTTP threads, and a load keeps the thread that took it
-busy to its end: whoever's connection belongs to the same thread waits as long.
+Triton answers the requests of a connection in one of its HTTP threads, and a load blocks its thread until it
+ends: other connections of the same thread wait as long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stacks of those who carry changes, synthesised once."""
+"""The synthesized delivery stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project whose changes go from dev over staging to prod, with previews, and a pipeline."""
+"""A project that is delivered from dev through staging to prod, with previews and a pipeline."""
 
 from __future__ import annotations
 

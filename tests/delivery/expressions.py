@@ -1,6 +1,6 @@
-"""GitHub's expressions, as far as this project's workflows use them; everything else is refused.
+"""Evaluate the GitHub expressions that this project's workflows use; reject all others.
 
-Values are those of JSON. Comparisons ignore the case of texts, as GitHub's do.
+Values are those of JSON. Comparisons of strings ignore case, as GitHub's do.
 """
 
 from __future__ import annotations

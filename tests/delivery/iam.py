@@ -1,6 +1,6 @@
-"""Reads roles and policies of a template as IAM would: who may take a role on, and what it may do then.
+"""Evaluate the roles and policies of a template as IAM does: who can assume a role, and what it allows.
 
-Strict: what it does not know of IAM's language it refuses, so that nothing passes unseen.
+It rejects every construct of IAM's policy language that it does not know, so that nothing is ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What IAM calls an operation of AWS: mostly the same, and for S3 and some others not."""
+"""Map AWS operations to their IAM actions; they differ for S3 and a few other services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which environments a change asks for, and what `tritonstack delivery` tells workflows."""
+"""Which environments a change affects, and what `tritonstack delivery` prints for workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on in a run when one of its jobs does not: what waits is put aside when something newer comes."""
+"""What a workflow run does after one of its jobs was cancelled by a newer run."""
 
 from __future__ import annotations
 

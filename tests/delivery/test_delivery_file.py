@@ -1,4 +1,4 @@
-"""`delivery.yaml`: what it may say, and what is wrong with it, in words with file and line."""
+"""`delivery.yaml`: valid values, and errors with file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `cdk bootstrap` gives CloudFormation: all that the templates need, within IAM's limits."""
+"""The execution policies for `cdk bootstrap`: they cover all templates, within IAM's limits."""
 
 from __future__ import annotations
 

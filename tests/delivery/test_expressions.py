@@ -1,4 +1,4 @@
-"""The evaluator that tests read workflows with: it knows little, and refuses the rest."""
+"""The expression evaluator of these tests supports little, and rejects the rest."""
 
 from __future__ import annotations
 

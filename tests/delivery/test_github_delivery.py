@@ -1,7 +1,8 @@
-"""The road through GitHub, from a change of a model to what customers call, by the workflows' own steps.
+"""Delivery through GitHub, from a model change to production, with the steps of the workflows.
 
-Two embedded clouds play the accounts of dev and prod, a bare repository plays GitHub's. Every job takes on
-its role only if the deployed stack's trust lets that job, and every call to AWS is held against that role.
+Two local clouds simulate the accounts of dev and prod, and a bare repository simulates GitHub's. A job
+assumes its role only if the deployed stack's trust policy allows it, and every AWS call is checked against
+that role.
 """
 
 from __future__ import annotations

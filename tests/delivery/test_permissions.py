@@ -1,4 +1,4 @@
-"""What each role of those who carry changes may do, and what none may."""
+"""What each delivery role can do, and what none can do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline of the road inside AWS: what runs after what, with which files and which role."""
+"""The CodePipeline: the order of its steps, with their files and roles."""
 
 from __future__ import annotations
 

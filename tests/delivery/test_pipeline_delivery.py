@@ -1,7 +1,7 @@
-"""The road that stays inside AWS, run by the embedded cloud's own CodePipeline and CodeBuild.
+"""Delivery within AWS, run by the local cloud's own CodePipeline and CodeBuild.
 
-One cloud plays the account for tools and that of dev, a second one plays prod's. The steps run their own
-commands; `make`, which would install what this machine has, is played.
+One cloud simulates the tools account and dev's, a second one prod's. The steps run their own commands; only
+`make` is a stand-in, because it would install what this machine has.
 """
 
 from __future__ import annotations

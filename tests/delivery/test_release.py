@@ -1,4 +1,4 @@
-"""The release workflow: what is tagged, built, attached, and published has one version and one content."""
+"""The release workflow: the tag, the wheels, and the release have one version and one content."""
 
 from __future__ import annotations
 

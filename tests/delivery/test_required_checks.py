@@ -1,7 +1,7 @@
-"""What a pull request has to have before it is merged, whoever opened it: a check, or a status of its commit.
+"""What a pull request needs before a merge: a check, or a commit status.
 
-GitHub counts no check run for a pull request that belongs to a run which was started by name, and those that
-workflows open get no others before somebody approves them.
+GitHub does not count the check runs of a dispatched workflow for a pull request, and pull requests opened by
+workflows get no others until someone approves them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The whole template of each stack that carries changes, so that a review sees what becomes of its rights.
+"""Snapshots of the delivery stacks, so that reviews see every change of permissions.
 
-After a change that is meant: UPDATE_SNAPSHOTS=1 pytest tests/delivery/test_stack_snapshots.py
+After an intended change: UPDATE_SNAPSHOTS=1 pytest tests/delivery/test_stack_snapshots.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""cdk-nag, cfn-lint and checkov over the stacks of those who carry changes: nothing that is not explained."""
+"""cdk-nag, cfn-lint, and checkov on the delivery stacks: no finding without a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two scripts that workflows end with, against a stand-in for GitHub's command line and a real git."""
+"""The two scripts that workflows end with, with a stand-in for `gh` and a real git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may take on which role: jobs on GitHub by the claims of their tokens, and other accounts' roles."""
+"""Who can assume which role: GitHub jobs by their token's claims, and roles of other accounts."""
 
 from __future__ import annotations
 

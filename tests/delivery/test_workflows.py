@@ -1,4 +1,4 @@
-"""What every workflow has to keep to: rights, pins, limits, one command a step, the road of delivery.yaml."""
+"""Rules for every workflow: permissions, pinned actions, timeouts, one command per step, delivery order."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs this project's workflows on this machine, as GitHub would: jobs in order, each step's own command.
+"""Run this project's workflows on this machine as GitHub does: jobs in order, with the command of each step.
 
-What belongs to GitHub is played, strictly: checking out clones a local repository, roles are taken on only if
-the stack of that environment would let this very job do it, and `gh` and `make` are stand-ins that know the
-few things which are asked of them. What a step runs is run.
+GitHub's parts are simulated strictly: a checkout clones a local repository, a role is assumed only if the
+environment's stack allows this job, and `gh` and `make` are stand-ins that know only the calls they get. The
+steps' own commands really run.
 """
 
 from __future__ import annotations

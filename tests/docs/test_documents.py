@@ -1,4 +1,4 @@
-"""What the documents show is what the code accepts, and what they point to is there."""
+"""Check the documents: examples validate, commands exist, and links resolve."""
 
 from __future__ import annotations
 

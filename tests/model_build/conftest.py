@@ -1,4 +1,4 @@
-"""A tiny model, and the server that artifacts are checked with."""
+"""A tiny model, and the server that checks artifacts."""
 
 from __future__ import annotations
 

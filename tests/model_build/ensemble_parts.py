@@ -1,4 +1,4 @@
-"""Artifacts of tiny models, made without their recipes, to compose pipelines of."""
+"""Artifacts of tiny models, made without recipes, to build ensembles of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the plain model in a process of its own, and kills it where the first argument says.
+"""Build the plain model in a separate process, and kill it at the step that the first argument names.
 
 python -m tests.model_build.killed_build STEP|POINT|nowhere MODEL ARTIFACTS CACHE SERVER
 """

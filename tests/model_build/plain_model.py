@@ -1,4 +1,4 @@
-"""A model in Python that needs no framework, for what builds do around their recipe."""
+"""A Python model without a framework, for tests of builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repositories of tiny models, for tests of what is written into them."""
+"""Repositories of tiny models, for tests of their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python models as Triton calls them, with records in the place of Triton's own classes."""
+"""Call Python models as Triton does, with records instead of Triton's own classes."""
 
 from __future__ import annotations
 

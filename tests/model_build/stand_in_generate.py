@@ -1,7 +1,7 @@
 #!python
-"""Stands in for a tritonserver with vLLM behind SageMaker's front end: /ping and /invocations with generate.
+"""Stand in for a tritonserver with vLLM behind SageMaker's front end: /ping and /invocations with generate.
 
-It refuses what the real one refuses, and reads in the weights' config.json how it is to misbehave.
+It rejects what the real one rejects. The weights' config.json can make it misbehave.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A machine that pretends to have a GPU, and the TensorRT of a Triton release."""
+"""A machine that simulates a GPU, and the TensorRT of a Triton release."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Plays Triton's TensorRT backend: serves plans of the stand-in for trtexec, which hold their graph.
+"""Stand in for Triton's TensorRT backend: serve the stand-in trtexec's plans, which contain their graph.
 
-Like the original it takes the file that cc_model_filenames has for the GPU's compute capability, which is
-said by the environment of the installation: `capability` beside this file; it takes tensors of no other type
-than its engine has; and it runs an engine that brings code along only if the server was told to trust such.
+Like the original, it loads the file that cc_model_filenames names for the GPU's compute capability, which the
+installation states in `capability` beside this file. It accepts only tensors of the engine's types, and runs
+an engine with embedded code only if the server was told to trust it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plays NVIDIA's trtexec: as strict about its flags, and its plans hold the graph that they were made of.
+"""Stand in for NVIDIA's trtexec: as strict about flags; its plans contain their graph.
 
 Beside it lies `stand_in.json` with the version it plays and the GPU; it writes each command line into
 `commands.jsonl` there. Flags, rules and what is printed were read from samples/common/sampleOptions.cpp,

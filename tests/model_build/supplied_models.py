@@ -1,4 +1,4 @@
-"""Tiny models as people would give them, each with the model.yaml that builds it."""
+"""Tiny user-supplied models, each with the model.yaml that builds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing gives the same bytes for the same content, and unpacking believes nothing."""
+"""Packing the same content gives the same bytes, and unpacking trusts nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local store and the bucket: nothing counts that is not whole."""
+"""The local store and the bucket ignore incomplete artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole builds, each checked with a real Triton."""
+"""Complete builds, each checked with a real Triton."""
 
 from __future__ import annotations
 

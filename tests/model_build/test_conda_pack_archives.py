@@ -1,4 +1,4 @@
-"""Archives that conda-pack has made: taken as they are, if that is what they are."""
+"""conda-pack archives are used unchanged if they are valid."""
 
 from __future__ import annotations
 

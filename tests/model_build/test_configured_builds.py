@@ -1,4 +1,4 @@
-"""Whole builds of models with a configuration of their own, served by a real Triton in both hosting modes."""
+"""Complete builds of models with their own configuration, served by a real Triton in both hosting modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From model.yaml to a served archive with an engine, on a machine that pretends to have a GPU."""
+"""Builds of archives with engines, on a machine with a simulated GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorRT engines: the command line by version, what is refused, and what is kept between builds."""
+"""TensorRT engines: command lines per version, rejected settings, and files shared between builds."""
 
 from __future__ import annotations
 

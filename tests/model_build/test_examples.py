@@ -1,4 +1,4 @@
-"""Which of a build's cases are kept beside its artifact, and with which tolerance."""
+"""Which cases of a build become the artifact's examples, and with which tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment archive: the same bytes every time, and fit for whatever Python activates it.
+"""The environment archive: reproducible bytes, for every Python that activates it.
 
 Starts real interpreters, each for a moment.
 """

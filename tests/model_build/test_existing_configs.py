@@ -1,4 +1,4 @@
-"""config.pbtxt files that people wrote: kept as they are, completed, or refused with the place."""
+"""config.pbtxt files of users: kept unchanged, completed, or rejected with the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of an ensemble that is a step of another: its parts, their names, and what nobody takes."""
+"""Ensembles as steps of ensembles: their parts, names, and unused outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models are served and asked before they are kept, here by a strict stand-in for Triton."""
+"""Language models are served and invoked before publishing, here by a strict stand-in for Triton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU build looks at the host's driver before it does anything."""
+"""A GPU build checks the host's driver first."""
 
 from __future__ import annotations
 

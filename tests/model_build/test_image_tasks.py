@@ -1,4 +1,4 @@
-"""Image models: the graph answers as PyTorch does, and images are prepared as transformers does."""
+"""Image models: the graph answers as PyTorch does, and preprocessing matches transformers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test inputs as arrays, and what model.yaml says of tensors, with every fault at its line."""
+"""Test inputs as arrays, and tensors of model.yaml, with every error at its line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What users of other tools complain of, where the build of an artifact is the answer to it.
+"""Issues that users of other tools report, if the build prevents them.
 
-Graphs of more than 2 GB (transformer-deploy #59, #67, #138) have a file of their own: test_large_graph.py.
+Graphs of more than 2 GB (transformer-deploy #59, #67, #138) have their own file: test_large_graph.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The least weight of a request or an answer: what payload limits are held against, in the lock."""
+"""Minimum sizes of requests and answers, which the payload limits use, in the lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job as CodeBuild runs it: the buildspec's own command, from bucket to bucket."""
+"""The build job with its buildspec's own command, from bucket to bucket."""
 
 from __future__ import annotations
 

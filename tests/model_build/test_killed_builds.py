@@ -1,4 +1,4 @@
-"""A build that is killed, at any step and in the middle of it, leaves nothing that looks whole."""
+"""A build that is killed at any point leaves nothing that looks complete."""
 
 from __future__ import annotations
 

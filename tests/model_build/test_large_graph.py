@@ -1,4 +1,4 @@
-"""A graph whose weights are more than protobuf can carry: 2 GiB and some."""
+"""A graph with more weights than protobuf can hold: just over 2 GiB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repository that is written, and every way in which one is not fit for SageMaker's hosting modes."""
+"""The generated repository, and layouts that SageMaker's hosting modes reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Precision levels from model.yaml to a served archive."""
+"""Precision levels, from model.yaml to a served archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Precision levels: what is made of a graph, what is kept of several, and how it is told."""
+"""Precision levels: candidates of a graph, the choice among them, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions of libraries become errors of this project: model, step, cause, help, and a full log."""
+"""Library exceptions become errors with model, step, cause, help, and a full log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds of one model take turns and say so; builds of different models do not meet."""
+"""Builds of one model wait for each other and say so; builds of different models run in parallel."""
 
 from __future__ import annotations
 

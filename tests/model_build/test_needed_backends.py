@@ -1,4 +1,4 @@
-"""What the server that checks lacks is said before anything is fetched or exported."""
+"""Backends that the checking server lacks are reported before anything is fetched or exported."""
 
 from __future__ import annotations
 

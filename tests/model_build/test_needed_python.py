@@ -1,4 +1,4 @@
-"""What the local server cannot import is refused before anything is fetched or resolved."""
+"""Requirements that the local server cannot import are rejected before anything is fetched or resolved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as near enough, and how a miss is told."""
+"""When answers are close enough, and how a miss is reported."""
 
 from __future__ import annotations
 

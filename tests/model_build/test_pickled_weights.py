@@ -1,4 +1,4 @@
-"""Weights that are a pickle: read where model.yaml trusts them, and even then for numbers alone."""
+"""Pickled weights: loaded only if model.yaml trusts them, and then only as numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tensors of a pipeline's steps meet, and every way in which they do not."""
+"""How the tensors of an ensemble's steps connect, and every mismatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a build: what is told of them, and that Ctrl-C ends them whatever runs inside."""
+"""Progress of a build's steps, and Ctrl-C at any point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models in Python: their code, their tensors, and who says what is right."""
+"""Python models: their code, their tensors, and their right answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that builds refuse: each says what is wrong with it, and what to do."""
+"""Models that builds reject, each with its cause and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`precision: auto` makes the same choice again, whatever else the machine does."""
+"""`precision: auto` makes the same choice again on a busy machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that fills up and a memory that is too small: a clear error, and nothing left."""
+"""A full disk or too little memory gives a clear error, and leaves nothing behind."""
 
 from __future__ import annotations
 

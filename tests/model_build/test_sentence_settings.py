@@ -1,4 +1,4 @@
-"""What sentence-transformers has saved beside a model: read in its old and new formats, and applied."""
+"""Settings that sentence-transformers saves with a model, in its old and new formats."""
 
 from __future__ import annotations
 

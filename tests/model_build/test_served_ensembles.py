@@ -1,4 +1,4 @@
-"""Pipelines of other models, composed and served by a real Triton in both hosting modes."""
+"""Ensembles of other models, served by a real Triton in both hosting modes."""
 
 from __future__ import annotations
 

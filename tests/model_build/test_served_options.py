@@ -1,4 +1,4 @@
-"""What the options of Triton do, seen on a real server that loads every model as multi-model hosting does."""
+"""Effects of Triton's options on a real server that loads every model as multi-model hosting does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python steps around text models as Triton calls them, against the framework's own answers."""
+"""The Python steps around text models, called as Triton does, compared with the framework's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check by serving takes any repository, and lets nothing through that it has not compared."""
+"""The serving check accepts any repository, and compares everything before it passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that tracing has built into a model as constants, and what given graphs prove about themselves."""
+"""Sizes that tracing turned into constants, and the proof of user-supplied graphs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Smoke requests to real Tritons: what a build has written tells a right endpoint from a wrong one.
+"""Smoke requests to real Tritons: a build's examples distinguish right endpoints from wrong ones.
 
-Nothing of the model is at hand when an endpoint is asked: no framework, no source, and no archive either.
+An endpoint is invoked without anything of the model: no framework, no source, and no archive.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a source must not do: lie, run code, fill the disk, change while it is fetched, tell a secret."""
+"""Sources must not lie, run code, fill the disk, change during a fetch, or leak a secret."""
 
 from __future__ import annotations
 

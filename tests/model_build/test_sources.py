@@ -1,4 +1,4 @@
-"""Each kind of source against the real thing or a strict stand-in, and what is refused."""
+"""Each kind of source, against the real service or a strict stand-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX graphs and TorchScript as they are given: what is taken, what is refused, that bytes repeat."""
+"""User-supplied ONNX graphs and TorchScript: what is accepted, what is rejected, and reproducible bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole builds of given models, each served by a real Triton in both hosting modes."""
+"""Complete builds of user-supplied models, served by a real Triton in both hosting modes."""
 
 from __future__ import annotations
 

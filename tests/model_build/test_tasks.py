@@ -1,4 +1,4 @@
-"""Every task of Hugging Face: the exported graph answers as PyTorch does, and says what its places mean."""
+"""Every Hugging Face task: the exported graph answers as PyTorch does, and labels its outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exported graph: right for every pooling and shape, the same bytes everywhere, refused where unfit."""
+"""The exported graph: right for every pooling and shape, reproducible, and rejected if unsupported."""
 
 from __future__ import annotations
 

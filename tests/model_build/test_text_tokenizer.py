@@ -1,4 +1,4 @@
-"""The tokenizer's code as Triton calls it, with records in the place of Triton's own classes."""
+"""The tokenizer's code, called as Triton does, with records instead of Triton's own classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules as TorchScript: named, compared, the same bytes every time."""
+"""TorchScript modules: loaded, compared, and reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees of every library for the FIL backend: what it is told of them, and what it must not be asked."""
+"""Trees of every library for the FIL backend: configuration, and unsupported requests."""
 
 from __future__ import annotations
 

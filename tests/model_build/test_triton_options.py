@@ -1,4 +1,4 @@
-"""Every option of `batching` and `triton`, as Triton's configuration says it."""
+"""Every option of `batching` and `triton`, as written to config.pbtxt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph with more than 2 GiB of weights, which protobuf cannot carry, up to the archive."""
+"""A graph with more than 2 GiB of weights, which protobuf cannot hold, from build to archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that a model does not use: parts of the model are refused, heads of other tasks are listed."""
+"""Unused tensors: parts of the model are rejected, heads of other tasks are listed."""
 
 from __future__ import annotations
 

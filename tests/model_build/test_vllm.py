@@ -1,4 +1,4 @@
-"""Language models for vLLM up to their repositories, and where they cannot be built."""
+"""vLLM models: their repositories, and unsupported settings."""
 
 from __future__ import annotations
 

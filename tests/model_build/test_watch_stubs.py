@@ -1,4 +1,4 @@
-"""The watcher of Python stubs, around processes that have the names of Triton's."""
+"""The watcher of Python stubs, with processes that have the names of Triton's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text encoder of a few kilobytes with random weights, laid out as the Hub lays out real ones."""
+"""A text encoder of a few kilobytes with random weights, in the file layout of the Hub."""
 
 from __future__ import annotations
 

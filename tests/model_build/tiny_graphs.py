@@ -1,4 +1,4 @@
-"""Tiny graphs made by hand: a perceptron with a GELU, and a network with convolutions."""
+"""Tiny hand-written graphs: a perceptron with a GELU, and a network with convolutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of a few kilobytes with random weights for every task of Hugging Face, laid out as the Hub does."""
+"""Models of a few kilobytes with random weights for every Hugging Face task, in the file layout of the Hub."""
 
 from __future__ import annotations
 

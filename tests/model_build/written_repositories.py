@@ -1,4 +1,4 @@
-"""Given models up to their repositories, without a server that checks them."""
+"""Write the repositories of user-supplied models without checking them on a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cloud that moto plays, and templates of endpoints as this project's own stacks make them."""
+"""An AWS account simulated by moto, and templates of endpoints from this project's stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment whose artifacts lie in moto's S3 with their examples, and endpoints that a test plays."""
+"""An environment with artifacts and examples in moto's S3, and simulated endpoints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stand-ins for CodeBuild, SageMaker Processing and CloudWatch Logs that refuse what those would refuse.
+"""Stand-ins for CodeBuild, SageMaker Processing, and CloudWatch Logs that reject what those would reject.
 
-Each call is checked against botocore's own model of the service. moto knows neither the variables nor the
-token of a build, and no Processing job ever ends there.
+Each call is validated with botocore's own model of the service. moto supports neither the variables nor the
+token of a build, and its Processing jobs never end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stand-in for two ECR registries, layers and all, that refuses what ECR refuses. moto keeps no layers.
+"""A stand-in for two ECR registries with layers, as strict as ECR; moto stores no layers.
 
 Layers are downloaded from a server on loopback, as ECR has them downloaded from S3.
 """

@@ -1,4 +1,4 @@
-"""Credentials of two accounts: whose are taken for which, and what is said where none open an account."""
+"""Credentials of two accounts: which ones are used, and the error if none works."""
 
 from __future__ import annotations
 

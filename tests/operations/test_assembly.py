@@ -1,4 +1,4 @@
-"""Assemblies read as the CDK wrote them, and copies of them with other templates."""
+"""Read cloud assemblies of the CDK, and copy them with other templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kept assemblies: used while no input of synthesis has changed, and never after one has."""
+"""Cached assemblies are used only while no input of the synthesis has changed."""
 
 import json
 import os

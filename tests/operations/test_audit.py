@@ -1,4 +1,4 @@
-"""What an audit finds: every sort of resource by its name, whose it is, and which service refused to say."""
+"""What an audit finds: every kind of resource, its owner, and services that refused to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an audit ends: what lets nobody look, what refuses, what an account shares between regions."""
+"""Limits of an audit: unreadable resources, refused calls, and resources shared between regions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an audit asks for is what the role of a clean-up may ask for."""
+"""The clean-up role allows every call of an audit."""
 
 from __future__ import annotations
 

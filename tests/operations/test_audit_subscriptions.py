@@ -1,4 +1,4 @@
-"""Subscriptions that nobody confirmed: SNS lists them all alike, lets nobody delete them, and drops them."""
+"""Unconfirmed subscriptions: SNS lists them all alike, lets nobody delete them, and drops them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts from one bucket of an account into another: whole, once, and only what the lock names."""
+"""Copy artifacts between buckets of one account: complete, once, and only what the lock names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that build models: one is started, the others attach; what they say, and what comes of them."""
+"""Build jobs: one is started, others attach; their messages and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CDK's diff says of resources, read as records."""
+"""Parse the CDK's diff of resources into records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deploy looked at before it is made, against stacks that moto holds."""
+"""The plan of a deploy, compared with stacks in moto."""
 
 from __future__ import annotations
 

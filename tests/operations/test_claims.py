@@ -1,4 +1,4 @@
-"""Claims of places in a lock, where S3 answers conditional writes as it does under several writers."""
+"""Claims of lock entries, with S3's conditional writes under several writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks on their way out: what is waited for, what is tried again, and when a deletion is given up."""
+"""Stack deletion: what is awaited, what is retried, and when it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deployment is written down once, and again as soon as anything about it is another."""
+"""A deployment is recorded once, and again as soon as anything about it changes."""
 
 from __future__ import annotations
 

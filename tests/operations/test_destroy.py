@@ -1,4 +1,4 @@
-"""The order in which an environment is taken down, and what it leaves, on moto's CloudFormation and S3."""
+"""The order of destruction, and what it retains, on moto's CloudFormation and S3."""
 
 from __future__ import annotations
 

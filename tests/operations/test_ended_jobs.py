@@ -1,4 +1,4 @@
-"""Processing jobs that have ended, which SageMaker keeps: whose they are, and how they go."""
+"""Ended Processing jobs, which SageMaker keeps: whose they are, and their deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of endpoint that runs as asked passes, and each single deviation is found, in words."""
+"""Every kind of endpoint passes if it runs as configured; each single difference is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gates between two environments, over events, figures and the time."""
+"""Promotion gates, with events, figures, and time windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened to artifacts, put together from locks and events."""
+"""The history of artifacts, from locks and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images from one ECR registry to another, layer by layer and by digest."""
+"""Copy images between ECR registries, layer by layer and by digest."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Endpoints of an embedded cloud, deployed from the project's own templates, looked at through boto3.
+"""Endpoints of a local cloud, deployed from the project's own templates, read through boto3.
 
-What somebody changes by hand is found, whatever it is, and is put back for the next test.
+Every manual change is found, and reverted for the next test.
 """
 
 from __future__ import annotations

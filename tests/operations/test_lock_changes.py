@@ -1,4 +1,4 @@
-"""What a deploy changes about models: digests, where they come from, how they compare with what there is."""
+"""Model changes of a deploy: digests, their origin, and a comparison with what is deployed."""
 
 from __future__ import annotations
 

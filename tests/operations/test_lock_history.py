@@ -1,4 +1,4 @@
-"""What locks were, as git knows it: along the branch, on merged ones, in shallow clones, and without git."""
+"""Earlier locks in git: along the branch, on merged branches, in shallow clones, and without git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of artifacts on the shelves of multi-model endpoints, on moto's S3."""
+"""Copies of artifacts under the prefixes of multi-model endpoints, on moto's S3."""
 
 from __future__ import annotations
 

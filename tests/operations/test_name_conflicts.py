@@ -1,4 +1,4 @@
-"""Names that are taken: of every sort of what outlives stacks, and of no other."""
+"""Names that retained resources already use, for every type that outlives its stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs whose roles were made a moment ago: a service that cannot assume one yet is asked again, a while."""
+"""Jobs with new roles are restarted for a while if a service cannot assume the role yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operations say and do, against moto's S3 and STS and a stand-in for the CDK's executable."""
+"""Operations with moto's S3 and STS and a stand-in for the CDK CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deploy will do, in plain words."""
+"""The description of what a deploy will do."""
 
 from __future__ import annotations
 

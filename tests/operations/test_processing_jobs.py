@@ -1,4 +1,4 @@
-"""Builds as Processing jobs: what SageMaker is asked for, how they are numbered, and whose log is whose."""
+"""Builds as Processing jobs: requests to SageMaker, job numbers, and logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a promotion decides from files alone."""
+"""Decisions of a promotion that depend on files only."""
 
 from __future__ import annotations
 

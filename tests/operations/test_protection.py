@@ -1,4 +1,4 @@
-"""What stands between an environment and its destruction, and what lifts it."""
+"""What protects an environment from destruction, and what lifts the protection."""
 
 from __future__ import annotations
 

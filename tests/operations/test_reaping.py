@@ -1,4 +1,4 @@
-"""Which environments have had their time, and which are none of a clean-up's business."""
+"""Which environments have expired, and which ones a clean-up must not touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What references of a template lead to, and what stays unknown."""
+"""Resolve the references of a template; some stay unknown."""
 
 from __future__ import annotations
 

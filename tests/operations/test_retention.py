@@ -1,4 +1,4 @@
-"""Which artifacts are marked for a lifecycle rule to take, and which never are; and what is brought back."""
+"""Which artifacts are marked for expiry, which never are, and how they are restored."""
 
 from __future__ import annotations
 

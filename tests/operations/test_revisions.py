@@ -1,4 +1,4 @@
-"""What is said of a commit holds of all files that matter: nothing that git has never seen passes for it."""
+"""A commit is named only if it contains all files that matter; others are reported as uncommitted."""
 
 from __future__ import annotations
 

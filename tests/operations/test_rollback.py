@@ -1,4 +1,4 @@
-"""What going back means: decided from locks in git, with nobody asked."""
+"""Rollback targets, chosen from locks in git without AWS calls."""
 
 from __future__ import annotations
 

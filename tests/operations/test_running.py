@@ -1,4 +1,4 @@
-"""What an endpoint that runs something else than was deployed is called."""
+"""How an endpoint is described that runs something else than was deployed."""
 
 from __future__ import annotations
 

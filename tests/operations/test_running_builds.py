@@ -1,4 +1,4 @@
-"""Builds that are under way when their environment goes: which are its own, and that they end first."""
+"""Running builds of an environment that is destroyed: which are its own, and that they are stopped first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Smoke requests: who is asked, what counts as right, and what is told of the rest."""
+"""Smoke requests: who is invoked, what counts as right, and what is reported otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of an environment at a glance: what is to be deployed, what runs, and what is amiss."""
+"""The status of an environment: what is to be deployed, what runs, and its problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates that CloudFormation gives back with question marks, and what of them can be told."""
+"""Templates that CloudFormation returns with question marks, and what can be compared of them."""
 
 from __future__ import annotations
 

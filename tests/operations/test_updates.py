@@ -1,4 +1,4 @@
-"""What SageMaker refuses of an update, and stacks without the scaling that is in the way; real templates."""
+"""Updates that SageMaker rejects, and stacks without the scaling in the way, with real templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts: what stacks, artifacts and answers have to be, and what is written down about them."""
+"""Verdicts: requirements on stacks, artifacts, and answers, and the recorded events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two environments in two accounts that moto plays, and artifacts that one of them has and serves."""
+"""Two environments in two accounts simulated by moto; one has artifacts and serves them."""
 
 from __future__ import annotations
 

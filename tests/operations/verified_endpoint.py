@@ -1,4 +1,4 @@
-"""An endpoint that runs exactly what a template asks for, as services describe it, for tests to spoil."""
+"""An endpoint that matches its template exactly, as AWS services describe it, for tests to modify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments with one endpoint, for tests of what is wrong with it."""
+"""Environments with one endpoint, for tests of its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where models are built: it follows from the endpoint's machine, and what nobody can build is refused."""
+"""Where models are built: it follows from the endpoint's instance type; impossible builds are rejected."""
 
 from __future__ import annotations
 

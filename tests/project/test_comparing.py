@@ -1,4 +1,4 @@
-"""What tells a person how far an answer is off, and example tensors that come back as they were."""
+"""Messages about the error of an answer, and round trips of example tensors."""
 
 from __future__ import annotations
 

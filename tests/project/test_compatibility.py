@@ -1,4 +1,4 @@
-"""What was built against what it is to run on: locks, engines and payloads."""
+"""Compatibility of artifacts with the instances they run on: locks, engines, and payloads."""
 
 from __future__ import annotations
 

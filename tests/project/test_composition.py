@@ -1,4 +1,4 @@
-"""What is refused of an ensemble before anything is built."""
+"""Errors of an ensemble that are found before anything is built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Valid environments load; whatever one damages in them is named by field, file and line."""
+"""Valid environments load; any damage is reported with field, file, and line."""
 
 from __future__ import annotations
 

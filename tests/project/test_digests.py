@@ -1,4 +1,4 @@
-"""Digests of large files: kept while a file is the same, never after it changed."""
+"""Digests of large files are reused while a file is unchanged, and never after a change."""
 
 import hashlib
 import os

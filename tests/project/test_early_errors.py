@@ -1,4 +1,4 @@
-"""What `validate` finds in the files alone, before anything is fetched, hashed or built."""
+"""Errors that `validate` finds in the files alone, before anything is fetched, hashed, or built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users of other tools complain of, where a check of the files is the answer to it."""
+"""Issues that users of other tools report, if a check of the files prevents them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks that say what is not true, and locks that do."""
+"""Valid and invalid locks."""
 
 from __future__ import annotations
 

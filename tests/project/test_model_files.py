@@ -1,4 +1,4 @@
-"""The files of a model in this repository: what is read, what changes the hash, and what is refused."""
+"""The files of a model in this repository: which are read, hashed, and rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is damaged in a file that people write, `validate` names line, field and remedy, and is quick."""
+"""For any damage to a project file, `validate` quickly names line, field, and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that AWS would find too long are found too long here."""
+"""Names that are too long for AWS are rejected."""
 
 from __future__ import annotations
 

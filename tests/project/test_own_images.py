@@ -1,4 +1,4 @@
-"""Endpoints that run an image of the project's own: what the files say, and what the lock holds."""
+"""Endpoints with the project's own images: their files and their lock entries."""
 
 from __future__ import annotations
 

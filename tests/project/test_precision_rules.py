@@ -1,4 +1,4 @@
-"""Precision and TensorRT against the endpoint's machine and Triton release."""
+"""Precision and TensorRT against the endpoint's instance type and Triton release."""
 
 from __future__ import annotations
 

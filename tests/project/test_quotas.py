@@ -1,4 +1,4 @@
-"""Which quotas an environment needs, at its busiest."""
+"""The AWS quotas that an environment needs at its peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of `precision: auto` is kept in locks, and found again for the same files."""
+"""The choice of `precision: auto` is stored in locks, and reused for the same files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every refusal that follows from an environment's file: the whole message, its field and its remedy."""
+"""Every error of an environment file: the whole message, its field, and its remedy."""
 
 from __future__ import annotations
 

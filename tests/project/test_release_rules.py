@@ -1,4 +1,4 @@
-"""What an endpoint's kind and Triton release can serve, by what its models' recipes make."""
+"""What an endpoint's kind and Triton release can serve, by the recipes of its models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of an artifact's examples: what it may say, and what is told where it does not."""
+"""The examples file of an artifact: valid content, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock: written by several at once, with provenance that stays, and seals that show changes by hand."""
+"""The lock: concurrent writers, kept provenance, and seals that detect manual edits."""
 
 from __future__ import annotations
 

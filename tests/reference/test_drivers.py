@@ -1,4 +1,4 @@
-"""Which host image a machine gets for a release, and which ones are refused."""
+"""Which host image an instance gets for a release, and which ones are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog's image table against the SageMaker SDK's, for every region, release and processor."""
+"""The image table compared with the SageMaker SDK's, for every region, release, and processor."""
 
 import json
 from pathlib import Path

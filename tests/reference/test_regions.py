@@ -1,4 +1,4 @@
-"""What regions have: the generated table, what is refused, what is warned of, and what a file confirms."""
+"""Features of regions: the generated table, errors, warnings, and confirmations in a file."""
 
 from __future__ import annotations
 

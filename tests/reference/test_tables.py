@@ -1,4 +1,4 @@
-"""The tables that stand in for calls to AWS, against the models that AWS publishes."""
+"""The tables that replace AWS calls, compared with the models that AWS publishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment variables against the script that reads them."""
+"""Environment variables, compared with the script that reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests in the KServe JSON form, and the processes and leftovers of a server."""
+"""Requests in KServe's JSON format, and the processes and leftovers of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No server listens on every interface without consent, on a system that really offers no namespaces."""
+"""No server listens on every interface without consent, on a system that forbids namespaces."""
 
 from __future__ import annotations
 

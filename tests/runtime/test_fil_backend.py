@@ -1,4 +1,4 @@
-"""The stand-in for NVIDIA's FIL backend, in a real server, against the libraries that grew the trees."""
+"""The stand-in for NVIDIA's FIL backend in a real server, compared with the libraries that trained the trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded server is installed once, completely or not at all."""
+"""The local server is installed once, completely or not at all."""
 
 from __future__ import annotations
 

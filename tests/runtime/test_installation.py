@@ -1,4 +1,4 @@
-"""What an installation brings to a server: its flags, its variables, its place inside a sandbox."""
+"""What an installation gives a server: its flags, its variables, its paths inside a sandbox."""
 
 from __future__ import annotations
 

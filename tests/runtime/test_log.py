@@ -1,4 +1,4 @@
-"""The lines of a log that say why a server failed."""
+"""The log lines that explain why a server failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox by itself, around a command that is no server."""
+"""The sandbox alone, around a command that is not a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line and the refusals of NVIDIA's `serve`, variable by variable."""
+"""The command line and the rejections of NVIDIA's `serve`, for every variable."""
 
 from __future__ import annotations
 

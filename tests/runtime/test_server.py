@@ -1,4 +1,4 @@
-"""A real server: started, asked, failing, stopped, with nothing left of it."""
+"""A real server: started, invoked, failing, and stopped without leftovers."""
 
 from __future__ import annotations
 

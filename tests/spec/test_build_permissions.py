@@ -1,4 +1,4 @@
-"""What a build reaches for, and with it which models get a role of their own."""
+"""What a build can read, and which models therefore get their own role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment says of itself: its tags, its network, and names that meet in AWS."""
+"""An environment's own settings: tags, network, and names that collide in AWS."""
 
 from __future__ import annotations
 

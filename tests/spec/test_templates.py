@@ -1,4 +1,4 @@
-"""Templates of environments: what their instances are, and a template's faults, by file and line."""
+"""Templates of environments: their instances, and their errors with file and line."""
 
 from __future__ import annotations
 

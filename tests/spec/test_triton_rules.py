@@ -1,4 +1,4 @@
-"""What `batching` and `triton` cannot say together, each at its own line with what to do."""
+"""Contradictions within `batching` and `triton`, each with its line and remedy."""
 
 from __future__ import annotations
 

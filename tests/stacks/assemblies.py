@@ -1,4 +1,4 @@
-"""Projects with complete locks, and what their synthesis wrote."""
+"""Projects with complete locks, and their synthesized templates."""
 
 from __future__ import annotations
 

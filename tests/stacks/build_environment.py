@@ -1,4 +1,4 @@
-"""An environment whose models are built in every way there is: CPU, A10G, a fleet, a Processing job."""
+"""An environment with every kind of build: CPU, A10G, a fleet, a Processing job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs checkov, which lives in an environment of its own, over templates: once, and without a network."""
+"""Run checkov, which has its own virtual environment, on templates: once, and without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stacks of a few projects, synthesised once for all tests of this folder."""
+"""The stacks of a few projects, synthesized once for all tests of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A little of CloudWatch's metric math, for one period: what alarms and dashboards compute can be tried."""
+"""Evaluate some of CloudWatch's metric math for one period, to test alarms and dashboards."""
 
 from __future__ import annotations
 

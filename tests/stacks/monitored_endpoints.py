@@ -1,4 +1,4 @@
-"""Endpoints made by hand, as scaling, alarms and dashboards see them, and what small stacks make of them."""
+"""Hand-made endpoints for tests of scaling, alarms, and dashboards, and small stacks of those."""
 
 from __future__ import annotations
 

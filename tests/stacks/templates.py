@@ -1,4 +1,4 @@
-"""How tests read a template: the one resource of a type, and what a role is granted."""
+"""Read a template: the one resource of a type, and the permissions of a role."""
 
 from __future__ import annotations
 

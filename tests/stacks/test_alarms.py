@@ -1,4 +1,4 @@
-"""Which alarms an endpoint has, what each looks at, and that none rings while nobody calls."""
+"""The alarms of an endpoint and their metrics; none fires without traffic."""
 
 from __future__ import annotations
 

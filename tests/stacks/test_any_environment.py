@@ -1,4 +1,4 @@
-"""Whatever the rules allow, the stacks can be synthesised: no rule is missing, and no option forgotten."""
+"""Every environment that the rules allow can be synthesized."""
 
 from __future__ import annotations
 

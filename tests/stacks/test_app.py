@@ -1,4 +1,4 @@
-"""`app.py` as the CDK command line starts it: the same templates each time, or clear words and exit 2."""
+"""`app.py` as the CDK CLI starts it: the same templates each time, or a clear message and exit code 2."""
 
 from __future__ import annotations
 

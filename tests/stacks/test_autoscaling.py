@@ -1,4 +1,4 @@
-"""What Application Auto Scaling is told: of each measure, of steps, of the clock, and of ways out of zero."""
+"""Application Auto Scaling: targets per metric, steps, schedules, and scaling from zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The build stack: what builds, with what rights, and what changes it."""
+"""The build stack: its projects, their permissions, and what changes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dashboards of an endpoint and of an environment show, as plain values; their limits and sums."""
+"""Dashboards of an endpoint and of an environment, as plain values; their limits and sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from an endpoint's records, and what keeps an endpoint from being deployed."""
+"""What an endpoint's records imply, and what prevents a deploy."""
 
 from __future__ import annotations
 

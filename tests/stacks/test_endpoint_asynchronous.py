@@ -1,4 +1,4 @@
-"""Endpoints that answer from a queue: where answers go, who hears of them, and how they sleep."""
+"""Asynchronous endpoints: where answers go, who is notified, and scaling to zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints whose model is an inference component: what the machines know, and what the component says."""
+"""Endpoints with an inference component: settings of the instances and of the component."""
 
 from __future__ import annotations
 

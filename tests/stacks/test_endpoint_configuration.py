@@ -1,4 +1,4 @@
-"""An endpoint's configuration: variants, machines, volumes, time limits, capture, and where answers go."""
+"""An endpoint's configuration: variants, instances, volumes, timeouts, data capture, and answers."""
 
 from __future__ import annotations
 

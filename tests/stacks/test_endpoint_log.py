@@ -1,6 +1,6 @@
-"""The log group, and which lines of a log its filters count.
+"""The log group, and the log lines that its filters count.
 
-The lines of real servers come from 2.51 without a GPU; a few of other versions are made up after them.
+The lines are from real servers of 2.51 without a GPU; a few of other versions are modeled on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an endpoint runs: image, data, environment and network of its models."""
+"""What an endpoint runs: image, data, environment, and network of its models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an endpoint's roles may do: as little as serving takes, on names that the deploy decides at most."""
+"""The permissions of an endpoint's roles: least privilege, even with names known only at deploy time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How updates reach an endpoint, what takes them back, and what survives them."""
+"""Rollouts of updates, what rolls them back, and what survives them."""
 
 from __future__ import annotations
 

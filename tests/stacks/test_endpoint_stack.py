@@ -1,4 +1,4 @@
-"""One endpoint's stack: its scaling, alarms and log, and how it stands among the others."""
+"""An endpoint's stack: its scaling, alarms, and log, and its dependencies."""
 
 from __future__ import annotations
 

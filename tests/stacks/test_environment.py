@@ -1,4 +1,4 @@
-"""What holds for all stacks of an environment: boundary, tags, names, and the order of deployment."""
+"""What holds for all stacks of an environment: boundary, tags, names, and deployment order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The foundation: what it protects, and whom it lets in."""
+"""The foundation: what it protects, and who has access."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An instance of a template with everything that an environment can have.
 
-Every resource says whose it is, what it is for and when it expires; another expiry replaces nothing.
+Every resource is tagged with owner, purpose, and expiry; another expiry replaces nothing.
 """
 
 from __future__ import annotations

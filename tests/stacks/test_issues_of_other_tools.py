@@ -1,4 +1,4 @@
-"""What users of other tools complain of, where a template is the answer; a number is that of an issue."""
+"""Issues that users of other tools report, if a template prevents them; numbers are those of the issues."""
 
 from __future__ import annotations
 

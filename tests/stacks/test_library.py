@@ -1,4 +1,4 @@
-"""The constructs in somebody else's app: the documented example, and what is refused in clear words."""
+"""The constructs in another app: the documented example, and clear errors."""
 
 from __future__ import annotations
 

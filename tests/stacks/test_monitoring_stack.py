@@ -1,4 +1,4 @@
-"""The stack with the dashboard over an environment: whom it names, and that it never grows too large."""
+"""The dashboard of an environment: which endpoints it shows, and its size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network: where it leads, who comes in, and what it leaves a record of."""
+"""The network: its routes, its inbound rules, and its flow logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CDK on each Node that it supports, and set-up on a machine that has an older one."""
+"""The CDK on each Node version that it supports, and setup on a machine with an older one."""
 
 from __future__ import annotations
 

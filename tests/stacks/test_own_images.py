@@ -1,4 +1,4 @@
-"""An endpoint with an image of the project's own: what it runs, may pull, and what builds the image."""
+"""An endpoint with the project's own image: what it runs, may pull, and what builds the image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The role that other accounts promote with: who may take it on, and what it may read."""
+"""The role that other accounts promote with: who can assume it, and what it can read."""
 
 from __future__ import annotations
 

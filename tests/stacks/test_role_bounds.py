@@ -1,4 +1,4 @@
-"""The boundary around every role of an environment: on without being asked for, and wide enough to serve."""
+"""The permissions boundary of every role of an environment: on by default, and sufficient for serving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which services may assume the roles of all stacks, and for whom."""
+"""Which services can assume the roles of all stacks, and for which accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks and time limits follow from the sizes of artifacts, and stay within SageMaker's bounds."""
+"""Volumes and timeouts follow from the sizes of artifacts, within SageMaker's limits."""
 
 from __future__ import annotations
 

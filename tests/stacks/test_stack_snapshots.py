@@ -1,6 +1,6 @@
-"""The whole template of each stack, so that a review sees whatever a change does to what is deployed.
+"""Snapshots of every stack, so that reviews see every change of what is deployed.
 
-After a change that is meant: UPDATE_SNAPSHOTS=1 pytest tests/stacks/test_stack_snapshots.py
+After an intended change: UPDATE_SNAPSHOTS=1 pytest tests/stacks/test_stack_snapshots.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""cdk-nag's AwsSolutions, checkov and cfn-lint over every environment: nothing that is not explained.
+"""cdk-nag's AwsSolutions, checkov, and cfn-lint on every environment: no finding without a reason.
 
-Every environment of this repository, and those of the tests, which have what the repository's lack. The
-number of suppressed findings stands at the end of each run; with `-s` each is told with its reason.
+It covers every environment of this repository, and those of the tests, which have what the repository's lack.
+Each run ends with the number of suppressed findings; `-s` prints each with its reason.
 """
 
 from __future__ import annotations

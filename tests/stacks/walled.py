@@ -1,4 +1,4 @@
-"""An environment that asks for everything the ground can have: a network, a boundary, tags, kept data."""
+"""An environment with every option of the foundation: a network, a boundary, tags, retained data."""
 
 from __future__ import annotations
 

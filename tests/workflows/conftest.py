@@ -1,4 +1,4 @@
-"""The AWS account of moto that the tests of the commands use, too."""
+"""The moto account that tests of the commands also use."""
 
 from tests.cli.conftest import account
 

@@ -1,4 +1,4 @@
-"""`tritonstack build` for endpoints with an image of the project's own: what is there is locked as it is."""
+"""`tritonstack build` for endpoints with the project's own image: existing images are locked unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tritonstack deploy` says when it is stopped between the two phases of an update."""
+"""What `tritonstack deploy` says if it is interrupted between the two phases of an update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an instance is asked for with, anew and again."""
+"""The request for an instance of a template, new and again."""
 
 from __future__ import annotations
 

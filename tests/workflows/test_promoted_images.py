@@ -1,4 +1,4 @@
-"""Images of the embedded cloud's environments: the same image of this machine's engine, by another name."""
+"""Images of the local cloud's environments: promotion tags the same image of this machine's engine."""
 
 from __future__ import annotations
 

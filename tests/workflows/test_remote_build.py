@@ -1,4 +1,4 @@
-"""Builds as jobs in the account, watched from the command line: started, attached to, left alone, taken."""
+"""Builds as jobs in the account, followed from the command line: started, attached to, detached, finished."""
 
 from __future__ import annotations
 

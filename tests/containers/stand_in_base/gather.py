@@ -1,9 +1,9 @@
-"""Makes the base image that stands in for SageMaker's Triton image, from what this machine has.
+"""Build the stand-in for SageMaker's Triton image from files of this machine.
 
-No registry is asked: the image holds this machine's own shell, tools, Python and C library, the embedded
-Triton under /opt/tritonserver, and an entry point and a `serve` that behave as those of the image it stands
-for. Its Python installs packages from a folder of wheels in the image and from nowhere else, so that images
-are built on it without a network.
+Builds use no registry: the image contains this machine's shell, tools, Python, and C library, the local
+Triton under /opt/tritonserver, and an entry point and a `serve` that behave like the original's. Its Python
+installs packages only from a folder of wheels in the image, so that images can be built on it without a
+network.
 """
 
 from __future__ import annotations

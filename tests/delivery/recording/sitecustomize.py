@@ -1,6 +1,6 @@
-"""Writes down every call to AWS that a step's commands make, so that a test can hold them against its role.
+"""Record every AWS call of a step's commands, to compare them with the permissions of its role.
 
-Python reads this file by itself when its folder is on the path; boto3 tells every session of the hook.
+Python imports this file automatically if its folder is on the path; boto3 calls the hook for every session.
 """
 
 from __future__ import annotations

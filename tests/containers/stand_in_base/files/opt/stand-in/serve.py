@@ -1,4 +1,4 @@
-"""What stands behind `serve` in the stand-in: becomes the server that NVIDIA's script would start."""
+"""Implement `serve` of the stand-in image: replace itself with the server that NVIDIA's script would start."""
 
 import os
 import sys
