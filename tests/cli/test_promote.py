@@ -1,4 +1,4 @@
-"""`tritonstack promote` between two accounts: what it copies, what it rejects, and what a kill leaves behind."""
+"""`tritonstack promote` between two accounts: what it copies, what it rejects, and what a kill leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every Hugging Face recipe, from model.yaml to an artifact that a real Triton serves in both hosting modes."""
+"""Every Hugging Face recipe, from model.yaml to an artifact served by a real Triton in both hosting modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of a few kilobytes with random weights for every Hugging Face task, in the file layout of the Hub."""
+"""Tiny models with random weights for every Hugging Face task, in the file layout of the Hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in for NVIDIA's FIL backend in a real server, compared with the libraries that trained the trees."""
+"""The stand-in for NVIDIA's FIL backend in a real server, compared with the training libraries."""
 
 from __future__ import annotations
 

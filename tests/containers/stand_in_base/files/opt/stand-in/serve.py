@@ -1,4 +1,4 @@
-"""Implement `serve` of the stand-in image: replace itself with the server that NVIDIA's script would start."""
+"""Implement `serve` of the stand-in image: become the server that NVIDIA's script starts."""
 
 import os
 import sys
