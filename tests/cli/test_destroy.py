@@ -77,7 +77,7 @@ def test_what_is_protected_is_refused_with_the_way_to_lift_it(
     assert tell(here, "destroy", "dev", "--yes", "--confirm", "dev") == 2
     said = capsys.readouterr().err
     assert "is protected by" in said
-    assert "write `protected: false` there" in said
+    assert "set `protected: false`" in said
     assert standing(account) == ["tritonstack-dev-foundation"]
 
 

@@ -91,7 +91,10 @@ def test_a_protected_environment_is_not_destroyed(
 ) -> None:
     code, _, err = outcome(capsys, project, "destroy", "dev", "--yes")
     assert code == 2
-    assert "environment 'dev' is protected by environments/dev.yaml, as all are that keep their data" in err
+    assert (
+        "environment 'dev' is protected by environments/dev.yaml (the default when `on_destroy` retains data)"
+        in err
+    )
 
 
 def test_wrong_usage_is_exit_2(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

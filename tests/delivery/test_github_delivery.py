@@ -299,7 +299,7 @@ def test_a_rollback_that_has_nowhere_to_go_says_so_and_proposes_nothing(road: Ro
     before = len(stand_in_calls(road.runner.folder))
     event = Event("workflow_dispatch", MAIN, {}, {"environment": "prod", "endpoint": "minilm"})
     assert road.run("rollback.yml", event) == {"road": "success", "rollback": "failure"}
-    assert "git knows nothing else that the endpoint 'minilm' served" in road.told()
+    assert "no earlier artifacts of endpoint 'minilm' in git" in road.told()
     assert [call for call in stand_in_calls(road.runner.folder)[before:] if call[0] == "gh"] == []
 
 

@@ -143,7 +143,7 @@ def test_a_stack_at_rest_is_deleted_at_once(
     stack = PlayedStack([status])
     assert delete(monkeypatch, clock, told, one=stack).stacks == {}
     assert stack.asked == 1
-    assert told == [f"one: deleting it ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
+    assert told == [f"one: deleting ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
 
 
 def test_what_is_under_way_is_waited_for(
@@ -180,8 +180,8 @@ def test_what_fails_for_a_passing_reason_is_tried_until_it_passes(
     delete(monkeypatch, clock, told, network=stack)
     assert stack.asked == 13
     assert clock.passed - began > 500
-    assert f"network: Guard: {ENI}; trying again in 5 s" in told
-    assert f"network: Guard: {ENI}; trying again in 60 s" in told
+    assert f"network: Guard: {ENI}; retrying in 5 s" in told
+    assert f"network: Guard: {ENI}; retrying in 60 s" in told
 
 
 def test_a_reason_that_does_not_pass_ends_it_with_the_reason(
@@ -280,7 +280,7 @@ def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
     delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
     assert (played.stacks, one.asked, other.asked) == ({}, 1, 1)
     assert "logs: 2 objects deleted" in told
-    assert sum("trying again" in line for line in told) == 5
+    assert sum("retrying" in line for line in told) == 5
 
 
 def test_a_bucket_that_may_not_be_emptied_is_told_of_when_the_others_have_gone(

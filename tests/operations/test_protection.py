@@ -68,7 +68,7 @@ def test_a_file_that_protects_is_obeyed_whatever_is_deployed(
     says(committed, *lines)
     message, remedy = refusal(committed, FREE)
     assert "environment 'dev' is protected by" in message
-    assert "write `protected: false` there" in remedy
+    assert "set `protected: false`" in remedy
     assert "tritonstack deploy dev" in remedy
 
 
@@ -76,22 +76,23 @@ def test_a_file_alone_lifts_nothing_that_is_deployed(committed: Project) -> None
     says(committed, "protected: false")
     commit(committed)
     message, remedy = refusal(committed, LOCKED)
-    assert "is protected as it is deployed: tritonstack-dev-foundation" in message
-    assert "run `tritonstack deploy dev`, then this again" in remedy
+    assert "the deployed stacks of environment" in message
+    assert "tritonstack-dev-foundation" in message
+    assert "run `tritonstack deploy dev` and retry" in remedy
 
 
 def test_what_is_lifted_has_to_be_committed(committed: Project) -> None:
     says(committed, "protected: false")
     message, remedy = refusal(committed, FREE)
     assert "is not committed" in message
-    assert "who lifted the protection" in remedy
+    assert "review the change" in remedy
     commit(committed)
     assert permitted(committed, FREE)
 
 
 def test_without_a_file_what_is_deployed_decides(committed: Project) -> None:
     message, remedy = refusal(committed, LOCKED, described=False)
-    assert "protected as it is deployed" in message
+    assert "the deployed stacks of environment" in message
     assert "write" in remedy
 
 

@@ -97,6 +97,6 @@ def test_what_is_given_time_while_it_goes_keeps_what_it_stands_on(monkeypatch: p
     monkeypatch.setattr(destroy, "delete_stacks", delete)
     for ends_builds in ("stop_builds", "delete_ended_jobs"):
         monkeypatch.setattr(destroy, ends_builds, lambda *_, **__: [])
-    with pytest.raises(GivenTimeError, match="was given more time while it was being taken down"):
+    with pytest.raises(GivenTimeError, match="was extended during its destruction"):
         reap(Cloud("1", "x", {}), "t-a", now=NOW, tell=deleted.append)
     assert deleted == ["t-a-endpoint-x"]

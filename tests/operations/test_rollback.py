@@ -129,7 +129,7 @@ def test_a_beginning_that_may_mean_several_is_refused(story: Story) -> None:
 
 def test_what_nobody_ever_served_is_refused(story: Story) -> None:
     story.lock("11")
-    with pytest.raises(RollbackError, match="'9999' is neither a commit nor the digest of anything"):
+    with pytest.raises(RollbackError, match="'9999' is neither a commit nor an artifact digest"):
         story.plan("9999")
 
 
@@ -142,7 +142,7 @@ def test_what_is_served_already_is_no_way_back(story: Story) -> None:
 
 def test_the_first_that_was_ever_served_has_nothing_before_it(story: Story) -> None:
     story.lock("11")
-    with pytest.raises(RollbackError, match="git knows nothing else that the endpoint 'search' served"):
+    with pytest.raises(RollbackError, match="no earlier artifacts of endpoint 'search' in git"):
         story.plan()
 
 
@@ -152,9 +152,9 @@ def test_a_version_that_cannot_be_read_is_not_passed_over(story: Story) -> None:
     story.repository.commit("broken")
     edit(story.project.lock_file("dev"), "spec_hush:", "spec_hash:")
     story.lock("22")
-    with pytest.raises(RollbackError, match="cannot be read by this version") as caught:
+    with pytest.raises(RollbackError, match="this version cannot read") as caught:
         story.plan()
-    assert caught.value.remedy == "name what to go back to with --to"
+    assert caught.value.remedy == "specify the rollback target with --to"
     assert steps(story.plan("1111")) == ["minilm cpu 22 -> 11"]
 
 

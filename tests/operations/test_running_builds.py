@@ -133,7 +133,7 @@ def test_builds_end_before_anything_is_deleted(cloud: Cloud, play: Played) -> No
     destroyed = destroy_environment(cloud, BASE, tell=told.append, clock=FastClock())
     assert codebuild.stopped == [model, images]
     assert [item.id for item in destroyed.builds] == [model, images, JOB]
-    assert told[0] == f"{model} (CodeBuild, builds minilm): under way; stopping it"
+    assert told[0] == f"{model} (CodeBuild, builds minilm): in progress; stopping"
     assert told.index(f"{JOB}: ended") < told.index(f"{BASE}-build: DELETE_COMPLETE")
     assert destroyed.jobs == (JOB,)
     assert processing.jobs.keys() == {ANOTHERS}
@@ -180,7 +180,7 @@ def test_a_build_that_does_not_end_keeps_everything(cloud: Cloud, play: Played) 
     codebuild = Slow(PROJECT, IMAGES, looks=float("inf"))
     model = build(codebuild, PROJECT, MODEL="minilm")
     play(codebuild, StrictProcessing())
-    with pytest.raises(BuildRunsOnError, match=f"still under way: {model}") as raised:
+    with pytest.raises(BuildRunsOnError, match=f"after the stop request: {model}") as raised:
         destroy_environment(cloud, BASE, tell=lambda _: None, clock=FastClock())
     assert "nothing was deleted" in str(raised.value.remedy)
     assert stacks(cloud) == [f"{BASE}-build"]

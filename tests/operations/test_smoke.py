@@ -135,7 +135,7 @@ def test_an_endpoint_that_answers_as_its_build_did(cloud: Cloud, tmp_path: Path)
             "scores is nan for 0.2 at [0, 1]: cosine nan (accepted >= 0.9999), "
             "absolute nan (accepted <= 0.001)",
         ),
-        (RIGHT[:, :2], "scores has the shape [1, 2], the right answer has [1, 3]"),
+        (RIGHT[:, :2], "scores: expected shape [1, 3], got [1, 2]"),
     ],
 )
 def test_what_differs_is_told_with_what_is_accepted(
@@ -361,10 +361,10 @@ def damage(here: Ground, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("unpublished", "artifact abababababab of 'minilm' is not in s3://tritonstack-dev-artifacts-"),
+        ("unpublished", "artifact abababababab of 'minilm' not found in s3://tritonstack-dev-artifacts-"),
         ("earlier", "without examples; run `tritonstack build` again"),
         ("missing", "examples.json is missing; delete manifest.json and examples.json below"),
-        ("other", "examples.json is not the one that its manifest names; delete"),
+        ("other", "examples.json does not match its manifest; delete"),
         ("none", "has no examples: the smallest takes 10 MB"),
         ("unfit", "invalid example tensor x (FP32 [9])"),
     ],
@@ -384,9 +384,7 @@ def test_a_model_that_the_lock_does_not_name(cloud: Cloud, tmp_path: Path) -> No
     here.stock("minilm", example())
     built, unbuilt = here.smoke(answering(RIGHT))
     assert (built.outcome, unbuilt.model, unbuilt.digest) == ("ok", "other", None)
-    assert told([unbuilt]) == [
-        ("not-checked", "the lock names no artifact of it: run `tritonstack build dev`")
-    ]
+    assert told([unbuilt]) == [("not-checked", "not in the lock: run `tritonstack build dev`")]
 
 
 def counting() -> Answer:
@@ -425,7 +423,7 @@ def test_only_the_first_of_a_sequence_is_sent_where_several_machines_may_get_it(
     here.stock("minilm", *sequence(3))
     first, rest = here.smoke(PlayedEndpoints(counting()))
     assert (first.outcome, rest.example, rest.outcome) == ("ok", "step 2", "cannot-be-asked")
-    assert "of several machines each may get one of them" in rest.detail
+    assert "requests may reach different instances" in rest.detail
 
 
 @pytest.mark.parametrize(

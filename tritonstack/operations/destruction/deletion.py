@@ -144,10 +144,10 @@ class _Deletion:
         if state.in_progress:
             return
         if state.protected:
-            self.failure = f"stack {self.name} was protected meanwhile: nothing of it was deleted"
+            self.failure = f"stack {self.name} is now protected; nothing was deleted"
             self.done = True
         elif self._is_time(state):
-            self.tell(f"{self.name}: deleting it ({state.status})")
+            self.tell(f"{self.name}: deleting ({state.status})")
             self._ask(state)
 
     def _tell(self, state: StackState) -> None:
@@ -180,7 +180,7 @@ class _Deletion:
             self.done = True
             return
         self._not_before = now + pause
-        self.tell(f"{self.name}: {why}; trying again in {pause:.0f} s")
+        self.tell(f"{self.name}: {why}; retrying in {pause:.0f} s")
 
     def _ask(self, state: StackState) -> None:
         """Start the deletion; empty buckets that have been refilled.
@@ -195,7 +195,7 @@ class _Deletion:
             self._failed(state, error.message, reason=error.reason)
             return
         except (ClientError, HTTPClientError) as error:
-            self._failed(state, f"its buckets cannot be emptied: {error}")
+            self._failed(state, f"cannot empty its buckets: {error}")
             return
         try:
             self.cloud.client("cloudformation").delete_stack(StackName=self.name)
@@ -243,5 +243,5 @@ def _require_gone(reasons: Sequence[str]) -> None:
     if reasons:
         raise StackFailedError(
             "; ".join(reasons),
-            remedy="remove what it names, or mend what keeps it, then run the same command again: it goes on",
+            remedy="remove the cause and rerun the command; it resumes here",
         )

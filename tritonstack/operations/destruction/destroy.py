@@ -161,7 +161,7 @@ def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], te
             logs.delete_log_group(logGroupName=name)
         except logs.exceptions.ResourceNotFoundException:
             continue  # deleted by a concurrent run
-        tell(f"{name}: log group deleted; a service had made it by itself")
+        tell(f"{name}: service-created log group deleted")
         deleted.append(name)
     return deleted
 

@@ -1,12 +1,11 @@
-"""What stands between an environment and its destruction.
+"""Protect environments from destruction.
 
-Two things, which guard against two mistakes:
+Two safeguards against two mistakes:
 
-1. Protection. The environment's file says so, and CloudFormation itself refuses to delete its stacks. Lifting
-   it takes `protected: false` in the file, committed and deployed: a change that others can see and refuse.
-   This guards against whoever is in a hurry, and against every tool that can delete a stack.
-2. Its name. An environment that keeps data, or was protected at any time, is destroyed only by somebody who
-   writes its name. This guards against the right command in the wrong place.
+1. Protection: the environment's file sets `protected`, and CloudFormation rejects deletion of its stacks.
+   Lifting it requires `protected: false` in the file, committed and deployed, so others can review it.
+2. Confirmation: an environment that retains data, or was ever protected, is destroyed only after the user
+   types its name. This prevents running the right command in the wrong place.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ def require_unprotected(
 def refuse_protected(spec: EnvironmentSpec, file: Path) -> None:
     """Reject an environment that its file protects."""
     if spec.is_protected:
-        why = "" if spec.protected else ", as all are that keep their data"
+        why = "" if spec.protected else " (the default when `on_destroy` retains data)"
         raise ProtectedError(
             f"environment {spec.name!r} is protected by {shown_path(file)}{why}",
-            remedy="write `protected: false` there, have it merged, run "
-            f"`tritonstack deploy {spec.name}`, then this",
+            remedy="set `protected: false`, merge the change, "
+            f"run `tritonstack deploy {spec.name}`, and retry",
         )
 
 
@@ -59,15 +58,15 @@ def _refusals(
     locked = [stack.name for stack in stacks if stack.protected]
     if locked:
         yield (
-            f"environment {name!r} is protected as it is deployed: {', '.join(locked)}",
-            f"{shown} no longer says so: run `tritonstack deploy {name}`, then this again"
+            f"the deployed stacks of environment {name!r} are protected: {', '.join(locked)}",
+            f"{shown} lifts the protection: run `tritonstack deploy {name}` and retry"
             if spec
-            else f"write {shown} again with `protected: false` and deploy that, then run this again",
+            else f"restore {shown} with `protected: false`, deploy it, and retry",
         )
     if spec is not None and spec.protected is False and not _is_committed(checkout, file):
         yield (
             f"`protected: false` in {shown} is not committed",
-            "commit it, so that others can see who lifted the protection and when",
+            "commit it, so that others can review the change",
         )
 
 

@@ -71,8 +71,8 @@ def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
     def look_again() -> None:
         if not _has_expired(cloud, base, now):
             raise GivenTimeError(
-                f"{base} was given more time while it was being taken down: what was left of it stays",
-                remedy="let that deploy end, then run it again: it makes anew what had gone",
+                f"{base} was extended during its destruction; its remaining stacks are kept",
+                remedy="wait for that deployment to finish, then rerun it to recreate the deleted stacks",
             )
 
     destroy_environment(cloud, base, tell=tell, before_layer=look_again)

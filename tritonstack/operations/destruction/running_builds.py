@@ -69,7 +69,7 @@ def stop_builds(
         # A new build may start while others are stopping.
         while found := sorted(venue.running()):
             for build in found:
-                tell(f"{build.words}: under way; stopping it")
+                tell(f"{build.words}: in progress; stopping")
                 venue.stop(build.id)
             _wait(venue, found, clock)
             for build in found:
@@ -86,9 +86,9 @@ def _wait(venue: _Venue, builds: Sequence[RunningBuild], clock: Clock) -> None:
             return
         if clock.now() >= until:
             raise BuildRunsOnError(
-                f"told to stop {LONGEST_END_S / 60:.0f} minutes ago, and still under way: "
+                f"still running {LONGEST_END_S / 60:.0f} minutes after the stop request: "
                 + ", ".join(sorted(left)),
-                remedy="nothing was deleted. Look at it in the console; then run the same command again",
+                remedy="nothing was deleted; check the builds in the AWS console, then rerun the command",
             )
         clock.sleep(pause)
 

@@ -56,8 +56,8 @@ def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
         if error_code(error) != "NoSuchBucket":
             raise
         raise BucketGoneError(
-            f"there is no bucket {bucket}",
-            remedy="the environment is not deployed: there is nothing to go back in",
+            f"bucket {bucket} does not exist",
+            remedy="the environment is not deployed, so there is nothing to roll back",
         ) from None
     latest: dict[str, str] = {}
     for item in (item for page in pages for item in page.get("Versions", ())):

@@ -61,7 +61,7 @@ def readable_locks(project: Project) -> dict[str, Document[Lock]]:
         try:
             locks[name] = load_lock(project.lock_file(name))
         except InvalidFilesError:
-            continue  # whoever checks them names their faults
+            continue  # the caller that checks them reports their errors
     return locks
 
 
@@ -76,8 +76,8 @@ def _check_left(project: Project, name: str, found: Findings) -> None:
     found.notes.append(
         lock.problem(
             (),
-            f"there is no environment {name!r} that runs it",
-            remedy=f"`git rm {shown_path(file)}` if the environment is gone for good",
+            f"the lock's environment {name!r} does not exist",
+            remedy=f"run `git rm {shown_path(file)}` if the environment was removed",
         )
     )
 

@@ -15,7 +15,7 @@ from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Figures, Lock, LockedArtifact
 
 HappeningKind = Literal[EventKind, "locked", "given up"]
-"""locked: named by a lock that does not say who built it. given up: something earlier was gone back to."""
+"""locked: named by a lock without build information. given up: replaced by a rollback."""
 
 
 @dataclass(frozen=True)

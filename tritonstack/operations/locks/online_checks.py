@@ -54,7 +54,7 @@ def check_online(workspace: Workspace, reach: Callable[[], Cloud]) -> Findings |
     try:
         cloud = reach()
         if not _exists(cloud, bucket):
-            return Unchecked(name, f"there is no bucket {bucket}; its foundation has not been deployed")
+            return Unchecked(name, f"bucket {bucket} does not exist; the foundation is not deployed")
         return _check(cloud, workspace)
     except (BotoCoreError, ClientError) as error:
         return Unchecked(name, f"AWS answered: {error}")
@@ -91,16 +91,16 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
     if manifest is None:
         found.faults.append(
             placed.problem(
-                f"s3://{bucket} does not hold this artifact",
+                f"artifact not found in s3://{bucket}",
                 at="digest",
-                remedy=f"`tritonstack build {placed.environment}` publishes it, "
-                "`tritonstack promote` brings what was promoted",
+                remedy=f"run `tritonstack build {placed.environment}` to publish it, or "
+                "`tritonstack promote` if it was promoted",
             )
         )
         return found
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(entry, archive):
-        what = "is missing" if archive is None else "has another size, or is noted as another digest"
+        what = "is missing" if archive is None else "has another size or digest"
         found.faults.append(placed.problem(f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}", at="digest"))
     compare_manifest(found, placed, manifest, target, origin=origin)
     return found
@@ -119,21 +119,21 @@ def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
 def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: LockedImage) -> Findings:
     found = Findings()
     if is_embedded(workspace.spec.account):
-        note = "it lies in a Docker engine, and the embedded cloud has no registry to ask"
+        note = "stored in the local Docker engine; the embedded cloud has no registry to check"
         found.notes.append(placed.problem(note))
         return found
     uri = locked_uri(workspace.spec, image)
     repository = uri.partition("/")[2].partition("@")[0]
     tags = _tags(ecr, repository, image.digest)
     if tags is None:
-        remedy = f"`tritonstack build {placed.environment}` builds it again"
-        found.faults.append(placed.problem(f"there is no image {uri}", at="digest", remedy=remedy))
+        remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
+        found.faults.append(placed.problem(f"image not found: {uri}", at="digest", remedy=remedy))
     elif image.tag not in tags:
         found.faults.append(
             placed.problem(
-                f"the tag {image.tag} is not that of {uri}, which has {', '.join(tags) or 'none'}",
+                f"tag {image.tag} does not point to {uri}; its tags: {', '.join(tags) or 'none'}",
                 at="tag",
-                remedy="somebody has moved the tag: build the image again",
+                remedy="the tag was moved: rebuild the image",
             )
         )
     return found

@@ -41,7 +41,7 @@ def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Pa
     if not brought and (artifacts_dir / artifact_prefix(name, entry.digest) / MANIFEST_NAME).is_file():
         return False
     raise RollbackError(
-        f"the artifact {shown(entry.digest)} of {name!r} is gone from s3://{bucket}, its old versions too",
+        f"artifact {shown(entry.digest)} of {name!r} is gone from s3://{bucket}, including its old versions",
         remedy=_build_it_again(workspace, step),
     )
 
@@ -88,14 +88,12 @@ def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> No
     uri = locked_uri(workspace.spec, image)
     if not is_image_there(cloud, uri):
         raise RollbackError(
-            f"there is no image {uri}, and a registry brings none back",
-            remedy=f"build it again from a commit that made {image.tag}",
+            f"image not found: {uri}; registries cannot restore deleted images",
+            remedy=f"rebuild it from a commit that produced {image.tag}",
         )
 
 
 def _build_it_again(workspace: Workspace, step: Step) -> str:
     made = step.then.entry.built
-    commit = (
-        f"commit {commit_id(made.commit)}" if made and made.commit else "the commit that it was built from"
-    )
+    commit = f"commit {commit_id(made.commit)}" if made and made.commit else "the commit that built it"
     return f"run `tritonstack build {workspace.spec.name} {step.slot.name}` in a checkout of {commit}"

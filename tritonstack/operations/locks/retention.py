@@ -7,22 +7,22 @@ days after they are 30 days old, and can be restored for 30 more days (`artifact
 An artifact is tagged only if a version of this environment's lock has named it, and none of the last
 `keep_locks` versions along the checked-out branch does. From that follows what is never marked:
 
-- what no lock that git knows of has ever named: artifacts of a build whose lock is not merged yet;
-- what a lock that lies in the folder names, whichever environment's: it may be about to be promoted or
-  deployed;
-- anything at all where git does not know the whole history (no git, a shallow clone) or where one of the
-  versions cannot be read by this program: what cannot be read may name anything;
-- what lies elsewhere: the shelves of multi-model endpoints (their callers name versions themselves),
-  events, caches and records of builds. Images are not S3's; ECR keeps those that have a tag.
+An artifact is tagged only if a version of this environment's lock has named it, and none of the last
+`keep_locks` versions along the checked-out branch does. Never tagged:
 
-What is named again loses its mark: by a promotion at once, by a rollback or a revert with the next deploy;
-before anything is marked, so that a command which is killed in between errs on the side of keeping. The
-manifest is marked first and unmarked last. It speaks for itself alone: one that was written anew, by a build
-or when it was brought back, has no mark, though what lies beside it still may.
+- artifacts that no lock in git has named, such as those of builds whose lock is not merged yet;
+- artifacts named by any environment's current lock file, which may be promoted or deployed next;
+- anything if the history is incomplete (no git, a shallow clone) or contains an unreadable version;
+- other objects: model prefixes of multi-model endpoints (callers name the versions), events, caches, and
+  build records. Images are in ECR, which keeps tagged images.
 
-Two who deploy different commits of one environment at once see different histories. Each marks only what
-its own history has left behind, and unmarks what it names, so the later of the two has the last word on
-what it runs.
+An artifact that is named again is untagged: by a promotion immediately, by a rollback or revert with the next
+deployment. Untagging comes first, so an interrupted command keeps too much rather than too little. The
+manifest is tagged first and untagged last. A manifest that was rewritten by a build or a restore has no tag,
+though its archive may still have one.
+
+Two people who deploy different commits of one environment see different histories. Each tags only what its
+own history has superseded and untags what it names, so the later deployment decides.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from tritonstack.records.manifests import MANIFEST_NAME
 _AT_ONCE = 16
 
 Named = tuple[str, str]
-"""A model, and the digest of an artifact of it."""
+"""A model and an artifact digest."""
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """What is decided about artifacts."""
+    """The decision for a set of artifacts."""
 
     kept: frozenset[Named]
     superseded: frozenset[Named]
     gap: str | None = None
-    """Why nothing is called superseded, where that could not be decided."""
+    """Why nothing is superseded, if the history is incomplete."""
 
 
 @dataclass(frozen=True)
 class Marked:
-    """What came of it."""
+    """The result of tagging."""
 
     marked: tuple[Named, ...]
     unmarked: tuple[Named, ...]
@@ -69,7 +69,7 @@ class Marked:
 
 
 def mark_superseded(cloud: Cloud, workspace: Workspace) -> Marked:
-    """Mark what the last locks of an environment no longer name, and unmark what they name again."""
+    """Tag artifacts that an environment's last locks no longer name; untag those that they name again."""
     project, bucket = workspace.project, workspace.spec.artifact_bucket
     history = LockHistory(Checkout(project.root), workspace.lock.file)
     locks = readable_locks(project)
@@ -88,7 +88,7 @@ def mark_superseded(cloud: Cloud, workspace: Workspace) -> Marked:
 
 
 def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
-    """Take the mark from artifacts that a lock is about to name again, before the rule takes them."""
+    """Untag artifacts that a lock is about to name again, before the lifecycle rule deletes them."""
     s3 = cloud.client("s3")
     return _each(s3, bucket, named, _there(s3, bucket), _unmark)
 
@@ -96,7 +96,7 @@ def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named
 def decide(
     versions: Iterable[LockVersion], *, keep: int, current: Iterable[Lock], gap: str | None
 ) -> Keeping:
-    """What is kept and what superseded; versions come the latest first, `current` are all locks of today."""
+    """Decide what to keep; `versions` are latest first, `current` are all current locks."""
     versions = list(versions)
     kept = {named for lock in current for named in _named(lock)}
     kept |= {named for version in versions[:keep] if version.lock for named in _named(version.lock)}
@@ -113,14 +113,14 @@ def _named(lock: Lock) -> set[Named]:
 
 
 def _there(s3: Any, bucket: str) -> dict[Named, list[str]]:
-    """The artifacts of a bucket with their keys, the manifest's first."""
+    """Return the artifacts of a bucket with their keys, the manifest's first."""
     found: dict[Named, list[str]] = {}
     try:
         pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=MODELS))
     except ClientError as error:
         if error_code(error) != "NoSuchBucket":
             raise
-        return found  # before the first deploy there is nothing to keep
+        return found  # nothing is deployed yet
     for page in pages:
         for item in page.get("Contents", ()):
             model, _, rest = item["Key"].removeprefix(MODELS).partition("/")
@@ -137,7 +137,7 @@ def _each(
     there: Mapping[Named, list[str]],
     change: Callable[[Any, str, list[str]], bool],
 ) -> tuple[Named, ...]:
-    """Those of which something has changed."""
+    """Return those that changed."""
     names = sorted(set(wanted) & set(there))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         changed = pool.map(lambda named: change(s3, bucket, there[named]), names)
@@ -153,7 +153,7 @@ def _unmark(s3: Any, bucket: str, keys: list[str]) -> bool:
 
 
 def _tag(s3: Any, bucket: str, key: str, *, superseded: bool) -> bool:
-    """Give an object the mark or take it; tells whether that changed anything. Other tags stay."""
+    """Set or remove the tag; return whether it changed. Keep other tags."""
     tags = _tags(s3, bucket, key)
     if _is_marked(tags) == superseded:
         return False

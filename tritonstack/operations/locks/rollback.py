@@ -1,8 +1,7 @@
-"""What going back means for an endpoint: which earlier lock, which of its entries, and who else is concerned.
+"""Plan rollbacks: the target version, the entries to restore, and the affected endpoints.
 
-Nothing here calls anybody or writes anything. An entry that was gone back to says so, and what was given up
-for it: so one command can tell a rollback that may not be finished from what is to be undone, and never
-goes back to what was given up before.
+Pure. A restored entry records that it was restored and what it replaced. So a rerun can recognize an
+unfinished rollback, and no rollback restores an artifact that was rolled back before.
 """
 
 from __future__ import annotations
@@ -64,9 +63,9 @@ def plan_rollback(
     written = written_way(history, now)
     if written is not None:
         steps, back = written
-        return _plan(workspace, endpoint, "the lock as it is written already", steps, written=back)
+        return _plan(workspace, endpoint, "the lock as already written", steps, written=back)
     if to is not None:
-        raise RollbackError(f"what the endpoint {endpoint!r} serves by its lock is that of {to} already")
+        raise RollbackError(f"endpoint {endpoint!r} already serves the artifacts of {to}")
     version, steps = way_before(endpoint, history, now)
     return _plan(workspace, endpoint, version.words, steps)
 
@@ -145,7 +144,7 @@ def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
         if _edited(workspace, step.slot, step.then):
             raise RollbackError(
                 f"the entry of {step.slot.name} for {step.then.key} ({shown(step.then.entry.digest)}) in "
-                f"{plan.origin} was edited by hand",
+                f"{plan.origin} was edited manually",
                 remedy="name another commit or digest with --to",
             )
 

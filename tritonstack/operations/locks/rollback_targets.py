@@ -1,7 +1,6 @@
-"""What an endpoint served by earlier locks, and which of them is the way back; from git alone.
+"""Find what an endpoint served in earlier locks and its rollback target, from git only.
 
-Nothing here calls anybody else or writes anything. What going back means for other endpoints and for the lock
-is decided in tritonstack.operations.locks.rollback.
+Read-only. tritonstack.operations.locks.rollback decides the effects on other endpoints and on the lock.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def state_by(lock: Lock, workspace: Workspace, endpoint: str) -> State:
 
 
 def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
-    """By the environment's file as it is now."""
+    """Yield the slots of the current environment file."""
     spec = workspace.spec.endpoints[endpoint]
     for served in workspace.serves(endpoint):
         yield Slot(served.model, tuple(workspace.spec.acceptable_targets(served.instance)))
@@ -108,8 +107,8 @@ def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVer
         gone |= _given_up(then)
     gap = history.gap
     raise RollbackError(
-        f"git knows nothing else that the endpoint {endpoint!r} served" + (f": {gap}" if gap else ""),
-        remedy="where the environment's file has changed instead of its lock, `git revert` that and deploy",
+        f"no earlier artifacts of endpoint {endpoint!r} in git" + (f": {gap}" if gap else ""),
+        remedy="if the environment's file changed rather than its lock, `git revert` that commit and deploy",
     )
 
 
@@ -133,8 +132,8 @@ def _states(history: LockHistory, now: State) -> Iterator[tuple[LockVersion, Sta
     for version in history.versions:
         if version.lock is None:
             raise RollbackError(
-                f"{history.file.name} of {version.words} cannot be read by this version",
-                remedy="name what to go back to with --to",
+                f"this version cannot read {history.file.name} of {version.words}",
+                remedy="specify the rollback target with --to",
             )
         yield version, {slot: slot.find(version.lock) for slot in now}
 
@@ -157,7 +156,7 @@ def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple
             *(f"digest {shown(digest)}" for digest in digests),
             *([f"commit {commit[:12]}"] if commit else []),
         ]
-        raise RollbackError(f"{to!r} may mean {', or '.join(meant)}", remedy="write more of it")
+        raise RollbackError(f"{to!r} is ambiguous: {', or '.join(meant)}", remedy="use a longer prefix")
     if commit is not None:
         return f"commit {commit[:12]}", _changes(now, _state_at(history, now, commit))
     for digest, (version, slot, found) in digests.items():
@@ -165,7 +164,7 @@ def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple
         steps = [Step(slot, held, found)] if held and held.entry.digest != digest else []
         return version.words, steps
     raise RollbackError(
-        f"{to!r} is neither a commit nor the digest of anything that the endpoint {endpoint!r} ever served",
+        f"{to!r} is neither a commit nor an artifact digest that endpoint {endpoint!r} has served",
         remedy=f"`git log -- environments/{history.file.name}` lists the commits",
     )
 
@@ -189,7 +188,5 @@ def _state_at(history: LockHistory, now: State, commit: str) -> State:
     try:
         lock = parse_lock(text, history.file).record
     except InvalidFilesError:
-        raise RollbackError(
-            f"{history.file.name} of commit {commit[:12]} cannot be read by this version"
-        ) from None
+        raise RollbackError(f"this version cannot read {history.file.name} of commit {commit[:12]}") from None
     return {slot: slot.find(lock) for slot in now}

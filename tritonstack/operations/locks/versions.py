@@ -26,7 +26,7 @@ class LockVersion:
     @property
     def words(self) -> str:
         """Return the version for messages."""
-        return f"commit {self.commit.id[:12]} of {self.commit.at}" if self.commit else "what is not committed"
+        return f"commit {self.commit.id[:12]} of {self.commit.at}" if self.commit else "uncommitted changes"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class LockHistory:
         """Why the history is incomplete or partly unreadable; None if complete."""
         for version in self.versions:
             if version.lock is None:
-                return f"{self.file.name} of {version.words} cannot be read by this version"
+                return f"this version cannot read {self.file.name} of {version.words}"
         return self.checkout.gap()
 
     def held(self) -> Held:
@@ -54,7 +54,7 @@ class LockHistory:
         versions = list(self._versions(every_branch=True))
         digests = {digest for version in versions if version.lock for digest in digests_of(version.lock)}
         unread = [version for version in versions if version.lock is None]
-        gap = f"{unread[0].words} cannot be read by this version" if unread else self.checkout.gap()
+        gap = f"this version cannot read {unread[0].words}" if unread else self.checkout.gap()
         return Held(frozenset(digests), gap)
 
     def _versions(self, *, every_branch: bool) -> Iterator[LockVersion]:

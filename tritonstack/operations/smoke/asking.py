@@ -24,7 +24,7 @@ _TARGETS_AT_ONCE = 4
 
 SmokeOutcome = Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
 """wrong: unexpected answer. failed: error or no answer. not-checked: no examples. cannot-be-asked: not
-callable, like a shadow variant."""
+callable, such as a shadow variant."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _smoke(
         return
     if target.artifact is None:
         remedy = f"run `tritonstack build {workspace.spec.name}`"
-        yield _result(target, Asked("", "not-checked", f"the lock names no artifact of it: {remedy}"))
+        yield _result(target, Asked("", "not-checked", f"not in the lock: {remedy}"))
         return
     try:
         examples = load_examples(

@@ -14,7 +14,7 @@ from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 
-_REBUILD = "run `tritonstack build` again: it makes them, and leaves the artifact as it is"
+_REBUILD = "run `tritonstack build` again; it adds examples and keeps the artifact"
 
 
 class NoExamplesError(TritonstackError):
@@ -30,7 +30,8 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     manifest = read_published_manifest(s3, bucket=bucket, model=model, digest=digest)
     if manifest is None:
         raise NoExamplesError(
-            f"artifact {digest[:12]} of {model!r} is not in s3://{bucket}", remedy="publish it: deploy again"
+            f"artifact {digest[:12]} of {model!r} not found in s3://{bucket}",
+            remedy="deploy again to publish it",
         )
     if manifest.examples_sha256 is None:
         raise NoExamplesError(
@@ -40,11 +41,11 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     key = f"{prefix}/{EXAMPLES_NAME}"
     body = _get(s3, bucket, key)
     if body is None or hashlib.sha256(body).hexdigest() != manifest.examples_sha256:
-        what = "is missing" if body is None else "is not the one that its manifest names"
+        what = "is missing" if body is None else "does not match its manifest"
         raise DamagedArtifactError(
             f"s3://{bucket}/{key} {what}",
-            remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} below s3://{bucket}/{prefix}/, and publish "
-            "the artifact again with `tritonstack build`",
+            remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} below s3://{bucket}/{prefix}/ and republish "
+            "the artifact with `tritonstack build`",
         )
     examples = parse_examples(body, origin=f"s3://{bucket}/{key}")
     if examples.none_because:

@@ -70,12 +70,12 @@ class QueuedEndpoint:
             if failed is not None:
                 raise QueuedRequestError(
                     f"endpoint {self.endpoint_name}: {failed[0].decode(errors='replace')[:LONGEST_SHOWN]}",
-                    remedy="read the endpoint's log group; it holds the container's own words",
+                    remedy="see the container's messages in the endpoint's log group",
                 )
             if self.deadline.now >= until:
                 raise QueuedRequestError(
                     f"endpoint {self.endpoint_name}: no answer at {output} within {until - begun:.0f} s",
-                    remedy="look at the endpoint's queue and its machines: it may have none yet",
+                    remedy="check the endpoint's queue and instance count: it may have no instance yet",
                 )
             self.deadline.pause()
 
@@ -98,5 +98,5 @@ def _content_type(body: bytes, stored: str) -> str:
         # In Latin-1, one character is one byte, so the header length is in bytes.
         _, size = json.JSONDecoder().raw_decode(body.decode("latin-1"))
     except ValueError as fault:
-        raise MalformedReplyError(f"it does not begin with JSON ({fault})") from fault
+        raise MalformedReplyError(f"it does not start with JSON ({fault})") from fault
     return content_type_for(size)

@@ -55,7 +55,7 @@ def ask_all(
             yield Asked(
                 example.name,
                 "cannot-be-asked",
-                "the model keeps a state between requests, and of several machines each may get one of them",
+                "the model is stateful, and requests may reach different instances",
             )
             return
         yield asker.ask(example, parameters(example))
@@ -101,7 +101,7 @@ class _Asker:
         answer, asked = self._timed(name, lambda: self._client.generate(text, parameters=parameters))
         if answer is None or answer:
             return asked
-        return Asked(name, "wrong", "it answers without a word", asked.milliseconds)
+        return Asked(name, "wrong", "the answer is empty", asked.milliseconds)
 
     def _timed(self, name: str, ask: Callable[[], Result]) -> tuple[Result | None, Asked]:
         while True:
@@ -141,12 +141,12 @@ def _sequence_parameters(examples: Examples) -> Callable[[Example], Parameters]:
 def _fault(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
     """Return the difference of one output, or None."""
     if right.name not in outputs:
-        return f"it answers {', '.join(sorted(outputs)) or 'nothing'}, and not {right.name}"
+        return f"output {right.name} is missing; got {', '.join(sorted(outputs)) or 'nothing'}"
     actual, expected = outputs[right.name], array_of(right)
     try:
         comparison = compare("", right.name, actual=actual, expected=expected)
     except IncomparableError:
-        return f"{right.name} has the shape {list(actual.shape)}, the right answer has {list(expected.shape)}"
+        return f"{right.name}: expected shape {list(expected.shape)}, got {list(actual.shape)}"
     if comparison.is_within(right.tolerance):
         return None
     asked = [measure for measure in MEASURES if measure.bound(right.tolerance) is not None]

@@ -67,7 +67,7 @@ def _variant(workspace: Workspace, name: str, endpoint: SingleEndpoint, variant:
     full_name, model = workspace.spec.endpoint_name(name), variant.model or endpoint.model
     why_not = ""
     if variant.shadow:
-        why_not = "a shadow variant gets copies of requests, and its answers are dropped: nobody can ask it"
+        why_not = "shadow variants receive copies of requests and their answers are dropped"
     return SmokeTarget(
         endpoint=name,
         full_name=full_name,
