@@ -94,7 +94,7 @@ def test_an_unverified_artifact_is_promoted_for_a_reason_only(site: TwoAccounts,
     site.build("minilm", CONTENT, unverified=("compared with itself only",))
     promote("--dry-run", expected=1)
     shown = "".join(capsys.readouterr())
-    assert "gate allow_unverified is shut: minilm for cpu" in shown
+    assert "gate allow_unverified failed: minilm for cpu" in shown
     assert "is unverified: compared with itself only" in shown
     promote(expected=1)
     assert not site.project.lock_file("prod").exists()
@@ -113,7 +113,7 @@ def test_examples_come_along_and_bad_ones_do_not(site: TwoAccounts, capsys: Any)
     dev, prod = site.dev.client("s3"), site.prod.client("s3")
     dev.put_object(Bucket=site.bucket("dev"), Key=key, Body=examples + b" ")
     promote(expected=1)
-    assert "examples.json is not the file that its manifest names" in capsys.readouterr().err
+    assert "examples.json does not match its manifest" in capsys.readouterr().err
     assert not site.project.lock_file("prod").exists()
     dev.put_object(Bucket=site.bucket("dev"), Key=key, Body=examples)
     promote()
@@ -225,7 +225,7 @@ def test_a_bad_artifact_is_stopped(site: TwoAccounts, capsys: Any, damage: str) 
         s3.put_object(**place | {"Key": f"{prefix}/manifest.json"}, Body=wrong)
     promote(expected=1)
     said = capsys.readouterr().err
-    assert "a bad artifact is stopped" in said or "is not what the lock names: the lock says" in said
+    assert "checksum mismatch for" in said or "does not match the lock: the lock says" in said
     assert not site.project.lock_file("prod").exists()
     assert "Contents" not in site.prod.client("s3").list_objects_v2(Bucket=site.bucket("prod"))
     # A mended source is promoted, whatever the failed run has left here.
@@ -243,7 +243,7 @@ def test_shut_gates_are_told_of_at_once(site: TwoAccounts, capsys: Any) -> None:
     promote(expected=1)
     said = capsys.readouterr().err
     for gate in ("verified", "min_cosine", "max_latency_p99_ms"):
-        assert f"gate {gate} is shut: minilm for cpu" in said
+        assert f"gate {gate} failed: minilm for cpu" in said
     assert "by ann (answers differ)" in said
     assert site.held(built) is None
     assert not site.project.lock_file("prod").exists()

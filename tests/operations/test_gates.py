@@ -112,15 +112,15 @@ def runs(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) ->
 def test_an_image_soaks_and_is_verified_as_an_artifact_is() -> None:
     spec = PromotionSpec(source="dev", soaked_hours=48, min_cosine=0.9, max_latency_p99_ms=1.0)
     assert shut(spec, event("deployed", "10T08:00"), candidate=IMAGE) == [
-        "gate soaked_hours is shut: image serving for cpu (abababababab) is not deployed in dev; "
-        "`tritonstack deploy dev` and then `tritonstack verify dev` and 48 hours open it"
+        "gate soaked_hours failed: image serving for cpu (abababababab) is not deployed in dev; "
+        "run `tritonstack deploy dev`, then run `tritonstack verify dev` and wait 48 hours"
     ]
     changed = [runs("deployed", "10T08:00", OTHER), runs("verified", "10T09:00", OTHER)]
     (said,) = shut(spec, *changed, candidate=IMAGE)
-    assert "is not deployed in dev; it runs cdcdcdcdcdcd there" in said
+    assert "is not deployed in dev; cdcdcdcdcdcd runs there" in said
     said, also = shut(spec, *changed, runs("deployed", "18T08:00"), candidate=IMAGE)
     assert "image serving for cpu (abababababab) has been deployed in dev for 4.0 hours" in said
-    assert "has not been verified in dev since it was deployed there at 2026-11-18T08:00Z" in also
+    assert "has not been verified in dev since its deployment at 2026-11-18T08:00Z" in also
     deployed = [*changed, runs("deployed", "16T08:00")]
     assert len(shut(spec, *deployed, runs("refuted", "16T09:00"), candidate=IMAGE)) == 1
     assert shut(spec, *deployed, runs("verified", "16T09:00"), candidate=IMAGE) == []
@@ -135,16 +135,17 @@ def test_soaked_long_enough() -> None:
 
 def test_not_soaked_long_enough() -> None:
     assert shut(SOAKED, event("deployed", "17T09:00")) == [
-        "gate soaked_hours is shut: minilm for cpu (abababababab) has been deployed in dev for 27.0 hours, "
-        "since 2026-11-17T09:00Z, and 48 are asked for; it opens at 2026-11-19T09:00Z"
+        "gate soaked_hours failed: minilm for cpu (abababababab) has been deployed in dev for 27.0 hours "
+        "(since 2026-11-17T09:00Z), required: 48; passes at 2026-11-19T09:00Z"
     ]
 
 
 def test_what_is_not_deployed_is_told_of_once() -> None:
     spec = PromotionSpec(source="dev", soaked_hours=48)
     assert shut(spec, event("deployed", "17T09:00", OTHER)) == [
-        "gate soaked_hours is shut: minilm for cpu (abababababab) is not deployed in dev; it runs "
-        "cdcdcdcdcdcd there; `tritonstack deploy dev` and then `tritonstack verify dev` and 48 hours open it"
+        "gate soaked_hours failed: minilm for cpu (abababababab) is not deployed in dev; "
+        "cdcdcdcdcdcd runs there; run `tritonstack deploy dev`, then run `tritonstack verify dev` and "
+        "wait 48 hours"
     ]
 
 
@@ -158,26 +159,27 @@ VERIFIED = PromotionSpec(source="dev")
         pytest.param([event("refuted", "10T09:00"), event("verified", "10T10:00")], None, id="in the end"),
         pytest.param(
             [],
-            "has not been verified in dev since it was deployed there at 2026-11-10T08:00Z; "
-            "`tritonstack verify dev` opens it",
+            "has not been verified in dev since its deployment at 2026-11-10T08:00Z; "
+            "run `tritonstack verify dev`",
             id="never",
         ),
         pytest.param(
             [event("verified", "10T09:00"), event("deployed", "10T10:00")],
-            "has not been verified in dev since it was deployed there at 2026-11-10T10:00Z; "
-            "`tritonstack verify dev` opens it",
+            "has not been verified in dev since its deployment at 2026-11-10T10:00Z; "
+            "run `tritonstack verify dev`",
             id="before it was deployed again",
         ),
         pytest.param(
             [event("verified", "10T09:00"), event("refuted", "10T10:00", note="answers differ")],
-            "was refuted in dev at 2026-11-10T10:00Z by ann (answers differ); `tritonstack verify dev` "
-            "opens it once that is mended",
+            "failed verification in dev at 2026-11-10T10:00Z by ann (answers differ); run `tritonstack "
+            "verify dev` "
+            "after fixing that",
             id="refuted since",
         ),
         pytest.param(
             [event("verified", "10T09:00", OTHER)],
-            "has not been verified in dev since it was deployed there at 2026-11-10T08:00Z; "
-            "`tritonstack verify dev` opens it",
+            "has not been verified in dev since its deployment at 2026-11-10T08:00Z; "
+            "run `tritonstack verify dev`",
             id="another one was",
         ),
         pytest.param(
@@ -185,8 +187,8 @@ VERIFIED = PromotionSpec(source="dev")
                 event("refuted", "10T09:00", endpoints=("search",)),
                 event("verified", "10T09:01", endpoints=("other",)),
             ],
-            "was refuted in dev at 2026-11-10T09:00Z by ann; `tritonstack verify dev` "
-            "opens it once that is mended",
+            "failed verification in dev at 2026-11-10T09:00Z by ann; run `tritonstack verify dev` "
+            "after fixing that",
             id="one endpoint passed where another did not",
         ),
         pytest.param(
@@ -195,8 +197,8 @@ VERIFIED = PromotionSpec(source="dev")
                 event("deployed", "10T10:00", endpoints=("other",)),
                 event("verified", "10T11:00", endpoints=("other",)),
             ],
-            "was refuted in dev at 2026-11-10T09:00Z by ann; `tritonstack verify dev` "
-            "opens it once that is mended",
+            "failed verification in dev at 2026-11-10T09:00Z by ann; run `tritonstack verify dev` "
+            "after fixing that",
             id="another endpoint alone was deployed again, and passed",
         ),
         pytest.param(
@@ -219,7 +221,7 @@ VERIFIED = PromotionSpec(source="dev")
     ],
 )
 def test_the_last_verdict_after_the_last_deploy_counts(events: list[Event], says: str | None) -> None:
-    subject = "gate verified is shut: minilm for cpu (abababababab) "
+    subject = "gate verified failed: minilm for cpu (abababababab) "
     expected = [f"{subject}{says}"] if says else []
     assert shut(VERIFIED, event("deployed", "10T08:00"), *events) == expected
 
@@ -235,7 +237,7 @@ MEASURED = PromotionSpec(source="dev", verified=False, min_cosine=0.9995, max_la
     ("candidate", "gates"),
     [
         pytest.param(without(Figures(min_cosine=0.9995, p99_ms=8)), [], id="just good enough"),
-        pytest.param(CANDIDATE, ["a cosine of 0.999000", "took 9.0 ms"], id="neither"),
+        pytest.param(CANDIDATE, ["has cosine 0.999000", "a p99 latency of 9.0 ms"], id="neither"),
         pytest.param(without(None), ["no measured cosine", "no measured latency"], id="not measured"),
         pytest.param(without(Figures(p99_ms=3), compared=False), [], id="nothing to compare with"),
     ],
@@ -254,7 +256,7 @@ def test_an_artifact_that_nothing_proves_right_needs_a_reason() -> None:
     spec = PromotionSpec(source="dev", verified=False, min_cosine=0.99)
     (said,) = shut(spec, candidate=UNVERIFIED)
     assert said.startswith(
-        f"gate allow_unverified is shut: minilm for cpu (abababababab) is unverified: {ITSELF}"
+        f"gate allow_unverified failed: minilm for cpu (abababababab) is unverified: {ITSELF}"
     )
     assert "`promotion: {allow_unverified: {minilm: <reason>}}`" in said
     allowed = spec.model_copy(update={"allow_unverified": {"minilm": "compared by hand, see SEARCH-12"}})
@@ -295,8 +297,8 @@ def test_a_closed_window_names_the_next_of_several() -> None:
     windows = (DUBLIN.model_copy(update={"days": ("FRI",)}), DUBLIN.model_copy(update={"days": ("THU",)}))
     spec = PromotionSpec(source="dev", verified=False, windows=windows)
     assert shut(spec) == [
-        "gate windows is shut: it is 2026-11-18T12:00Z, and promotions are allowed FRI 09:00-16:00 "
-        "Europe/Dublin, THU 09:00-16:00 Europe/Dublin; it opens at 2026-11-19T09:00Z"
+        "gate windows failed: outside the change windows at 2026-11-18T12:00Z (allowed: FRI 09:00-16:00 "
+        "Europe/Dublin, THU 09:00-16:00 Europe/Dublin); the next window opens at 2026-11-19T09:00Z"
     ]
     assert shut(spec.model_copy(update={"windows": (*windows, DUBLIN)})) == []
 
@@ -327,10 +329,10 @@ def test_a_verdict_on_uncommitted_files_opens_no_protected_environment() -> None
     deployed, loose = event("deployed", "16T12:00"), event("verified", "16T13:00", **LOOSE)
     assert shut_to_protected(deployed, loose, protected=False) == []
     assert shut_to_protected(deployed, loose) == [
-        "gate verified is shut: minilm for cpu (abababababab) has not been verified in dev since it was "
-        "deployed there at 2026-11-16T12:00Z; the verdict of 2026-11-16T13:00Z does not count: it is of "
-        "cccccccc+uncommitted (environments/dev.yaml); `tritonstack verify dev` from a checkout without "
-        "uncommitted files opens it"
+        "gate verified failed: minilm for cpu (abababababab) has not been verified in dev since its "
+        "deployment at 2026-11-16T12:00Z; the verdict of 2026-11-16T13:00Z is ignored: it is from "
+        "cccccccc+uncommitted (environments/dev.yaml); run `tritonstack verify dev` from a checkout without "
+        "uncommitted files"
     ]
     assert shut_to_protected(deployed, loose, event("verified", "16T14:00", commit=COMMIT)) == []
     assert shut_to_protected(event("verified", "16T11:00", commit=COMMIT), deployed, loose)
@@ -355,7 +357,7 @@ def test_uncommitted_files_clear_no_refutation_but_can_refute() -> None:
     [
         (None, None),
         (Built(by="ann", at="2026-11-10T00:00:00Z", commit=COMMIT), None),
-        (Built(by="ann", at="2026-11-10T00:00:00Z"), "files that no commit holds"),
+        (Built(by="ann", at="2026-11-10T00:00:00Z"), "files outside git"),
         (Built(by="ann", at="2026-11-10T00:00:00Z", commit=f"{COMMIT}+"), "cccccccc+uncommitted"),
         (
             Built(by="ann", at="2026-11-10T00:00:00Z", **LOOSE),
@@ -368,8 +370,8 @@ def test_a_build_from_uncommitted_files_is_not_accepted(built: Built | None, wor
     candidate = replace(CANDIDATE, built=built)
     assert shut_to_protected(*events, candidate=candidate, protected=False) == []
     expected = [
-        f"gate committed is shut: minilm for cpu (abababababab) was built from {words}; a protected "
-        "environment requires a commit; commit the files and run `tritonstack build dev`, deploy and verify "
-        "to open it"
+        f"gate committed failed: minilm for cpu (abababababab) was built from {words}; a protected "
+        "environment requires a commit; commit the files, run `tritonstack build dev`, then deploy and "
+        "verify"
     ]
     assert shut_to_protected(*events, candidate=candidate) == (expected if words else [])

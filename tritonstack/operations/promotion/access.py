@@ -1,8 +1,7 @@
-"""Reading one environment while working on another: whose credentials open the account of the first.
+"""Get credentials for reading one environment while working on another.
 
-Two accounts need two credentials. Those of a profile that was named for it come first; else those at hand,
-if they belong to that account; else a role there that is made for readers of other accounts and trusts this
-one.
+Environments in two accounts need two sets of credentials: those of the given profile; else the current ones,
+if they belong to that account; else a role in that account that trusts the current one.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ def own_cloud(spec: EnvironmentSpec, *, profile: str | None) -> Cloud:
 
 
 def readable_cloud(spec: EnvironmentSpec, *, profile: str | None, at_hand: Cloud | None) -> Cloud:
-    """The cloud of an environment on AWS for reading what is promoted from it.
+    """Return the cloud of an AWS environment, for reading artifacts to promote.
 
-    `at_hand` is the cloud that is worked on besides; None means the usual chain of credentials.
+    `at_hand` is the cloud of the target environment; None means the default credentials.
     """
     if profile:
         return own_cloud(spec, profile=profile)
@@ -78,11 +77,12 @@ def readable_cloud(spec: EnvironmentSpec, *, profile: str | None, at_hand: Cloud
         borrowed.client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
         raise CloudAccessError(
-            f"environment {spec.name!r} lives in account {spec.account}. The credentials at hand are "
-            f"{identity['Arn']} of account {identity['Account']}, and with them its role {arn} cannot be "
-            f"taken on: {error}",
+            f"environment {spec.name!r} is in account {spec.account}, but the current credentials are "
+            f"{identity['Arn']} of account {identity['Account']}, and they cannot assume its role {arn}: "
+            f"{error}",
             remedy=f"let {spec.name} trust account {identity['Account']} and deploy its delivery stack, "
-            "allow yourself sts:AssumeRole on it, or name a profile of that account with --from-profile",
+            "allow your identity sts:AssumeRole on the role, or pass a profile of that account with "
+            "--from-profile",
         ) from None
     return borrowed
 
@@ -92,8 +92,8 @@ def _identity(chain: Cloud, spec: EnvironmentSpec) -> dict[str, str]:
         identity: dict[str, str] = chain.client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
         raise CloudAccessError(
-            f"no access to AWS account {spec.account}, where environment {spec.name!r} lives: {error}",
-            remedy="log in (for example `aws sso login`), or name a profile with --from-profile",
+            f"no access to AWS account {spec.account} of environment {spec.name!r}: {error}",
+            remedy="log in (for example `aws sso login`) or pass a profile with --from-profile",
         ) from None
     return identity
 

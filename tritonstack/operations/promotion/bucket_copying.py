@@ -28,12 +28,12 @@ def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> Non
     s3, key = cloud.client("s3"), f"{source.prefix}/{ARCHIVE_NAME}"
     head = find_object(source.cloud.client("s3"), source.bucket, key)
     if head is None or not is_archive_of(source.entry, head):
-        what = "is missing" if head is None else "is not the artifact that the lock names"
+        what = "is missing" if head is None else "does not match the lock"
         raise DamagedArtifactError(
             f"{source.url(ARCHIVE_NAME)} {what}",
-            remedy="delete what lies there, if anything does, and publish it with `tritonstack build`",
+            remedy="delete it if it exists, and republish it with `tritonstack build`",
         )
-    # S3 would bring along what the source has marked as superseded, and want the rights to tag for it.
+    # S3 would copy the `superseded` tag, and require tagging permissions.
     unmarked = {"TaggingDirective": "REPLACE"}
     settings = {"Metadata": {DIGEST_NOTE: source.entry.digest}, "ContentType": "application/gzip"}
     _copy(s3, source, bucket, ARCHIVE_NAME, unmarked | settings | {"CopySourceIfMatch": head["ETag"]})

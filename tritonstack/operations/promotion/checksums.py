@@ -1,8 +1,8 @@
-"""What S3's own checksums prove of an object, held against a file of this machine.
+"""Compare S3's own checksums of an object with a local file.
 
-S3 computes SHA-256 over what it was sent and refuses what does not agree with the sender. Of an object in one
-piece the checksum is that of its bytes; of one in parts it is that of the parts' checksums, which takes the
-size of the parts to compute. Both prove every byte as it was stored, without reading any of it back.
+S3 computes SHA-256 over the bytes that it stores. A single-part object has the checksum of its bytes; a
+multipart object has the checksum of its parts' checksums, which depends on the part size. Both prove every
+stored byte without reading it back.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Who may put what into an environment's lock, where several promote at once, from wherever they do.
+"""Claim an entry of an environment's lock, so that concurrent promotions cannot conflict.
 
-Before a lock changes, the promotion is written into the environment's bucket on condition that nobody has
-written another for the same place since the last change there. S3 lets exactly one of them through. Who comes
-second finds the first one's promotion: is it of the same artifact, it becomes theirs, with its author and its
-time, so that two checkouts write the same lock and the same event; is it of another one, theirs ends.
+Before a lock changes, the promotion is written to the environment's bucket, provided that no other promotion
+of the same entry was written since the entry's last change. S3 accepts exactly one. A later promotion of the
+same artifact adopts the first one's author and time, so both checkouts write the same lock and event; one of
+another artifact fails.
 
-A claim that led to no event was left by a promotion that was killed. Its own next run takes it up again;
-after a while it no longer stands in anybody's way.
+A claim without an event belongs to a promotion that was killed. Rerunning it resumes the claim; after a
+while, others may replace it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from tritonstack.records.events import Event, EventKind
 from tritonstack.reference.conditional_writes import AGAIN_CODES, HELD_CODES
 
 _BETWEEN_CLAIM_AND_EVENT = timedelta(minutes=10)
-"""Nothing but a small file is written between the two."""
+"""Only a small file is written between the two."""
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
-"""One a write: S3 does not say which of two at once is first, but has both write again."""
+"""One pause per write: on concurrent writes, S3 makes both writers retry."""
 CHANGES: tuple[EventKind, ...] = ("built", "promoted", "rolled-back")
-"""What changes a lock."""
+"""Events that change a lock."""
 
 Place = tuple[str, str]
-"""A model and a target, or a folder of containers/ and a kind of machine."""
+"""A model and a target, or a folder of containers/ and a machine type."""
 
 
 class PromotionTakenError(TritonstackError):
-    """Somebody else promotes into the same place."""
+    """Another promotion has claimed the same entry."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A promotion that may go into the lock."""
+    """A promotion that may change the lock."""
 
     event: Event
     won: bool
-    """False if it is somebody else's, or one that was killed and is taken up again."""
+    """False if the claim was adopted from another or a killed promotion."""
 
 
 @dataclass(frozen=True)
 class _Held:
-    """A claim in the bucket, and what S3 tells it from those before and after it by."""
+    """A claim in the bucket and its ETag."""
 
     event: Event
     etag: str
@@ -67,9 +67,9 @@ def claim(
     now: datetime,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Claim:
-    """Claim the place that an event is about.
+    """Claim the entry that an event changes.
 
-    `history` are the environment's events of CHANGES, the earliest first.
+    `history` are the environment's events of CHANGES, oldest first.
     """
     latest = latest_change(history, event)
     if latest and latest.kind == "promoted" and _is_same(latest, event) and latest.note == event.note:
@@ -90,30 +90,30 @@ def claim(
             _require_given_up(held.event, event, now)
         given_up = held
     raise PromotionTakenError(
-        f"s3://{bucket}/{key} cannot be claimed: others keep writing it; this promotion has changed nothing",
-        remedy="wait for them, and run the same command again",
+        f"cannot claim s3://{bucket}/{key}: others keep writing it; nothing was changed",
+        remedy="wait for the other promotions, then rerun the command",
     )
 
 
 def latest_change(history: Sequence[Event], event: Event) -> Event | None:
-    """The last event that put something into the same place."""
+    """Return the last event that changed the same entry."""
     place = place_of(event)
     return next((past for past in reversed(history) if past.kind in CHANGES and place in _places(past)), None)
 
 
 def place_of(event: Event) -> Place:
-    """The one place that a promotion's event is about."""
+    """Return the only entry that a promotion's event changes."""
     (place,) = _places(event)
     return place
 
 
 def digest_of(event: Event, place: Place) -> str:
-    """What an event says lies in a place."""
+    """Return the digest that an event gives an entry."""
     return _places(event)[place]
 
 
 def _held(s3: Any, bucket: str, key: str) -> _Held | None:
-    """Who has claimed a place; None if that has been deleted since."""
+    """Return the claim of an entry; None if it has been deleted."""
     try:
         found = s3.get_object(Bucket=bucket, Key=key)
     except ClientError as error:
@@ -124,21 +124,22 @@ def _held(s3: Any, bucket: str, key: str) -> _Held | None:
 
 
 def _require_given_up(first: Event, event: Event, now: datetime) -> None:
-    """Refuse to push another promotion aside that may be under way."""
+    """Reject the replacement of a promotion that may still be running."""
     if now - datetime.fromisoformat(first.at) > _BETWEEN_CLAIM_AND_EVENT:
         return
     name, target = place_of(event)
     raise PromotionTakenError(
         f"{first.by} is promoting {digest_of(first, (name, target))[:19]} as {name} for {target} into "
-        f"{event.environment} (since {first.at}, from commit {first.commit or 'unknown'}); this promotion of "
-        f"{digest_of(event, (name, target))[:19]} has changed nothing",
-        remedy="get that one's lock (`git pull`) and look which of the two is to be; if theirs was given up, "
-        f"run this again {_BETWEEN_CLAIM_AND_EVENT.total_seconds() / 60:g} minutes after it began",
+        f"{event.environment} (since {first.at}, from commit {first.commit or 'unknown'}); the promotion of "
+        f"{digest_of(event, (name, target))[:19]} changed nothing",
+        remedy="run `git pull` to get that promotion's lock and decide which one to keep; "
+        f"if it was abandoned, rerun {_BETWEEN_CLAIM_AND_EVENT.total_seconds() / 60:g} minutes after its "
+        "start",
     )
 
 
 def _is_same(one: Event, other: Event) -> bool:
-    """Whether two promotions put the same into the same place."""
+    """Return whether two promotions set the same entry to the same digest."""
     place = place_of(other)
     return _places(one).get(place) == digest_of(other, place)
 
@@ -159,7 +160,7 @@ def _after(latest: Event | None) -> str:
 
 
 def _put(s3: Any, bucket: str, key: str, event: Event, *, replacing: _Held | None) -> str | None:
-    """Write a claim if nothing lies there but what it is to replace; S3's code if it did not let it."""
+    """Write a claim if there is none, or replace the given one; return S3's error code on a conflict."""
     condition = {"IfMatch": replacing.etag} if replacing else {"IfNoneMatch": "*"}
     try:
         s3.put_object(

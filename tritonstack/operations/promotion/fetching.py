@@ -1,8 +1,7 @@
-"""Artifacts out of a bucket into this machine's store: by ranges, hashed, and whole or not at all.
+"""Fetch artifacts from a bucket into the local store: in ranges, with checksums, and atomically.
 
-What is on its way lies below `.fetching/` of the store, where no build and no deploy looks. A fetch that was
-killed leaves there as much as it had, and the next one goes on from that. Only when every byte is right does
-the folder move to the artifact's own place, in one step.
+Downloads in progress are below `.fetching/` of the store, where no build or deployment looks. An interrupted
+download is resumed. The folder moves to the artifact's final path only after all checksums match.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest,
 _FETCHING = ".fetching"
 _CHUNK = 1 << 20
 _BREAKS = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
-"""A connection that ended early; what has arrived is kept."""
+"""A dropped connection; received bytes are kept."""
 _TRIES = 5
 
 OnBytes = Callable[[int], None]
@@ -37,7 +36,7 @@ OnBytes = Callable[[int], None]
 
 @dataclass(frozen=True)
 class SourceArtifact:
-    """An artifact where it is promoted from."""
+    """An artifact in the environment that it is promoted from."""
 
     cloud: Cloud
     bucket: str
@@ -47,41 +46,43 @@ class SourceArtifact:
 
     @property
     def prefix(self) -> str:
-        """Where it lies in the bucket, and in the store."""
+        """Return its prefix in the bucket and in the store."""
         return artifact_prefix(self.model, self.entry.digest)
 
     def url(self, name: str) -> str:
-        """One of its files, for people."""
+        """Return the URL of one of its files, for messages."""
         return f"s3://{self.bucket}/{self.prefix}/{name}"
 
 
 def read_source_manifest(source: SourceArtifact) -> Manifest:
-    """What the bucket says of an artifact; refused where the lock says anything else."""
+    """Return an artifact's manifest from its bucket; reject one that differs from the lock."""
     s3, key = source.cloud.client("s3"), f"{source.prefix}/{MANIFEST_NAME}"
     try:
         body = s3.get_object(Bucket=source.bucket, Key=key)["Body"].read()
     except ClientError as error:
         if error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
             raise DamagedArtifactError(
-                f"{source.url(MANIFEST_NAME)} is missing: there is no artifact {source.entry.digest[:12]} of "
-                f"{source.model!r} to promote",
-                remedy="publish it there: build or deploy the environment that it comes from",
+                f"{source.url(MANIFEST_NAME)} not found: cannot promote artifact "
+                f"{source.entry.digest[:12]} of "
+                f"{source.model!r}",
+                remedy="publish it: build or deploy the environment that it is promoted from",
             ) from None
         raise
     manifest = parse_manifest(body, origin=source.url(MANIFEST_NAME))
     others = [one.words for one in unlikes(source.entry, manifest, target=source.target) if one.untrue]
     if manifest.model != source.model:
-        others.append(f"it is of the model {manifest.model!r}")
+        others.append(f"it belongs to model {manifest.model!r}")
     if others:
         raise DamagedArtifactError(
-            f"{source.url(MANIFEST_NAME)} is not what the lock names: {'; '.join(others)}",
-            remedy="`tritonstack validate` says whether it is the lock that is wrong; else build it again",
+            f"{source.url(MANIFEST_NAME)} does not match the lock: {'; '.join(others)}",
+            remedy="run `tritonstack validate` to see whether the lock is wrong; otherwise rebuild the "
+            "artifact",
         )
     return manifest
 
 
 def fetch_artifact(source: SourceArtifact, manifest: Manifest, *, store: Path, on_bytes: OnBytes) -> Path:
-    """Bring an artifact here, or find it here; its folder. `on_bytes` hears what of it has arrived."""
+    """Fetch an artifact unless it is local; return its folder. `on_bytes` receives the progress."""
     final, staging = store / source.prefix, store / _FETCHING / source.model / source.entry.digest
     with only_writer(staging):
         if _is_here(final, source):
@@ -97,9 +98,9 @@ def fetch_artifact(source: SourceArtifact, manifest: Manifest, *, store: Path, o
 
 
 def _is_here(final: Path, source: SourceArtifact) -> bool:
-    """Whether the store holds it, and the source's own copy is the same by S3's word.
+    """Return whether the store has it and S3's checksum confirms that the source is identical.
 
-    Without that word it is fetched: what serves in the source is what is promoted, damaged or not.
+    Without a checksum it is fetched, because the promotion must fail if the source's copy is damaged.
     """
     archive = final / ARCHIVE_NAME
     if not (final / MANIFEST_NAME).is_file() or not archive.is_file():
@@ -117,7 +118,7 @@ def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> 
     on_bytes(began_with)
     _download(source, partial, on_bytes)
     if began_with and sha256_of(partial) != source.entry.digest:
-        # What an earlier run left may have been of another object, or not have reached the disk.
+        # An interrupted run may have fetched another object, or not have flushed this one to disk.
         partial.unlink()
         on_bytes(-source.entry.archive_bytes)
         _download(source, partial, on_bytes)
@@ -125,15 +126,15 @@ def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> 
     if found != source.entry.digest:
         partial.unlink()
         raise DamagedArtifactError(
-            f"a bad artifact is stopped here: the SHA-256 of {source.url(ARCHIVE_NAME)} is {found[:12]}…, "
-            f"and the lock names {source.entry.digest[:12]}…; nothing was copied",
-            remedy="what serves from it may be damaged, too: delete it there with its manifest, and publish "
-            "it again with `tritonstack build` of the environment that it comes from",
+            f"checksum mismatch for {source.url(ARCHIVE_NAME)}: got {found[:12]}…, "
+            f"lock expects {source.entry.digest[:12]}…; nothing was copied",
+            remedy="endpoints that serve it may be damaged too: delete it and its manifest there, "
+            "and republish it with `tritonstack build` of the source environment",
         )
 
 
 def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> None:
-    """Append to what is there until all is there; connections that break are taken up again."""
+    """Append to the partial file until it is complete; retry dropped connections."""
     size, last_break = source.entry.archive_bytes, None
     for _ in range(_TRIES):
         have = partial.stat().st_size if partial.exists() else 0
@@ -152,8 +153,8 @@ def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> None:
             last_break = fault
     if not partial.exists() or partial.stat().st_size != size:
         raise TritonstackError(
-            f"{source.url(ARCHIVE_NAME)} could not be fetched: {last_break}",
-            remedy="run the same command again: it goes on from where it was",
+            f"cannot fetch {source.url(ARCHIVE_NAME)}: {last_break}",
+            remedy="rerun the command; it resumes the download",
         )
 
 
@@ -164,18 +165,18 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
     if head is None or head["ContentLength"] != source.entry.archive_bytes:
         what = "is missing" if head is None else f"has {head['ContentLength']} bytes"
         raise DamagedArtifactError(
-            f"a bad artifact is stopped here: {source.url(ARCHIVE_NAME)} {what}, and the lock says "
-            f"{source.entry.archive_bytes}; nothing was copied",
-            remedy="delete it there with its manifest, and publish it again with `tritonstack build`",
+            f"{source.url(ARCHIVE_NAME)} {what}, lock expects {source.entry.archive_bytes} bytes; nothing "
+            "was copied",
+            remedy="delete it and its manifest there, and republish it with `tritonstack build`",
         )
     found = s3.get_object(Bucket=source.bucket, Key=key, Range=f"bytes={start}-", IfMatch=head["ETag"])
     yield from found["Body"].iter_chunks(_CHUNK)
 
 
 def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) -> None:
-    """The requests and right answers that lie beside an artifact, if its build has left any.
+    """Fetch the examples stored beside an artifact, if any.
 
-    The manifest of a folder that is whole already comes to name them.
+    A manifest that is already local is updated to name them.
     """
     if manifest.examples_sha256 is None:
         return
@@ -186,8 +187,8 @@ def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) ->
     body = source.cloud.client("s3").get_object(Bucket=source.bucket, Key=key)["Body"].read()
     if hashlib.sha256(body).hexdigest() != manifest.examples_sha256:
         raise DamagedArtifactError(
-            f"{source.url(EXAMPLES_NAME)} is not the file that its manifest names; nothing was copied",
-            remedy="publish it again with `tritonstack build` of the environment that it comes from",
+            f"{source.url(EXAMPLES_NAME)} does not match its manifest; nothing was copied",
+            remedy="republish it with `tritonstack build` of the source environment",
         )
     write_text_atomically(file, body.decode())
     if (folder / MANIFEST_NAME).is_file():
@@ -195,7 +196,8 @@ def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) ->
 
 
 def _put_in_place(folder: Path, final: Path, manifest: Manifest) -> None:
-    """Give a whole artifact its place; a damaged one that lies there goes, its manifest first."""
+    """Move a complete artifact to its final path; delete a damaged one first, its manifest before the
+    rest."""
     write_text_atomically(folder / MANIFEST_NAME, manifest.to_json())
     if final.exists():
         (final / MANIFEST_NAME).unlink(missing_ok=True)

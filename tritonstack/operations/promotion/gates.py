@@ -27,11 +27,11 @@ Gate = Literal[
     "max_latency_p99_ms",
     "windows",
 ]
-"""Gates by their names in the environment's file. `committed` has no key: protection brings it."""
+"""Gates by their names in the environment's file. `committed` has no key: `protected` enables it."""
 GATES: tuple[Gate, ...] = get_args(Gate)
 DEPLOYMENTS: tuple[EventKind, ...] = ("deployed", "rolled-back")
 VERDICTS: tuple[EventKind, ...] = ("verified", "refuted")
-"""They count for what has been deployed by then and has not gone since."""
+"""They apply to artifacts that are deployed at that time and still are."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +39,26 @@ class Candidate:
     """An artifact or custom image to promote."""
 
     name: str
-    """The model, or the folder of containers/."""
+    """The target, or the machine type of an image."""
     key: str
     """The target, or the kind of machine."""
     digest: str
     figures: Figures | None = None
     compared: bool = True
-    """Whether there is a framework that its answers can be compared with at all."""
+    """Whether a framework exists to compare its answers with."""
     image: bool = False
     unverified: tuple[str, ...] = ()
-    """Why nothing proves its answers right, as its manifest says."""
+    """Why its answers are unverified, according to its manifest."""
     built: Built | None = None
-    """None if its lock does not say who built it."""
+    """None if the lock has no build information."""
 
     @property
     def words(self) -> str:
-        """It by its name and digest."""
+        """Return the name and digest."""
         return f"{'image ' if self.image else ''}{self.name} for {self.key} ({_short(self.digest)})"
 
     def touched_by(self, event: Event) -> set[str]:
-        """The digests that an event tells of in its place."""
+        """Return the digests that an event gives this entry."""
         held: Iterable[tuple[str, str, str]]
         if self.image:
             held = ((item.folder, item.kind, item.digest) for item in event.images)
@@ -73,13 +73,13 @@ class Shut:
 
     gate: Gate
     subject: str
-    """Which artifact; empty where it holds for all."""
+    """The artifact; empty if the gate applies to all."""
     words: str
     opens: str
 
     def __str__(self) -> str:
         subject = f"{self.subject} " if self.subject else ""
-        return f"gate {self.gate} is shut: {subject}{self.words}; {self.opens}"
+        return f"gate {self.gate} failed: {subject}{self.words}; {self.opens}"
 
 
 @dataclass(frozen=True)
@@ -87,26 +87,26 @@ class Standing:
     """How long an environment has run an artifact without interruption, and the last verdict on it."""
 
     since: str | None = None
-    """None where it does not run it."""
+    """None if not deployed."""
     instead: str | None = None
-    """The digest that it runs now."""
+    """The digest that runs instead."""
     deployed: str | None = None
-    """When it was deployed last."""
+    """When it was last deployed."""
     endpoints: frozenset[str] = frozenset()
-    """Where it was deployed to, so far as they may run it still."""
+    """The endpoints that it was deployed to and that may still run it."""
     passed: Event | None = None
-    """The last verification after that."""
+    """The last passed verification after that."""
     refutation: Event | None = None
     refuted: frozenset[str] = frozenset()
-    """Endpoints that have not passed since they were refuted."""
+    """Endpoints that failed verification and have not passed since."""
 
     @property
     def verdict(self) -> Event | None:
-        """The one that counts: a refutation does until each endpoint that it names has passed."""
+        """Return the current verdict: a failure counts until each endpoint that it names has passed."""
         return self.refutation if self.refuted else self.passed
 
     def among(self, endpoints: Collection[str]) -> Standing:
-        """The same, of these endpoints alone."""
+        """Return the state, limited to some endpoints."""
         return replace(self, refuted=self.refuted & set(endpoints))
 
 
@@ -140,7 +140,7 @@ def shut_gates(
 
 
 def standing(candidate: Candidate, events: Sequence[Event]) -> Standing:
-    """What the events of an environment say of an artifact in it."""
+    """Return the state of an artifact according to its environment's events."""
     state = Standing()
     for event in events:
         touched = candidate.touched_by(event)
@@ -159,7 +159,7 @@ def _after_deploy(state: Standing, candidate: Candidate, event: Event, touched: 
             deployed=event.at,
             endpoints=state.endpoints | named,
             refutation=state.refutation,
-            # A deploy may be of one endpoint, and says nothing of what another one answered.
+            # The deployment may cover one endpoint, so failures of others remain.
             refuted=state.refuted - named,
         )
     if others := set(touched) - {candidate.digest}:
@@ -171,7 +171,7 @@ def _after_deploy(state: Standing, candidate: Candidate, event: Event, touched: 
 
 
 def _after_verdict(state: Standing, event: Event, *, concerned: bool) -> Standing:
-    """One run of `verify` may refute one endpoint that serves an artifact, and pass another one."""
+    """One run of `verify` may fail one endpoint and pass another with the same artifact."""
     named = set(event.endpoints)
     if event.kind == "verified":
         return replace(state, passed=event if concerned else state.passed, refuted=state.refuted - named)
@@ -185,31 +185,29 @@ def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
         name, _, reason = text.partition("=")
         gate = next((gate for gate in GATES if gate == name.strip()), None)
         if gate is None:
-            raise UsageError(
-                f"there is no gate {name.strip()!r}", remedy=f"the gates are: {', '.join(GATES)}"
-            )
+            raise UsageError(f"unknown gate {name.strip()!r}", remedy=f"available gates: {', '.join(GATES)}")
         if not reason.strip():
             raise UsageError(
-                f"gate {gate} is not overridden without a reason",
-                remedy=f'write --override-gate {gate}="why it has to be now"; it is kept with the promotion',
+                f"no reason given for overriding gate {gate}",
+                remedy=f'pass --override-gate {gate}="<reason>"; the reason is recorded with the promotion',
             )
         overrides[gate] = " ".join(reason.split())
     return overrides
 
 
 def override_note(shut: Sequence[Shut], overrides: Mapping[Gate, str]) -> str | None:
-    """What the promotion's record says of the gates that were shut and overridden."""
+    """Return the overridden gates and reasons for the promotion's record."""
     gates = sorted({gate.gate for gate in shut if gate.gate in overrides}, key=GATES.index)
     return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
 
 
 def _is_loose_verdict(event: Event) -> bool:
-    """Whether an event says that uncommitted files were verified. A refutation counts in any case."""
+    """Return whether a pass was recorded from uncommitted files. A failure always counts."""
     return event.kind == "verified" and not is_committed(event.commit)
 
 
 def _loose_words(candidate: Candidate, seen: Standing, refused: Sequence[Event]) -> str:
-    """Which verdict does not count because of its files; empty if there is none."""
+    """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
     found = [
         event
         for event in refused
@@ -218,26 +216,26 @@ def _loose_words(candidate: Candidate, seen: Standing, refused: Sequence[Event])
     if not found:
         return ""
     return (
-        f"; the verdict of {_shown(_moment(found[-1].at))} does not count: it is of {_loose_files(found[-1])}"
+        f"; the verdict of {_shown(_moment(found[-1].at))} is ignored: it is from {_loose_files(found[-1])}"
     )
 
 
 def _loose_files(record: Event | Built) -> str:
     if record.commit is None:
-        return "files that no commit holds"
+        return "files outside git"
     listed = f" ({list_files(record.uncommitted)})" if record.uncommitted else ""
     return f"{short_commit(record.commit)}{listed}"
 
 
 def _built(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
-    """What was built from uncommitted files cannot be built again from any commit."""
+    """Reject builds from uncommitted files, which cannot be reproduced."""
     built = candidate.built
     if built is not None and not is_committed(built.commit):
         yield Shut(
             "committed",
             candidate.words,
             f"was built from {_loose_files(built)}; a protected environment requires a commit",
-            f"commit the files and run `tritonstack build {spec.source}`, deploy and verify to open it",
+            f"commit the files, run `tritonstack build {spec.source}`, then deploy and verify",
         )
 
 
@@ -248,17 +246,17 @@ def _deployed(
     if not spec.soaked_hours and not spec.verified:
         return
     if seen.since is None:
-        runs = f"; it runs {_short(seen.instead)} there" if seen.instead else ""
+        runs = f"; {_short(seen.instead)} runs there" if seen.instead else ""
         gate: Gate = "soaked_hours" if spec.soaked_hours else "verified"
         then = [
-            *([f"`tritonstack verify {source}`"] if spec.verified else []),
-            *([f"{spec.soaked_hours:g} hours"] if spec.soaked_hours else []),
+            *([f"run `tritonstack verify {source}`"] if spec.verified else []),
+            *([f"wait {spec.soaked_hours:g} hours"] if spec.soaked_hours else []),
         ]
         yield Shut(
             gate,
             candidate.words,
             f"is not deployed in {source}{runs}",
-            f"`tritonstack deploy {source}` and then {' and '.join(then)} open it",
+            f"run `tritonstack deploy {source}`, then {' and '.join(then)}",
         )
         return
     soaked = now - _moment(seen.since)
@@ -267,26 +265,27 @@ def _deployed(
         yield Shut(
             "soaked_hours",
             candidate.words,
-            f"has been deployed in {source} for {soaked / timedelta(hours=1):.1f} hours, since "
-            f"{_shown(_moment(seen.since))}, and {spec.soaked_hours:g} are asked for",
-            f"it opens at {_shown(opens)}",
+            f"has been deployed in {source} for {soaked / timedelta(hours=1):.1f} hours (since "
+            f"{_shown(_moment(seen.since))}), required: {spec.soaked_hours:g}",
+            f"passes at {_shown(opens)}",
         )
     if spec.verified and (seen.verdict is None or seen.verdict.kind == "refuted"):
-        since = f"since it was deployed there at {_shown(_moment(str(seen.deployed)))}"
+        since = f"since its deployment at {_shown(_moment(str(seen.deployed)))}"
         loose = _loose_words(candidate, seen, refused)
         words = f"has not been verified in {source} {since}{loose}"
-        opens_by = "from a checkout without uncommitted files opens it" if loose else "opens it"
+        opens_by = " from a checkout without uncommitted files" if loose else ""
         if seen.verdict is not None:
             note = f" ({seen.verdict.note})" if seen.verdict.note else ""
             words = (
-                f"was refuted in {source} at {_shown(_moment(seen.verdict.at))} by {seen.verdict.by}{note}"
+                f"failed verification in {source} at {_shown(_moment(seen.verdict.at))} by "
+                f"{seen.verdict.by}{note}"
             )
-            opens_by = "opens it once that is mended"
-        yield Shut("verified", candidate.words, words, f"`tritonstack verify {source}` {opens_by}")
+            opens_by = " after fixing that"
+        yield Shut("verified", candidate.words, words, f"run `tritonstack verify {source}`{opens_by}")
 
 
 def _measured(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
-    """Of an image nothing is measured by itself: what was, was measured of artifacts."""
+    """Check the measurements, which only artifacts have."""
     if candidate.image:
         return
     if candidate.unverified and candidate.name not in spec.allow_unverified:
@@ -294,28 +293,26 @@ def _measured(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
             "allow_unverified",
             candidate.words,
             f"is unverified: {'; '.join(candidate.unverified)}",
-            f"{WRITE_ANSWERS}, and build it again; or write "
+            f"{WRITE_ANSWERS}, and rebuild it; or add "
             f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
         )
     figures = candidate.figures or Figures()
-    again = f"another build that {spec.source} has proved opens it"
+    again = f"rebuild it and verify it in {spec.source}"
     if spec.min_cosine is not None and candidate.compared:
         found = figures.min_cosine
         if found is None or found < spec.min_cosine:
-            words = (
-                "has no measured cosine to its framework" if found is None else f"has a cosine of {found:.6f}"
+            words = "has no measured cosine to its framework" if found is None else f"has cosine {found:.6f}"
+            yield Shut(
+                "min_cosine", candidate.words, f"{words}, required: at least {spec.min_cosine:g}", again
             )
-            yield Shut("min_cosine", candidate.words, f"{words}, and {spec.min_cosine:g} is asked for", again)
     if spec.max_latency_p99_ms is not None:
         slow = figures.p99_ms
         if slow is None or slow > spec.max_latency_p99_ms:
-            words = (
-                "has no measured latency" if slow is None else f"took {slow:.1f} ms at the 99th percentile"
-            )
+            words = "has no measured latency" if slow is None else f"has a p99 latency of {slow:.1f} ms"
             yield Shut(
                 "max_latency_p99_ms",
                 candidate.words,
-                f"{words}, and {spec.max_latency_p99_ms:g} ms are the limit",
+                f"{words}, required: at most {spec.max_latency_p99_ms:g} ms",
                 again,
             )
 
@@ -330,8 +327,8 @@ def _window(spec: PromotionSpec, now: datetime) -> Iterator[Shut]:
     yield Shut(
         "windows",
         "",
-        f"it is {_shown(now)}, and promotions are allowed {allowed}",
-        f"it opens at {_shown(opening)}" if opening else "none of them opens within a fortnight",
+        f"outside the change windows at {_shown(now)} (allowed: {allowed})",
+        f"the next window opens at {_shown(opening)}" if opening else "no window opens within two weeks",
     )
 
 

@@ -1,10 +1,9 @@
-"""Images from one ECR registry to another through ECR's own API, by digest: no Docker, nothing on disk.
+"""Copy images between ECR registries by digest, through ECR's API: without Docker or local files.
 
-A manifest is copied byte for byte, so the image keeps its digest; ECR refuses a layer or a manifest that is
-not what its digest says. Layers are found by their content: what an earlier run has brought is not sent
-again.
-A call whose answer was lost is made again by AWS's client, and ECR refuses what it has done already.
-The repository that an image lands in encrypts it with its own key.
+Manifests are copied byte for byte, so images keep their digests; ECR rejects layers and manifests that do not
+match theirs. Layers are found by digest, so rerunning skips those that were copied. The AWS client retries
+calls whose response was lost, and ECR rejects what it already has. The target repository encrypts the image
+with its own key.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ OnBytes = Callable[[int], None]
 
 
 class ImageCopyError(TritonstackError):
-    """An image could not be copied, or is not what its digest says."""
+    """An image could not be copied, or does not match its digest."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,12 @@ class Registry:
 
     @property
     def place(self) -> dict[str, str]:
-        """How ECR's calls name it."""
+        """Return the parameters of ECR calls that identify it."""
         return {"registryId": self.cloud.account, "repositoryName": self.repository}
 
     @property
     def words(self) -> str:
-        """It for people."""
+        """Return the name for messages."""
         return f"{self.cloud.account}.dkr.ecr.{self.cloud.region}.amazonaws.com/{self.repository}"
 
 
@@ -66,19 +65,19 @@ class _Manifest:
 
     @property
     def members(self) -> Sequence[Mapping[str, Any]]:
-        """The images of a list of them."""
+        """Return the images of an image index."""
         return json.loads(self.text).get("manifests", ()) if self.media_type in _INDEXES else ()
 
     @property
     def blobs(self) -> list[Mapping[str, Any]]:
-        """What an image consists of, each piece once; pieces that stay where their URLs lead are none."""
+        """Return the layers of an image without duplicates; foreign layers are not copied."""
         held = json.loads(self.text)
         pieces = [held["config"], *held["layers"]] if self.media_type not in _INDEXES else []
         return list({piece["digest"]: piece for piece in pieces if not piece.get("urls")}.values())
 
 
 def image_bytes(source: Registry, target: Registry, digest: str) -> int:
-    """What copying an image would have to carry."""
+    """Return the number of bytes to copy."""
     return sum(
         piece["size"] for manifest in _tree(source, digest) for piece in _missing(target, manifest.blobs)
     )
@@ -93,7 +92,7 @@ def copy_image(
     on_bytes: OnBytes,
     sleep: Callable[[float], object] = time.sleep,
 ) -> bool:
-    """See that the target holds an image under a tag; whether anything had to be done for it."""
+    """Copy an image to the target under a tag; return whether anything changed."""
     if tagged_digest(target, tag) == digest:
         return False
     for manifest in _tree(source, digest):
@@ -103,14 +102,14 @@ def copy_image(
     landed = tagged_digest(target, tag)
     if landed != digest:
         raise ImageCopyError(
-            f"{target.words}:{tag} is {landed or 'not there'} after {digest} was copied to it",
-            remedy="look for what changes or deletes images there, and run the same command again",
+            f"{target.words}:{tag} is {landed or 'missing'} after copying {digest} to it",
+            remedy="check what changes or deletes images there, then rerun the command",
         )
     return True
 
 
 def tagged_digest(registry: Registry, tag: str) -> str | None:
-    """The digest of what a tag means, None where it means nothing."""
+    """Return the digest of a tag; None if it does not exist."""
     ecr = registry.cloud.client("ecr")
     try:
         found = ecr.describe_images(**registry.place, imageIds=[{"imageTag": tag}])
@@ -122,7 +121,7 @@ def tagged_digest(registry: Registry, tag: str) -> str | None:
 
 
 def _tree(source: Registry, digest: str) -> Iterator[_Manifest]:
-    """An image's manifest, after those of the images that it lists: ECR takes a list last."""
+    """Yield the manifests of an image, its members before the index, as ECR requires."""
     manifest = _manifest(source, digest)
     for member in manifest.members:
         yield from _tree(source, member["digest"])
@@ -136,20 +135,20 @@ def _manifest(source: Registry, digest: str) -> _Manifest:
     if not answer["images"]:
         reason = "; ".join(failure.get("failureReason", "") for failure in answer.get("failures", ()))
         raise ImageCopyError(
-            f"{source.words}@{digest} cannot be read: {reason or 'it is not there'}",
-            remedy="build it in the environment that it comes from: `tritonstack build` pushes it",
+            f"cannot read {source.words}@{digest}: {reason or 'not found'}",
+            remedy="run `tritonstack build` for the source environment to push it",
         )
     (image,) = answer["images"]
     text = image["imageManifest"]
     found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
     if found != digest:
-        raise ImageCopyError(f"{source.words}@{digest} has a manifest whose digest is {found}")
+        raise ImageCopyError(f"digest mismatch for the manifest of {source.words}@{digest}: got {found}")
     media_type = image.get("imageManifestMediaType") or json.loads(text)["mediaType"]
     return _Manifest(digest, media_type, text)
 
 
 def _missing(target: Registry, blobs: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Those that the target does not hold."""
+    """Yield the layers that the target does not have."""
     ecr = target.cloud.client("ecr")
     for start in range(0, len(blobs), _LAYERS_ASKED_AT_ONCE):
         asked = blobs[start : start + _LAYERS_ASKED_AT_ONCE]
@@ -180,17 +179,17 @@ def _copy_layer(layer: Layer, target: Registry, on_bytes: OnBytes, sleep: Callab
         first += len(part)
         on_bytes(len(part))
     if (found := f"sha256:{hashed.hexdigest()}") != layer.digest:
-        raise bad_layer(layer, f"is {found}")
+        raise bad_layer(layer, f"got {found}")
     try:
         ecr.complete_layer_upload(**target.place, uploadId=upload["uploadId"], layerDigests=[layer.digest])
     except ClientError as error:
-        # Somebody else was faster, or this is the second time: what counts is that it is there.
+        # Another run completed it first, or this is a retry; only its presence matters.
         if error_code(error) not in _ENDED_BEFORE or any(_missing(target, [{"digest": layer.digest}])):
             raise
 
 
 def _send(target: Registry, upload: str, first: int, part: bytes) -> None:
-    """The next part of a layer; one that ECR has had already follows nothing, and is there."""
+    """Send the next part of a layer; ECR rejects parts that it already has."""
     last = first + len(part) - 1
     try:
         target.cloud.client("ecr").upload_layer_part(
@@ -217,8 +216,8 @@ def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
         code = error_code(error)
         if code == "ImageTagAlreadyExistsException" and tag and tagged_digest(target, tag) != manifest.digest:
             raise ImageCopyError(
-                f"{target.words}:{tag} is another image already, and tags never change there",
-                remedy="an image that somebody pushed by hand has this tag: delete it there",
+                f"{target.words}:{tag} already exists with another image, and tags are immutable there",
+                remedy="the image was probably pushed manually: delete it",
             ) from None
         if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
             raise

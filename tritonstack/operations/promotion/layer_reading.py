@@ -1,7 +1,7 @@
-"""A layer out of a registry, by links that ECR signs; where a connection ends early, the rest is asked for.
+"""Read a layer from a registry through presigned URLs; resume dropped connections.
 
-A layer has gigabytes, and Python's client gives less than there is without a word if the other side goes
-away (cpython issue 129264). So what has arrived is held against the size that the manifest says.
+Layers have gigabytes, and Python's client silently returns less if the server closes the connection (cpython
+issue 129264). So the received bytes are compared with the size in the manifest.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from tritonstack.base.errors import TritonstackError
 
 _PATIENCE_S = 60
 _PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0)
-"""Between tries, as long as none of them brings anything."""
+"""Pauses between attempts that receive nothing."""
 _CHUNK = 1 << 20
 _BREAKS = (OSError, HTTPException)
-"""Whatever keeps a connection from bringing more, refusals by the server with it."""
+"""Errors that end a connection, including rejections by the server."""
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
 
 class LayerReadError(TritonstackError):
-    """A layer does not come out of its registry."""
+    """A layer cannot be read from its registry."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A piece of an image where it is copied from."""
+    """A layer of an image to copy."""
 
     digest: str
     size: int
-    """By the image's manifest."""
+    """From the image's manifest."""
     registry: str
-    """For people."""
+    """For messages."""
     link: Callable[[], str]
-    """Makes a link that leads to it for a while."""
+    """Return a presigned URL."""
 
 
 def read_parts(layer: Layer, part_size: int, *, sleep: Callable[[float], object]) -> Iterator[bytes]:
-    """The whole layer in parts of one size, the last of which may be smaller."""
+    """Yield the layer in parts of one size; the last one may be smaller."""
     held = bytearray()
     for block in _blocks(layer, sleep):
         held += block
@@ -54,22 +54,22 @@ def read_parts(layer: Layer, part_size: int, *, sleep: Callable[[float], object]
 
 
 def bad_layer(layer: Layer, what: str) -> LayerReadError:
-    """A layer that has arrived and is not what the manifest says."""
+    """Return the error for a layer that does not match the manifest."""
     return LayerReadError(
-        f"a bad image is stopped here: layer {layer.digest} of {layer.registry} {what}",
-        remedy="run the same command again; if it says the same, build the image again",
+        f"damaged layer {layer.digest} of {layer.registry}: {what}; nothing was copied",
+        remedy="rerun the command; if it fails again, rebuild the image",
     )
 
 
 def _blocks(layer: Layer, sleep: Callable[[float], object]) -> Iterator[bytes]:
-    """As much as arrives at a time, over as many connections as it takes while they bring anything."""
+    """Yield blocks as they arrive; reconnect while connections make progress."""
     have, pauses = 0, iter(_PAUSES_S)
     while have < layer.size:
         fault = "it ended early"
         try:
             with _opened(layer.link(), have) as answer:
                 _skip(answer, layer, have)
-                # As it comes: of a longer read that breaks off nothing would be left.
+                # read1 returns partial data; a longer read would lose it if the connection drops.
                 while have < layer.size and (block := answer.read1(min(_CHUNK, layer.size - have))):
                     have, pauses = have + len(block), iter(_PAUSES_S)
                     yield block
@@ -84,18 +84,17 @@ def _pause(
 ) -> None:
     if pause is None:
         raise LayerReadError(
-            f"layer {layer.digest} of {layer.registry} did not arrive: the connection failed after {have} of "
-            f"{layer.size} bytes, and again each time that it was made anew ({fault})",
-            remedy="see that this machine reaches Amazon S3, and run the same command again: it goes on with "
-            "this layer",
+            f"cannot read layer {layer.digest} of {layer.registry}: the connection failed after {have} of "
+            f"{layer.size} bytes, and reconnecting did not help ({fault})",
+            remedy="check the connection to Amazon S3, and rerun the command; it resumes with this layer",
         )
     sleep(pause)
 
 
 def _opened(url: str, first: int) -> HTTPResponse:
-    """What a link leads to, from a byte on."""
+    """Open a URL from a byte offset."""
     if not url.startswith(("https://", "http://127.0.0.1")):
-        raise LayerReadError(f"ECR names a layer by {url.partition('?')[0]}, which is no https address")
+        raise LayerReadError(f"ECR returned a layer URL without https: {url.partition('?')[0]}")
     headers = {"Range": f"bytes={first}-"} if first else {}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - looked at above
     opened: HTTPResponse = urllib.request.urlopen(request, timeout=_PATIENCE_S)  # noqa: S310 - the same
@@ -103,24 +102,24 @@ def _opened(url: str, first: int) -> HTTPResponse:
 
 
 def _skip(answer: HTTPResponse, layer: Layer, have: int) -> None:
-    """Pass over what has arrived already: a server may answer with the whole to whoever asks for the rest."""
+    """Skip bytes that have arrived: a server may ignore the range and send the whole layer."""
     begin, size = _extent(answer)
     if size not in (None, layer.size):
-        raise bad_layer(layer, f"has {size} bytes, and its manifest says {layer.size}")
+        raise bad_layer(layer, f"got {size} bytes, manifest expects {layer.size}")
     if begin > have:
-        raise HTTPException(f"byte {have} was asked for, and the answer begins with byte {begin}")
+        raise HTTPException(f"requested byte {have}, but the response starts with byte {begin}")
     left = have - begin
     while left and (block := answer.read1(min(_CHUNK, left))):
         left -= len(block)
 
 
 def _extent(answer: HTTPResponse) -> tuple[int, int | None]:
-    """The first byte of an answer, and the size of the whole if it says so."""
+    """Return the first byte of a response, and the total size if given."""
     if answer.status != HTTPStatus.PARTIAL_CONTENT:
         length = answer.headers.get("Content-Length")
         return 0, int(length) if length else None
     said = answer.headers.get("Content-Range", "")
     found = _RANGE.fullmatch(said)
     if found is None:
-        raise HTTPException(f"a part of the layer is said to be {said!r}")
+        raise HTTPException(f"invalid Content-Range {said!r}")
     return int(found[1]), int(found[2])

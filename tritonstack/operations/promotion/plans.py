@@ -1,8 +1,8 @@
-"""What a promotion would bring from one environment's lock into another's; decided from files alone.
+"""Decide from files what a promotion copies from one environment's lock to another's.
 
-An entry of the source fits if the machines of the target can run it and its next deploy would take it. An
-artifact may be older than the model's files in this working tree: what the source runs and has proved is what
-is promoted, and `deploy` takes what was promoted, whatever is worked on meanwhile.
+An entry of the source qualifies if the target's machines can run it and the target's next deployment accepts
+it. An artifact may be older than the model's files in the working tree: what the source has run and verified
+is promoted, and `deploy` uses it regardless of later edits.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Entry = Artifact | Image
 
 
 class PromotionRefusedError(TritonstackError):
-    """What was asked for cannot be promoted; nothing was changed."""
+    """The request cannot be promoted; nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why one model or image cannot be promoted, and what leads there instead."""
+    """Why a model or image cannot be promoted, and the remedy."""
 
     subject: str
     words: str
@@ -47,25 +47,25 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to change in the target's lock, what need not, and what cannot."""
+    """The entries to change in the target's lock, and those that stay or cannot be promoted."""
 
     artifacts: Sequence[Artifact] = ()
     images: Sequence[Image] = ()
     same: Sequence[Entry] = ()
-    """What the target's lock names already."""
+    """Entries that the target's lock already has."""
     own: Sequence[str] = ()
-    """What the target has built for itself, where the source has nothing for its machines."""
+    """Entries that the target built itself because the source has none for its machines."""
     given_up: Sequence[Entry] = ()
-    """What somebody has taken the target back from; who means it all the same names its model."""
+    """Entries that were rolled back in the target; naming the model promotes them again."""
     obstacles: Sequence[Obstacle] = ()
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All that is to change."""
+        """Return all entries to change."""
         return (*self.artifacts, *self.images)
 
     def require_possible(self) -> None:
-        """Raise PromotionRefusedError with all obstacles at once."""
+        """Raise PromotionRefusedError with all obstacles."""
         if self.obstacles:
             *others, last = self.obstacles
             words = [*map(str, others), f"{last.subject}: {last.words}"]
@@ -73,37 +73,37 @@ class Decision:
 
 
 def words_of(entry: Entry) -> str:
-    """An entry by its name, its place and its digest."""
+    """Return an entry's name, key, and digest."""
     image = isinstance(entry.entry, LockedImage)
     digest = entry.entry.digest[7:19] if image else entry.entry.digest[:12]
     return f"{'image ' if image else ''}{entry.name} for {entry.key} ({digest})"
 
 
 def words_of_rivals(entries: Iterable[Entry]) -> list[str]:
-    """What goes out of a lock with entries that come in: the same machines would take it in their stead."""
+    """Describe the entries that new entries replace because they serve the same machines."""
     return [
-        f"{item.name} for {item.key} takes the place of that for {key} ({rival.digest[:12]})"
+        f"{item.name} for {item.key} replaces the entry for {key} ({rival.digest[:12]})"
         for item in entries
         for key, rival in sorted(item.rivals.items())
     ]
 
 
 def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
-    """Refuse to take from anywhere else than the target's file says."""
+    """Reject a source other than the one in the target's file."""
     spec, file = target.spec, shown_path(target.environment.file)
     if spec.name == source.spec.name:
         raise UsageError(
-            f"{spec.name!r} is not promoted to itself",
-            remedy="name where it comes from, then where it goes to",
+            f"cannot promote {spec.name!r} to itself",
+            remedy="name the source environment, then the target",
         )
     if spec.promotion is None:
         raise UsageError(
-            f"{file} does not say where {spec.name!r} takes its artifacts from",
-            remedy=f"add `promotion: {{source: {source.spec.name}}}` to it, and the gates that it is to have",
+            f"{file} has no promotion source for {spec.name!r}",
+            remedy=f"add `promotion: {{source: {source.spec.name}}}` and the gates to apply",
         )
     if spec.promotion.source != source.spec.name:
         raise UsageError(
-            f"{spec.name!r} takes its artifacts from {spec.promotion.source!r}, not {source.spec.name!r}",
+            f"the promotion source of {spec.name!r} is {spec.promotion.source!r}, not {source.spec.name!r}",
             remedy=f"run `tritonstack promote {spec.promotion.source} {spec.name}`, or change "
             f"`promotion.source` in {file}",
         )
@@ -111,7 +111,7 @@ def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
 
 
 def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -> Decision:
-    """What to promote, of these models or of all that the target serves."""
+    """Decide what to promote: the given models, or all that the target serves."""
     _require_served(target, models)
     found, found_images = list(_artifacts(source, target, models)), list(_images(source, target, models))
     artifacts = sorted((item for item in found if isinstance(item, Replacement)), key=_place)
@@ -139,12 +139,12 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
 
 
 def as_promoted(item: Entry, promoted: Promoted) -> LockedArtifact | LockedImage:
-    """An entry as it stands in the target's lock; who went back to it in the source is no matter there."""
+    """Return the entry for the target's lock; rollbacks in the source are irrelevant there."""
     return item.entry.model_copy(update={"promoted": promoted, "rolled_back": None})
 
 
 def lock_after(target: Workspace, entries: Iterable[tuple[Entry, Promoted]]) -> Lock:
-    """The target's lock with entries in their places, each as it was promoted."""
+    """Return the target's lock with the promoted entries."""
     lock, environment = target.lock.record, target.spec.name
     for item, promoted in entries:
         entry, place = as_promoted(item, promoted), (environment, item.name, item.key)
@@ -161,7 +161,7 @@ def _require_served(target: Workspace, models: Collection[str]) -> None:
         if model not in served:
             suggestion = closest(model, served)
             raise UsageError(
-                f"{target.spec.name!r} serves no model {model!r}",
+                f"{target.spec.name!r} does not serve model {model!r}",
                 remedy=f"did you mean {suggestion!r}?" if suggestion else f"it serves: {', '.join(served)}",
             )
 
@@ -203,33 +203,33 @@ def _artifact(
 
 
 def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
-    """What somebody wrote by hand must not get the seal of a promotion, nor pass a gate with its figures."""
+    """Reject a manually edited entry, which must not be sealed or pass a gate."""
     lock = source.lock
     return Obstacle(
         subject,
-        f"its entry in {shown_path(lock.file)}:{lock.line_of(path)} is not as `tritonstack` wrote it",
-        f"`tritonstack validate {source.spec.name}` tells of it, "
-        f"`tritonstack build {source.lock_owner}` writes it anew",
+        f"its entry at {shown_path(lock.file)}:{lock.line_of(path)} was edited manually",
+        f"run `tritonstack validate {source.spec.name}` for details, "
+        f"`tritonstack build {source.lock_owner}` to rewrite it",
     )
 
 
 def _unfit(source: Workspace, target: Workspace, served: ServedModel, wanted: Sequence[str]) -> Obstacle:
-    """Say which capability the target's machine has that nothing in the source was built for."""
+    """Explain which capability of the target's machine no artifact of the source supports."""
     built = sorted(source.lock.record.models.get(served.model, {}))
-    held = "; ".join(f"{key}, which is for {described_target(key)}" for key in built) or "nothing of it"
+    held = "; ".join(f"{key}, which is for {described_target(key)}" for key in built) or "none"
     return Obstacle(
         served.model,
         f"{target.spec.name} runs it on {served.instance.name} ({described_gpu(served.instance)}) under "
-        f"Triton {target.spec.triton_release}, which takes {' or '.join(reversed(wanted))}; "
+        f"Triton {target.spec.triton_release}, which requires {' or '.join(reversed(wanted))}; "
         f"{source.lock.file.name} has {held}",
-        f"it has to be built for {target.spec.name}: `tritonstack build {target.spec.name} {served.model}`",
+        f"build it for {target.spec.name}: `tritonstack build {target.spec.name} {served.model}`",
     )
 
 
 def _images(
     source: Workspace, target: Workspace, models: Collection[str]
 ) -> Iterator[Image | Obstacle | str]:
-    """What the target's endpoints run instead of SageMaker's own image."""
+    """Yield the custom images that the target's endpoints run."""
     folders = {
         endpoint.image
         for endpoint in target.spec.endpoints.values()
@@ -241,7 +241,7 @@ def _images(
 
 
 def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obstacle | str:
-    """One of them, under the tag that it has in the target."""
+    """Decide about one image; it keeps its tag in the target."""
     release = source.spec.triton_release
     locked = source.lock.record.images.get(image.folder, {}).get(image.kind)
     seen = target.lock.record.images.get(image.folder, {}).get(image.kind)
@@ -249,23 +249,23 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
     if locked is None or release != target.spec.triton_release:
         if seen and not seen.promoted and seen.tag == image.tag:
             return subject
-        held = "none" if locked is None else f"one on the image of Triton {release}"
+        held = "none" if locked is None else f"one based on Triton {release}"
         return Obstacle(
             subject,
-            f"{target.spec.name} runs it on the image of Triton {target.spec.triton_release}; "
+            f"{target.spec.name} requires one based on Triton {target.spec.triton_release}; "
             f"{source.lock.file.name} has {held}",
-            f"it has to be built for {target.spec.name}: `tritonstack build {target.spec.name}`",
+            f"build it for {target.spec.name}: `tritonstack build {target.spec.name}`",
         )
     if not locked.is_sealed((locked_environment(source.lock.file), image.folder, image.kind)):
         return _unsealed(source, subject, ("images", image.folder, image.kind))
     theirs = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
-    # In another region the same files make an image of another tag. An older image keeps the tag that it has.
+    # The tag depends on the region. An image that was built from older files keeps its tag.
     tag = image.tag if locked.tag == theirs.tag else locked.tag
     return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), seen)
 
 
 def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision) -> Iterator[Obstacle]:
-    """What a deploy of the target would refuse only once its lock has changed."""
+    """Yield what a deployment of the target would reject after the promotion."""
     if not decision.entries:
         return
     promoted = Promoted(source=source.spec.name, by="", at="2000-01-01T00:00:00Z")
@@ -278,14 +278,14 @@ def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision)
     ]
     for problem in dict.fromkeys(problems):
         yield Obstacle(
-            f"{target.spec.name} with what {source.spec.name} has",
+            f"{target.spec.name} with the artifacts of {source.spec.name}",
             problem.message,
             problem.remedy or f"build it for {target.spec.name}",
         )
 
 
 def _is_same(target: Workspace, item: Entry) -> bool:
-    """Whether it has been promoted already; a digest that was written by hand has passed no gate."""
+    """Return whether it is already promoted; a manually edited digest has passed no gate."""
     if item.seen is None or item.seen.digest != item.entry.digest or item.rivals:
         return False
     if not item.seen.is_sealed((locked_environment(target.lock.file), *_place(item))):

@@ -1,7 +1,7 @@
-"""A promotion as it is written down: the `promoted` of a lock's entry, and the event that says the same.
+"""Records of a promotion: `promoted` in the lock's entry, and the corresponding event.
 
-The event follows from the lock's entry alone. So whoever comes after a promotion that was killed writes the
-very event that it would have written, under the same key.
+The event is derived from the lock's entry alone. So a run after a killed promotion writes the same event
+under the same key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REASONS = "; "
 
 
 def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
-    """The event of one entry's promotion."""
+    """Return the event of one entry's promotion."""
     entry, image = item.entry, isinstance(item.entry, LockedImage)
     reasons = [f"from {promoted.source}", *([promoted.note] if promoted.note else [])]
     return Event(
@@ -40,7 +40,7 @@ def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
 
 
 def promoted_by(event: Event, source: str) -> Promoted:
-    """What a lock's entry says of the promotion that an event tells of."""
+    """Return the `promoted` record that corresponds to an event."""
     note = event.note.partition(_REASONS)[2] or None
     return Promoted(
         source=source,
@@ -53,7 +53,7 @@ def promoted_by(event: Event, source: str) -> Promoted:
 
 
 def unrecorded(target: Workspace, items: Iterable[Entry], history: Sequence[Event]) -> Iterator[Event]:
-    """Events of entries that the lock says were promoted, and that nothing in the bucket tells of."""
+    """Yield the events of promotions that the lock has but the bucket does not."""
     for item in items:
         promoted = item.seen.promoted if item.seen else None
         if promoted is None:
@@ -64,13 +64,13 @@ def unrecorded(target: Workspace, items: Iterable[Entry], history: Sequence[Even
 
 
 def _tells(past: Event, event: Event) -> bool:
-    """Whether an event is that promotion's, though the endpoints may have been others when it was written."""
+    """Return whether an event records that promotion; its endpoints may have differed then."""
     same = past.artifacts == event.artifacts and past.images == event.images
     return past.kind == "promoted" and past.at == event.at and same
 
 
 def _overtaken(history: Sequence[Event], event: Event) -> bool:
-    """Whether something else has come into its place since: then this lock is an old one."""
+    """Return whether the entry has changed since; then the lock is outdated."""
     latest = latest_change(history, event)
     return latest is not None and latest.at > event.at
 

@@ -1,8 +1,8 @@
-"""Archives into a bucket: whole under their final name or not there, and gone on with after a kill.
+"""Upload archives to a bucket: atomically, and resumable after an interruption.
 
-S3 shows an object only once all of it is there. A large archive goes up in parts; those that a killed run has
-sent stay with its upload, and the next run keeps each of them that S3 says is right. Parts that nobody goes
-on with are deleted by the bucket's own rule.
+S3 shows an object only when it is complete. A large archive is uploaded in parts; an interrupted upload keeps
+them, and the next run reuses each part with the right checksum. The bucket's lifecycle rule deletes abandoned
+parts.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _PARTS_AT_ONCE = 3
 _READ = 1 << 20
 
 Proof = Literal["S3's checksum", "read back"]
-"""checksum: S3 has computed it over what it stored. read back: every byte was fetched again and hashed."""
+"""checksum: S3 computed it over the stored bytes. read back: every byte was downloaded and hashed."""
 OnBytes = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Landing:
-    """An archive's place in the bucket that it goes to. No key is named: the bucket's own encrypts it."""
+    """An archive's location in the target bucket, which encrypts it with its default key."""
 
     cloud: Cloud
     bucket: str
@@ -44,22 +44,22 @@ class Landing:
 
     @property
     def key(self) -> str:
-        """Its final name."""
+        """Return the object key."""
         return f"{artifact_prefix(self.model, self.entry.digest)}/{ARCHIVE_NAME}"
 
     @property
     def place(self) -> dict[str, str]:
-        """How S3's calls name it."""
+        """Return the parameters of S3 calls that identify it."""
         return {"Bucket": self.bucket, "Key": self.key}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What every upload of it says."""
+        """Return the parameters of all its uploads."""
         return {"ContentType": "application/gzip", "Metadata": {DIGEST_NOTE: self.entry.digest}}
 
 
 def land_archive(landing: Landing, archive: Path, *, on_bytes: OnBytes) -> Proof:
-    """See that an archive lies in its place, and say what proves that it is whole there."""
+    """Upload an archive unless it is there; return how its integrity was proved."""
     s3 = landing.cloud.client("s3")
     proof = _proof(s3, landing, archive)
     if proof is not None:
@@ -75,14 +75,14 @@ def land_archive(landing: Landing, archive: Path, *, on_bytes: OnBytes) -> Proof
     proof = _proof(s3, landing, archive)
     if proof is None:
         raise DamagedArtifactError(
-            f"s3://{landing.bucket}/{landing.key} is not the archive that was sent there",
-            remedy="run the same command again: it sends it anew",
+            f"s3://{landing.bucket}/{landing.key} does not match the uploaded archive",
+            remedy="rerun the command to upload it again",
         )
     return proof
 
 
 def _proof(s3: Any, landing: Landing, archive: Path) -> Proof | None:
-    """What proves that the archive lies there; None if it does not."""
+    """Return the proof that the archive is complete; None if it is not there."""
     head = find_object(s3, landing.bucket, landing.key)
     if head is None or not is_archive_of(landing.entry, head):
         return None
@@ -101,7 +101,7 @@ def _land_in_parts(s3: Any, landing: Landing, archive: Path, on_bytes: OnBytes) 
         parts = _send(s3, landing, upload, archive, on_bytes)
         s3.complete_multipart_upload(**landing.place, UploadId=upload, MultipartUpload={"Parts": parts})
     except ClientError as error:
-        # Somebody else who promotes the same has gone on with the same upload, and was faster.
+        # A concurrent promotion of the same archive has completed this upload.
         if error_code(error) != "NoSuchUpload" or find_object(s3, landing.bucket, landing.key) is None:
             raise
 
@@ -112,7 +112,7 @@ def _begin(s3: Any, landing: Landing) -> str:
 
 
 def _begun(s3: Any, landing: Landing) -> str | None:
-    """The latest upload to the same place that was not finished."""
+    """Return the latest unfinished upload to the same key."""
     pages = s3.get_paginator("list_multipart_uploads").paginate(Bucket=landing.bucket, Prefix=landing.key)
     uploads = [
         upload
@@ -124,7 +124,7 @@ def _begun(s3: Any, landing: Landing) -> str | None:
 
 
 def _send(s3: Any, landing: Landing, upload: str, archive: Path, on_bytes: OnBytes) -> list[dict[str, Any]]:
-    """Send the parts that are not there; all of them, as S3 wants to be told."""
+    """Send the missing parts; return all parts as S3 expects them."""
     pages = s3.get_paginator("list_parts").paginate(**landing.place, UploadId=upload)
     there = {part["PartNumber"]: part for page in pages for part in page.get("Parts", ())}
 
@@ -156,7 +156,7 @@ def _part(archive: Path, number: int, part_bytes: int) -> bytes:
 
 
 def _is_part(found: Mapping[str, Any], body: bytes, checksum: str) -> bool:
-    """Whether S3 holds these very bytes: by its checksum, or by an ETag that is their MD5."""
+    """Return whether S3 has these bytes: by its checksum, or by an ETag that is their MD5."""
     if found["Size"] != len(body):
         return False
     if "ChecksumSHA256" in found:

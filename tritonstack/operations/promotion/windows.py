@@ -10,16 +10,16 @@ from tritonstack.spec.environments.promotion import DAYS, ChangeWindow
 
 
 def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:
-    """Return when the next of several windows opens, in UTC; None if none does within a fortnight."""
+    """Return when the next window opens, in UTC; None if none does within two weeks."""
     found = [opening for window in windows for opening in _openings(window, now)]
     return min(found, default=None)
 
 
 def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:
-    """Moments at which a window opens in the days to come.
+    """Yield the times at which a window opens in the next days.
 
-    Where clocks go forward over its beginning there is no such time that day: the window has opened with the
-    hour that follows. Where they go back over it there are two, and the first one counts.
+    If the start time is skipped because clocks go forward, the window opens at the next hour. If it occurs
+    twice because clocks go back, the first occurrence counts.
     """
     zone = ZoneInfo(window.timezone)
     hour, minute = map(int, window.start.split(":"))
