@@ -46,9 +46,9 @@ def test_what_was_never_deployed_is_exit_1(built: Project, capsys: pytest.Captur
     assert words.out.splitlines() == [
         "search: tritonstack-dev-search",
         "  ✗ stack",
-        "      not deployed yet: there is no such stack",
+        "      not deployed: the stack does not exist",
         "",
-        "refuted: 1 thing is not what this folder asks for",
+        "failed: 1 difference from this folder",
     ]
 
 
@@ -56,7 +56,7 @@ def test_for_machines_it_is_one_document(built: Project, capsys: pytest.CaptureF
     code, words = said(capsys, built, "--json", "verify", "dev", "--endpoint", "search")
     result = json.loads(words.out)
     assert (code, result["passed"], result["environment"]) == (1, False, "dev")
-    assert result["faults"] == ["search: stack: not deployed yet: there is no such stack"]
+    assert result["faults"] == ["search: stack: not deployed: the stack does not exist"]
     assert result["endpoints"][0]["checks"][0]["passed"] is False
 
 
@@ -72,7 +72,7 @@ def test_it_is_written_down_unless_that_is_not_wanted(
     assert read_events(cloud, bucket) == []
     said(capsys, built, "verify", "dev")
     (event,) = read_events(cloud, bucket)
-    assert (event.kind, event.note) == ("refuted", "search: stack: not deployed yet: there is no such stack")
+    assert (event.kind, event.note) == ("refuted", "search: stack: not deployed: the stack does not exist")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_verdict_for_people() -> None:
         "search",
         "t-dev-search",
         (
-            Check("stack", detail="UPDATE_COMPLETE", compared=2, notes=("its last update was taken back",)),
+            Check("stack", detail="UPDATE_COMPLETE", compared=2, notes=("its last update was rolled back",)),
             Check("scaling", ("main is not registered",), detail="main 1 to 2", skipped=1),
         ),
         not_compared={"AWS::SNS::Topic": 2, "AWS::IAM::Role": 1},
@@ -104,13 +104,13 @@ def test_a_verdict_for_people() -> None:
         "",
         "search: t-dev-search",
         "  ✓ stack    UPDATE_COMPLETE",
-        "      (note: its last update was taken back)",
+        "      (note: its last update was rolled back)",
         "  ✗ scaling  main 1 to 2",
         "      main is not registered",
         "  by its template alone: 1 IAM::Role, 2 SNS::Topic",
         "",
         "uncommitted: environments/dev.yaml, stacks/new.py",
-        "refuted: 1 thing is not what commit cccccccc+uncommitted asks for",
+        "failed: 1 difference from commit cccccccc+uncommitted",
     ]
 
 

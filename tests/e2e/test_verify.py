@@ -94,7 +94,7 @@ def test_what_was_deployed_is_verified(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     first = commit(site, "First")
     site.tritonstack("up", "--detach")
-    assert "not deployed yet: there is no such stack" in site.tritonstack("verify", "local", exit_code=1)
+    assert "not deployed: the stack does not exist" in site.tritonstack("verify", "local", exit_code=1)
     site.tritonstack("deploy", "local", "--bootstrap")
     verdict = told(site, "verify", "local")
     assert (verdict["passed"], verdict["faults"], verdict["commit"]) == (True, [], first)
@@ -135,8 +135,8 @@ def test_an_alarm_and_limits_changed_by_hand_are_found_with_the_right_to_read_al
     before = kinds(site)
     verdict = told(site, "verify", "local", "--no-smoke", "--no-record", exit_code=1)
     assert verdict["faults"] == [
-        "search: scaling: main scales from 1 to 9, asked for: 1 to 2",
-        f"search: alarms: {ALARM}: ActionsEnabled is False, asked for: True",
+        "search: scaling: main scales from 1 to 9, expected 1 to 2",
+        f"search: alarms: {ALARM}: ActionsEnabled is False, expected True",
     ]
     assert kinds(site) == before
     scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
@@ -157,11 +157,11 @@ def test_another_commit_is_foretold_and_not_deployed_yet(site: Site) -> None:
     assert model["figures_before"]["min_cosine"] > 0.99
     verdict = told(site, "verify", "local", "--no-smoke", exit_code=1)
     assert verdict["faults"][0].startswith(
-        "search: stack: not deployed yet: rollout of endpoint tritonstack-local-search: main: artifact"
+        "search: stack: not deployed: rollout of endpoint tritonstack-local-search: main: artifact"
     )
     (environment,) = told(site, "status", "local")["environments"]
     assert environment["endpoints"][0]["to_deploy"][0] == (
-        f"tiny-text is {before[:12]}, and the lock names {digest(site)[:12]}"
+        f"tiny-text is {before[:12]}, lock expects {digest(site)[:12]}"
     )
 
 
@@ -218,7 +218,7 @@ def test_an_endpoint_that_is_back_on_what_it_had_is_refuted_by_its_configuration
     output = site.tritonstack("verify", "local", exit_code=1)
     for words in (
         "✗ endpoint",
-        "it serves with configuration before in the place of tritonstack-local-endpoint-s",
+        "it uses configuration before instead of tritonstack-local-endpoint-s",
         "main: ModelDataUrl is s3://",
         "✗ answers        0 of 2 right",
         "✓ stack",
@@ -227,7 +227,7 @@ def test_an_endpoint_that_is_back_on_what_it_had_is_refuted_by_its_configuration
         assert words in output, output
     last = read_events(site.cloud, site.spec.artifact_bucket)[-1]
     assert (last.kind, last.endpoints) == ("refuted", ("search",))
-    assert "search: endpoint: it serves with configuration before" in last.note
+    assert "search: endpoint: it uses configuration before" in last.note
     assert kinds(site) == ["deployed", "verified", "verified", "refuted", "deployed", "verified", "refuted"]
 
 

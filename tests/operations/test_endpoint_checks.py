@@ -48,18 +48,18 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         PLAIN,
         "described/EndpointConfigName",
         "by-hand",
-        "endpoint: it serves with configuration by-hand in the",
+        "endpoint: it uses configuration by-hand instead",
     ),
-    (PLAIN, "described/EndpointStatus", "Updating", "endpoint: an update of it is still going on (Updating)"),
-    (PLAIN, "described/EndpointStatus", "RollingBack", "endpoint: an update of it is being taken back"),
-    (PLAIN, "described/EndpointStatus", "Failed", "endpoint: it is Failed"),
-    (PLAIN, "described", None, "endpoint: there is no endpoint tritonstack-sample-plain"),
-    (PLAIN, "config", None, "configuration: the configuration that it serves with has been deleted"),
+    (PLAIN, "described/EndpointStatus", "Updating", "endpoint: an update is in progress (Updating)"),
+    (PLAIN, "described/EndpointStatus", "RollingBack", "endpoint: an update is being rolled back"),
+    (PLAIN, "described/EndpointStatus", "Failed", "endpoint: its status is Failed"),
+    (PLAIN, "described", None, "endpoint: endpoint tritonstack-sample-plain does not exist"),
+    (PLAIN, "config", None, "configuration: its active configuration has been deleted"),
     (
         PLAIN,
         "config/ProductionVariants/0/InstanceType",
         "ml.m5.large",
-        "configuration: main: InstanceType is ml.m5.large, asked for: ml.c7i.xlarge",
+        "configuration: main: InstanceType is ml.m5.large, expected ml.c7i.xlarge",
     ),
     (PLAIN, "config/ProductionVariants/0/VolumeSizeInGB", 500, "configuration: main: VolumeSizeInGB is 500"),
     (
@@ -80,7 +80,7 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         PLAIN,
         "config/AsyncInferenceConfig",
         {"x": 1},
-        "configuration: AsyncInferenceConfig is there, and nothing",
+        "configuration: AsyncInferenceConfig exists but is not",
     ),
     (
         COMPARED,
@@ -110,38 +110,38 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         PLAIN,
         "models/main/PrimaryContainer/ModelDataUrl",
         f"s3://b/models/encoder/{'cd' * 32}/model.tar.gz",
-        "models: main: ModelDataUrl is s3://b/models/encoder/cdcdcdcdcdcd/model.tar.gz, asked for: s3://",
+        "models: main: ModelDataUrl is s3://b/models/encoder/cdcdcdcdcdcd/model.tar.gz, expected s3://",
     ),
-    (PLAIN, "models/main/PrimaryContainer/Image", "x", "models: main: Image is x, asked for: 763104351884"),
+    (PLAIN, "models/main/PrimaryContainer/Image", "x", "models: main: Image is x, expected 763104351884"),
     (
         PLAIN,
         "models/main/PrimaryContainer/Environment/SAGEMAKER_TRITON_PING_MODE",
         "live",
-        "models: main: Environment.SAGEMAKER_TRITON_PING_MODE is live, asked for: ready",
+        "models: main: Environment.SAGEMAKER_TRITON_PING_MODE is live, expected ready",
     ),
     (
         PLAIN,
         "models/main/PrimaryContainer/Environment/EXTRA",
         "1",
-        "models: main: Environment.EXTRA is there, and nothing asks for it: 1",
+        "models: main: Environment.EXTRA exists but is not expected: 1",
     ),
     (PLAIN, "models/main/ExecutionRoleArn", "arn:other", "models: main: ExecutionRoleArn is arn:other"),
     (PLAIN, "models/main/EnableNetworkIsolation", None, "models: main: EnableNetworkIsolation is missing"),
     (COMPARED, "models/main/VpcConfig/Subnets", ["subnet-9"], "models: main: VpcConfig.Subnets is subnet-9"),
-    (PLAIN, "models/main", None, "models: main: the model that it serves does not exist any more"),
+    (PLAIN, "models/main", None, "models: main: its model has been deleted"),
     (SHELF, "models/main/PrimaryContainer/Mode", "SingleModel", "models: main: Mode is SingleModel"),
     (
         PLAIN,
         "described/ProductionVariants/0/DeployedImages/0/SpecifiedImage",
         "other:1",
-        "models: main: its machines run the image other:1",
+        "models: main: its instances run image other:1",
     ),
     # machines and traffic
     (
         PLAIN,
         "described/ProductionVariants/0/DesiredInstanceCount",
         7,
-        "machines: main: 7 machines, asked for: 2",
+        "machines: main: 7 instances, expected 2",
     ),
     (
         PLAIN,
@@ -156,19 +156,19 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         "machines: challenger: its weight is 0.5",
     ),
     # scaling
-    (PLAIN, f"targets|{TARGET}|MaxCapacity", 60, "scaling: main scales from 2 to 60, asked for: 2 to 6"),
-    (PLAIN, f"targets|{TARGET}", None, "scaling: main is not registered for scaling"),
+    (PLAIN, f"targets|{TARGET}|MaxCapacity", 60, "scaling: main scales from 2 to 60, expected 2 to 6"),
+    (PLAIN, f"targets|{TARGET}", None, "scaling: main: not registered for scaling"),
     (
         PLAIN,
         f"targets|{TARGET}|SuspendedState",
         {"DynamicScalingInSuspended": True},
-        "scaling: scaling of main is suspended: DynamicScalingInSuspended",
+        "scaling: main: scaling is suspended: DynamicScalingInSuspended",
     ),
     (
         PLAIN,
         "targets|endpoint/x/variant/other",
         {"MinCapacity": 1},
-        "scaling: other is registered for scaling, and",
+        "scaling: other: registered for scaling, expected",
     ),
     (
         PLAIN,
@@ -180,20 +180,20 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         PLAIN,
         f"policies/{NAME}-main-invocations-per-instance/TargetTrackingScalingPolicyConfiguration/TargetValue",
         5,
-        "TargetTrackingScalingPolicyConfiguration.TargetValue is 5, asked for: 900",
+        "TargetTrackingScalingPolicyConfiguration.TargetValue is 5, expected 900",
     ),
     (PLAIN, f"policies/{NAME}-main-invocations-per-instance", None, "is missing"),
     # alarms
     (PLAIN, f"alarms/{NAME}-latency-p99/Threshold", 1e9, f"alarms: {NAME}-latency-p99: Threshold is 1"),
-    (PLAIN, f"alarms/{NAME}-latency-p99/ActionsEnabled", False, "ActionsEnabled is False, asked for: True"),
+    (PLAIN, f"alarms/{NAME}-latency-p99/ActionsEnabled", False, "ActionsEnabled is False, expected True"),
     (PLAIN, f"alarms/{NAME}-latency-p99/AlarmActions", [], "AlarmActions is"),
     (PLAIN, f"alarms/{NAME}-server-errors", None, f"alarms: there is no alarm {NAME}-server-errors"),
     (PLAIN, f"alarms/{NAME}-server-errors/StateValue", "ALARM", f"health: {NAME}-server-errors rings"),
     (PLAIN, f"alarms/{NAME}-server-errors/Dimensions/0/Value", "x", "Dimensions["),
     # components
-    (COMPONENT, "component", None, "component: there is no inference component"),
+    (COMPONENT, "component", None, "component: inference component"),
     (COMPONENT, "component/InferenceComponentStatus", "Failed", "component: it is Failed"),
-    (COMPONENT, "component/RuntimeConfig/DesiredCopyCount", 9, "component: 9 copies, asked for: 0 to 3"),
+    (COMPONENT, "component/RuntimeConfig/DesiredCopyCount", 9, "component: 9 copies, expected 0 to 3"),
     (
         COMPONENT,
         "component/Specification/ComputeResourceRequirements/MinMemoryRequiredInMb",
@@ -223,7 +223,7 @@ def test_an_update_that_was_taken_back_silently_is_told_with_its_reason() -> Non
     live = spoiled(live, "described/FailureReason", "alarm latency-p99 rang")
     (fault,) = [fault for fault in faults(PLAIN, live) if fault.startswith("endpoint")]
     assert fault.endswith(
-        "its update was taken back, and it looks well on what it had before: alarm latency-p99 rang"
+        "the update was rolled back; InService on its previous configuration: alarm latency-p99 rang"
     )
 
 
@@ -234,19 +234,19 @@ def check_of(stack: str, live: LiveEndpoint, aspect: str) -> Check:
 @pytest.mark.parametrize(
     ("path", "value", "aspect", "note"),
     [
-        ("described/EndpointStatus", "SystemUpdating", "endpoint", "SageMaker maintains its machines"),
-        ("described/FailureReason", "no capacity", "endpoint", "an update of it has failed: no capacity"),
+        ("described/EndpointStatus", "SystemUpdating", "endpoint", "SageMaker is maintaining its instances"),
+        ("described/FailureReason", "no capacity", "endpoint", "an update failed: no capacity"),
         (
             "described/ProductionVariants/0/CurrentInstanceCount",
             1,
             "machines",
-            "main: 1 of 2 machines are there",
+            "main: 1 of 2 instances are running",
         ),
         (
             "described/LastDeploymentConfig/BlueGreenUpdatePolicy/TerminationWaitInSeconds",
             0,
             "rollout",
-            "the last update went otherwise than the next one will: BlueGreenUpdatePolicy.Termination",
+            "the last update used another strategy than the next one will: BlueGreenUpdatePolicy.Termination",
         ),
     ],
 )
@@ -299,7 +299,7 @@ def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
     assert wanted is not None
     checks = endpoint_checks(wanted, running(expected(PLAIN)))
     assert sum(check.skipped for check in checks) == 3  # the key, the model's name, its role
-    assert "its stack did not make" in checks[0].faults[0]
+    assert "its stack did not create" in checks[0].faults[0]
 
 
 @pytest.mark.parametrize(

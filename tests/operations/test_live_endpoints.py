@@ -187,7 +187,7 @@ def test_stacks_that_were_never_deployed_are_told(deployed: Deployed) -> None:
     checks = look_at_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
     assert {check.aspect: check.faults for check in checks} == dict.fromkeys(
         ("tritonstack-dev-foundation", "tritonstack-dev-monitoring"),
-        ("not deployed yet: there is no such stack",),
+        ("not deployed: the stack does not exist",),
     )
 
 
@@ -333,21 +333,21 @@ def overwritten_artifact(deployed: Deployed) -> Iterator[None]:
     ("change", "words"),
     [
         (threshold, [f"alarms: {ALARM}: Threshold is 999"]),
-        (silenced, [f"alarms: {ALARM}: ActionsEnabled is False, asked for: True"]),
-        (more_machines_allowed, ["scaling: main scales from 1 to 30, asked for: 1 to 3 or 1 to 2"]),
-        (another_policy, ["scaling: policy[main: by-hand] is there, and nothing asks for it"]),
-        (another_schedule, ["scaling: main: schedule[by-hand] is there, and nothing asks for it"]),
-        (another_environment, ["models: main: Environment.OWN is there, and nothing asks for it: 1"]),
+        (silenced, [f"alarms: {ALARM}: ActionsEnabled is False, expected True"]),
+        (more_machines_allowed, ["scaling: main scales from 1 to 30, expected 1 to 3 or 1 to 2"]),
+        (another_policy, ["scaling: policy[main: by-hand] exists but is not expected"]),
+        (another_schedule, ["scaling: main: schedule[by-hand] exists but is not expected"]),
+        (another_environment, ["models: main: Environment.OWN exists but is not expected: 1"]),
         (another_artifact, ["models: main: ModelDataUrl is s3://"]),
         (
             another_configuration,
             [
-                "endpoint: it serves with configuration by-hand in the place of",
-                "configuration: main: VolumeSizeInGB is 500, asked for: 30",
+                "endpoint: it uses configuration by-hand instead of",
+                "configuration: main: VolumeSizeInGB is 500, expected 30",
                 "configuration: DataCaptureConfig is missing",
             ],
         ),
-        (overwritten_artifact, ["artifacts: minilm: what lies at s3://"]),
+        (overwritten_artifact, ["artifacts: minilm: the object at s3://"]),
     ],
 )
 def test_what_was_changed_by_hand_is_found(deployed: Deployed, change: Any, words: list[str]) -> None:
@@ -370,9 +370,7 @@ def test_weights_changed_by_hand_are_found(deployed: Deployed) -> None:
             time.sleep(0.02)
 
     weigh(0.75)
-    assert deployed.verdict("compared").faults == [
-        "machines: challenger: its weight is 0.75, asked for: 0.25"
-    ]
+    assert deployed.verdict("compared").faults == ["machines: challenger: its weight is 0.75, expected 0.25"]
     weigh(0.25)
     assert deployed.verdict("compared").faults == []
 
@@ -384,7 +382,7 @@ def test_a_model_that_left_its_shelf_is_found(deployed: Deployed) -> None:
     body = head["Body"].read()
     s3.delete_object(Bucket=deployed.bucket, Key=key)
     assert deployed.verdict("many").faults == [
-        f"artifacts: minilm: nothing lies at s3://{deployed.bucket}/{key}"
+        f"artifacts: minilm: artifact not found at s3://{deployed.bucket}/{key}"
     ]
     s3.put_object(Bucket=deployed.bucket, Key=key, Body=body, Metadata=head["Metadata"])
     assert deployed.verdict("many").faults == []
@@ -395,7 +393,7 @@ def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
     assert (found.status, found.drift, found.ringing) == ("InService", (), ())
     assert [(one.model, one.live, one.locked) for one in found.models] == [("minilm", "ab" * 32, "ab" * 32)]
     assert [(one.variant, one.now, one.least, one.most) for one in found.machines] == [("main", 1, 1, 3)]
-    assert found.to_deploy == ("nobody has written down from which commit it was deployed",)
+    assert found.to_deploy == ("no record of the deployed commit",)
     assert deployed.status("many").models[0].live == "ab" * 32
 
 
@@ -429,7 +427,7 @@ def test_drift_is_told_below_a_table_that_fits(deployed: Deployed) -> None:
     lines = list(status_lines(environment))
     assert lines[0] == f"dev  {ACCOUNT} {REGION}  never deployed, as far as is written down"
     assert max(map(len, lines[1:5])) <= WIDTH
-    assert f"  search: not as deployed: alarms: {ALARM}: Threshold is 999.0, asked for: 5" in lines
+    assert f"  search: not as deployed: alarms: {ALARM}: Threshold is 999.0, expected 5" in lines
 
 
 def test_a_stack_that_is_stuck_is_told_though_its_endpoint_serves(

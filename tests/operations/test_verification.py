@@ -50,13 +50,13 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> StandingS
         (
             standing("UPDATE_ROLLBACK_COMPLETE", reason="alarm rang"),
             [],
-            ["its last update was taken back: alarm rang"],
+            ["its last update was rolled back: alarm rang"],
         ),
-        (standing("UPDATE_COMPLETE", OTHER), ["not deployed yet: is changed"], []),
+        (standing("UPDATE_COMPLETE", OTHER), ["not deployed: is changed"], []),
         (
             standing("UPDATE_ROLLBACK_COMPLETE", OTHER),
-            ["not deployed yet: is changed"],
-            ["its last update was taken back"],
+            ["not deployed: is changed"],
+            ["its last update was rolled back"],
         ),
         (
             standing("UPDATE_IN_PROGRESS"),
@@ -68,9 +68,9 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> StandingS
             ["its status is UPDATE_ROLLBACK_FAILED: no rights"],
             [],
         ),
-        (standing("ROLLBACK_COMPLETE", None), ["not deployed yet: its status is ROLLBACK_COMPLETE"], []),
-        (standing("REVIEW_IN_PROGRESS", None), ["not deployed yet: its status is REVIEW_IN_PROGRESS"], []),
-        (None, ["not deployed yet: there is no such stack"], []),
+        (standing("ROLLBACK_COMPLETE", None), ["not deployed: its status is ROLLBACK_COMPLETE"], []),
+        (standing("REVIEW_IN_PROGRESS", None), ["not deployed: its status is REVIEW_IN_PROGRESS"], []),
+        (None, ["not deployed: the stack does not exist"], []),
     ],
 )
 def test_a_stack_stands_is_settled_and_is_the_one_asked_for(
@@ -116,16 +116,16 @@ THERE = "s3://b/models/minilm/x/model.tar.gz"
     ("head", "fault"),
     [
         ({"ContentLength": 7, "Metadata": {"sha256": "ab" * 32}}, None),
-        (None, f"minilm: nothing lies at {THERE}"),
+        (None, f"minilm: artifact not found at {THERE}"),
         (
             {"ContentLength": 8, "Metadata": {"sha256": "ab" * 32}},
-            f"minilm: what lies at {THERE} is not the archive that the lock names: "
-            "8 bytes with the digest note abababababab, asked for: 7 with abababababab",
+            f"minilm: the object at {THERE} is not the locked archive: got "
+            "8 bytes with recorded digest abababababab, expected 7 with abababababab",
         ),
         (
             {"ContentLength": 7},
-            f"minilm: what lies at {THERE} is not the archive that the lock names: "
-            "7 bytes with the digest note none, asked for: 7 with abababababab",
+            f"minilm: the object at {THERE} is not the locked archive: got "
+            "7 bytes with recorded digest none, expected 7 with abababababab",
         ),
     ],
 )
@@ -182,14 +182,14 @@ def test_answers_are_counted_and_wrong_ones_told() -> None:
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
     assert check.faults == ("main: minilm, first: wrong (30 ms): off by 2",)
     assert check.notes == ("shadow: minilm was not asked: nobody can",)
-    assert check.detail == "1 of 2 right, the slowest after 30 ms"
+    assert check.detail == "1 of 2 correct, slowest 30 ms"
 
 
 def test_whose_answers_nobody_knows_is_said_beside_the_verdict() -> None:
     shadow = answer(outcome="cannot-be-asked", variant="shadow", detail="nobody can", milliseconds=None)
     cut_short = answer(outcome="cannot-be-asked", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
-    assert found.words.endswith("; not asked, so nobody knows how they answer: search/shadow")
+    assert found.words.endswith("; untested, answers unknown: search/shadow")
     (endpoint,) = found.facts()["endpoints"]
     assert endpoint["not_asked"] == [{"variant": "shadow", "model": "minilm", "why": "nobody can"}]
     assert found.endpoints[0].checks[-1].notes == (
@@ -208,7 +208,7 @@ BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one
 
 def test_a_verdict_in_a_line() -> None:
     assert verdict(GOOD).words == "verified: dev runs what commit cccccccc asks for (3 values compared)"
-    assert verdict(GOOD, asked=False).words.endswith("; nothing was asked of its endpoints")
+    assert verdict(GOOD, asked=False).words.endswith("; no smoke requests were sent")
     assert verdict(BAD).words == "refuted: 1 thing is not what commit cccccccc asks for"
     assert verdict(BAD).faults == ["search: alarms: one rings"]
 

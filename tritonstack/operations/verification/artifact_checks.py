@@ -41,7 +41,9 @@ def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
         if (fault := place_fault(place, head, bucket=bucket))
     )
     multi_model = isinstance(workspace.spec.endpoints[name], MultiModelEndpoint)
-    detail = f"{len(placed) - len(faults)} of {len(placed)} {'on the shelf' if multi_model else 'in place'}"
+    detail = (
+        f"{len(placed) - len(faults)} of {len(placed)} {'at the model prefix' if multi_model else 'in place'}"
+    )
     return Check("artifacts", faults, detail=detail, compared=2 * len(placed))
 
 
@@ -57,13 +59,13 @@ def place_fault(place: Placed, head: dict[str, Any] | None, *, bucket: str) -> s
     """Return the violation of a stored object, by its S3 metadata."""
     where = f"s3://{bucket}/{place.key}"
     if head is None:
-        return f"{place.model}: nothing lies at {where}"
+        return f"{place.model}: artifact not found at {where}"
     if is_archive_of(place.artifact, head):
         return None
     note = head.get("Metadata", {}).get(DIGEST_NOTE, "none")
     return (
-        f"{place.model}: what lies at {where} is not the archive that the lock names: "
-        f"{head['ContentLength']} bytes with the digest note {note[:12]}, asked for: "
+        f"{place.model}: the object at {where} is not the locked archive: "
+        f"got {head['ContentLength']} bytes with recorded digest {note[:12]}, expected "
         f"{place.artifact.archive_bytes} with {place.artifact.digest[:12]}"
     )
 

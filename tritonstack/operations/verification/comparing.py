@@ -1,8 +1,8 @@
-"""What a template asks for against what a service describes, value by value.
+"""Compare a template's values with a service's description.
 
-Services spell what they were told in their own way: numbers as text, lists in another order, defaults that
-nobody asked for. None of that is a difference. What the template does not mention is not looked at, but for
-lists whose items have names, and what is named below, where more than what is asked for is as wrong as less.
+Services normalize what they store: numbers as text, lists in another order, added defaults. Those are not
+differences. Values that the template does not mention are ignored, except in named lists and the members
+below, where extra values count.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Difference:
         """Return the difference in one line."""
         if isinstance(self.expected, Absent):
             value = "" if isinstance(self.found, Mapping) else f": {shown(self.found)}"
-            return f"{self.path} is there, and nothing asks for it{value}"
+            return f"{self.path} exists but is not expected{value}"
         if isinstance(self.found, Absent):
-            return f"{self.path} is missing, asked for: {shown(self.expected)}"
-        return f"{self.path} is {shown(self.found)}, asked for: {shown(self.expected)}"
+            return f"{self.path} is missing, expected {shown(self.expected)}"
+        return f"{self.path} is {shown(self.found)}, expected {shown(self.expected)}"
 
 
 @dataclass

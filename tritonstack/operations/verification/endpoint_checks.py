@@ -16,10 +16,10 @@ from tritonstack.operations.verification.resolving import Unknown
 from tritonstack.operations.verification.scaling_checks import limits, scaling_check, span
 
 _UNDER_WAY = {
-    "Creating": "it is still being created",
-    "Updating": "an update of it is still going on",
-    "RollingBack": "an update of it is being taken back",
-    "Deleting": "it is being deleted",
+    "Creating": "the endpoint is being created",
+    "Updating": "an update is in progress",
+    "RollingBack": "an update is being rolled back",
+    "Deleting": "the endpoint is being deleted",
 }
 HEALTH = "health"
 """Problems that can occur although the endpoint matches its template."""
@@ -28,7 +28,7 @@ HEALTH = "health"
 def endpoint_checks(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[Check]:
     """Return all checks of an endpoint."""
     if live.described is None:
-        return [Check("endpoint", (f"there is no endpoint {expected.name}",))]
+        return [Check("endpoint", (f"endpoint {expected.name} does not exist",))]
     checks = [
         _endpoint(expected, live.described),
         _configuration(expected, live),
@@ -60,29 +60,29 @@ def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
     if status in _UNDER_WAY:
         faults.append(f"{_UNDER_WAY[status]} ({status}){because}")
     elif status not in SERVING:
-        faults.append(f"it is {status}{because}")
+        faults.append(f"its status is {status}{because}")
     if isinstance(wanted, Unknown):
-        faults.append(f"it serves with configuration {active}, which its stack did not make")
+        faults.append(f"it uses configuration {active}, which its stack did not create")
     elif active.lower() != wanted.lower():
         faults.append(_other_config(active, wanted, reason))
     elif status == "InService" and reason:
-        notes.append(f"an update of it has failed: {reason}")
+        notes.append(f"an update failed: {reason}")
     if status == "SystemUpdating":
-        notes.append("SageMaker maintains its machines")
+        notes.append("SageMaker is maintaining its instances")
     return Check("endpoint", tuple(faults), tuple(notes), f"{status} with {active}", compared=2)
 
 
 def _other_config(active: str, wanted: str, reason: str) -> str:
-    what = f"it serves with configuration {active} in the place of {wanted}"
+    what = f"it uses configuration {active} instead of {wanted}"
     if reason:
-        return f"{what}: its update was taken back, and it looks well on what it had before: {reason}"
-    return f"{what}: it was changed outside its stack, or its update was taken back"
+        return f"{what}: the update was rolled back; InService on its previous configuration: {reason}"
+    return f"{what}: it was changed outside its stack, or its update was rolled back"
 
 
 def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check the active configuration."""
     if live.config is None:
-        return Check("configuration", ("the configuration that it serves with has been deleted",))
+        return Check("configuration", ("its active configuration has been deleted",))
     comparison = Comparison()
     comparison.compare(expected.config, live.config, "")
     faults = [*in_words(comparison.differences), *_capture_faults(expected, live.described or {})]
@@ -100,7 +100,7 @@ def _capture_faults(expected: ExpectedEndpoint, described: Described) -> Iterato
     wanted = expected.config.get("DataCaptureConfig", {}).get("EnableCapture", False)
     status = described.get("DataCaptureConfig", {}).get("CaptureStatus", "Started")
     if wanted and status != "Started":
-        yield f"data capture is {status}, and requests are to be captured"
+        yield f"data capture is {status}, expected Started"
 
 
 def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
@@ -109,7 +109,7 @@ def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     for holder, wanted in expected.models.items():
         found = live.models.get(holder)
         if found is None:
-            faults.append(f"{holder}: the model that it serves does not exist any more")
+            faults.append(f"{holder}: its model has been deleted")
         else:
             comparison.compare(wanted, found, f"{holder}: ")
     faults += in_words(comparison.differences)
@@ -128,7 +128,7 @@ def _served(expected: ExpectedEndpoint) -> Iterator[str]:
         str(_container(model).get("ModelDataUrl", "")) for model in expected.models.values()
     ):
         match = re.search(r"/models/([^/]+)/([0-9a-f]{64})/", url)
-        yield f"{match[1]} {match[2]}" if match else "models on its shelf"
+        yield f"{match[1]} {match[2]}" if match else "models at its model prefix"
 
 
 def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
@@ -139,9 +139,9 @@ def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[
         for image in variant.get("DeployedImages", ()) if wanted else ():
             specified, resolved = image.get("SpecifiedImage", wanted), image.get("ResolvedImage", "")
             if specified != wanted:
-                yield f"{name}: its machines run the image {specified}, asked for: {wanted}"
+                yield f"{name}: its instances run image {specified}, expected {wanted}"
             elif "@" in wanted and resolved and resolved.partition("@")[2] != wanted.partition("@")[2]:
-                yield f"{name}: its machines run the image {resolved}, asked for: {wanted}"
+                yield f"{name}: its instances run image {resolved}, expected {wanted}"
 
 
 def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
@@ -156,11 +156,11 @@ def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
         current = int(variant.get("CurrentInstanceCount", desired))
         least, most = limits(expected, name)
         if not least <= desired <= most:
-            faults.append(f"{name}: {desired} machines, asked for: {range_words(least, most)}")
+            faults.append(f"{name}: {desired} instances, expected {range_words(least, most)}")
         elif current == 0 and least > 0:
-            faults.append(f"{name}: none of its {desired} machines is there")
+            faults.append(f"{name}: 0 of {desired} instances are running")
         elif current != desired:
-            notes.append(f"{name}: {current} of {desired} machines are there")
+            notes.append(f"{name}: {current} of {desired} instances are running")
         faults += _weight_faults(name, wanted, variant)
         seen.append(f"{name} {current} ({range_words(least, most)})")
     return Check("machines", tuple(faults), tuple(notes), ", ".join(seen), compared=2 * len(seen))
@@ -169,19 +169,19 @@ def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
 def _weight_faults(name: str, wanted: Properties, variant: Described) -> Iterator[str]:
     asked, now = wanted.get("InitialVariantWeight"), variant.get("CurrentWeight")
     if asked is not None and now is not None and abs(float(asked) - float(now)) > 1e-6:
-        yield f"{name}: its weight is {now:g}, asked for: {asked:g}"
+        yield f"{name}: its weight is {now:g}, expected {asked:g}"
 
 
 def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described | None) -> Check:
     """Check the inference component's copies."""
     name = wanted["InferenceComponentName"]
     if found is None:
-        return Check("component", (f"there is no inference component {name}",))
+        return Check("component", (f"inference component {name} does not exist",))
     comparison, faults = Comparison(), []
     comparison.compare({key: item for key, item in wanted.items() if key != "RuntimeConfig"}, found, "")
     status, reason = found.get("InferenceComponentStatus"), found.get("FailureReason", "")
     if status != "InService":
-        faults.append(f"it is {status}{f': {reason}' if reason else ''}")
+        faults.append(f"its status is {status}{f': {reason}' if reason else ''}")
     copies = found.get("RuntimeConfig", {}).get("DesiredCopyCount", 0)
     target = expected.targets.get(f"inference-component/{name}")
     if target is not None:
@@ -189,7 +189,7 @@ def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described 
     else:
         least = most = wanted["RuntimeConfig"]["CopyCount"]
     if not least <= copies <= most:
-        faults.append(f"{copies} copies, asked for: {range_words(least, most)}")
+        faults.append(f"{copies} copies, expected {range_words(least, most)}")
     return Check(
         "component",
         (*faults, *in_words(comparison.differences)),
@@ -207,14 +207,12 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     if last is not None:
         comparison.compare(expected.rollout, last, "")
     notes = tuple(
-        f"the last update went otherwise than the next one will: {words}"
+        f"the last update used another strategy than the next one will: {words}"
         for words in in_words(comparison.differences)
     )
     alarms = expected.rollback_alarms
-    faults = tuple(
-        f"{name} is to take updates back, and does not exist" for name in alarms if name not in live.alarms
-    )
-    detail = f"taken back by {len(alarms)} alarms" if alarms else "no alarm takes an update back"
+    faults = tuple(f"rollback alarm {name} does not exist" for name in alarms if name not in live.alarms)
+    detail = f"automatic rollback on {len(alarms)} alarms" if alarms else "no rollback alarms"
     return Check("rollout", faults, notes, detail, comparison.compared + len(alarms), comparison.skipped)
 
 
@@ -224,13 +222,13 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     for name, wanted in expected.alarms.items():
         found = live.alarms.get(name)
         if found is None:
-            faults.append(f"there is no alarm {name}")
+            faults.append(f"alarm {name} does not exist")
         else:
             comparison.compare({"ActionsEnabled": True, **wanted}, found, f"{name}: ")
     return Check(
         "alarms",
         (*faults, *in_words(comparison.differences)),
-        detail=str(len(expected.alarms)) if expected.alarms else "none are asked for",
+        detail=str(len(expected.alarms)) if expected.alarms else "none expected",
         compared=comparison.compared + len(expected.alarms),
         skipped=comparison.skipped,
     )
@@ -239,11 +237,11 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 def _health(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that no alarm is in state ALARM."""
     faults = tuple(
-        f"{name} rings: {live.alarms[name].get('StateReason', 'no reason given')}"
+        f"{name} is in ALARM: {live.alarms[name].get('StateReason', 'no reason given')}"
         for name in ringing(expected, live)
     )
     quiet = len(expected.alarms) - len(faults)
-    return Check(HEALTH, faults, detail=f"{quiet} of {len(expected.alarms)} alarms are quiet")
+    return Check(HEALTH, faults, detail=f"{quiet} of {len(expected.alarms)} alarms are not in ALARM")
 
 
 def _live_variants(described: Described) -> Iterator[Described]:

@@ -1,4 +1,4 @@
-"""What a template asks of an endpoint, with all that is known of its stack filled in. Pure."""
+"""What a template requests of an endpoint, with its stack's references resolved. Pure."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ ALARM = "AWS::CloudWatch::Alarm"
 _COMPARED = frozenset({ENDPOINT, CONFIG, MODEL, COMPONENT, TARGET, POLICY, ALARM})
 
 COMPONENT_MODEL = "inference component"
-"""Under which the model stands that an inference component serves: no variant names it."""
+"""The key for the model of an inference component, which no variant names."""
 
 
 @dataclass(frozen=True)
 class ExpectedEndpoint:
-    """One endpoint as a template describes it; UNKNOWN stands where only CloudFormation knows a value."""
+    """An endpoint according to its template; UNKNOWN marks values that only CloudFormation knows."""
 
     name: str
-    """What callers of InvokeEndpoint use."""
+    """The name for InvokeEndpoint."""
     properties: Properties
     config: Properties
     variants: Mapping[str, Properties]
-    """Each variant's properties, shadows too."""
+    """Properties of each variant, shadows included."""
     shadows: frozenset[str]
     models: Mapping[str, Properties]
-    """What each variant, or the inference component, serves."""
+    """The model of each variant or of the inference component."""
     component: Properties | None
     targets: Mapping[str, Properties]
-    """What scales, by its resource id in Application Auto Scaling."""
+    """Scalable targets by resource id in Application Auto Scaling."""
     policies: Mapping[tuple[str, str], Properties]
     """By resource id and name."""
     alarms: Mapping[str, Properties]
     not_compared: Mapping[str, int]
-    """Resources of other kinds by their type, which nothing here looks at beyond their template."""
+    """Number of resources per type that are checked by template only."""
 
     @property
     def rollout(self) -> Properties:
-        """How an update reaches it."""
+        """Return the rollout strategy."""
         holder = self.component if self.component is not None else self.properties
         rollout: Properties = holder.get("DeploymentConfig", {})
         return rollout
 
     @property
     def rollback_alarms(self) -> list[str]:
-        """The alarms that take an update back."""
+        """Return the names of the rollback alarms."""
         alarms = self.rollout.get("AutoRollbackConfiguration", {}).get("Alarms", ())
         return [str(item["AlarmName"]) for item in alarms]
 
     @property
     def scaled_ids(self) -> list[str]:
-        """The resource ids of all of it that could scale, whether or not it does."""
+        """Return the resource ids of everything that could scale."""
         ids = [f"endpoint/{self.name}/variant/{variant}" for variant in self.variants]
         if self.component is not None:
             ids.append(f"inference-component/{self.component['InferenceComponentName']}")
@@ -73,7 +73,7 @@ class ExpectedEndpoint:
 
 
 def expected_endpoint(template: Template, facts: StackFacts) -> ExpectedEndpoint | None:
-    """What the template of an endpoint's stack asks for; None if it has no endpoint."""
+    """Return what the template of an endpoint's stack requests; None if it has no endpoint."""
     side = EndpointTemplate(template)
     if side.endpoint is None:
         return None

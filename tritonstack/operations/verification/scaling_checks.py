@@ -20,14 +20,14 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     for resource_id, target in expected.targets.items():
         found = live.targets.get(resource_id)
         if found is None:
-            faults.append(f"{_of(resource_id)} is not registered for scaling")
+            faults.append(f"{_of(resource_id)}: not registered for scaling")
             continue
         faults += _limit_faults(resource_id, target, found)
         wanted = {item["ScheduledActionName"]: item for item in target.get("ScheduledActions", ())}
         there = {item["ScheduledActionName"]: item for item in live.schedules.get(resource_id, ())}
         _compare_named(comparison, wanted, there, f"{_of(resource_id)}: schedule")
     faults += [
-        f"{_of(resource_id)} is registered for scaling, and nothing asks for that"
+        f"{_of(resource_id)}: registered for scaling, expected none"
         for resource_id in live.targets
         if resource_id not in expected.targets
     ]
@@ -75,10 +75,10 @@ def _limit_faults(resource_id: str, target: Properties, found: Described) -> Ite
     now = (int(found["MinCapacity"]), int(found["MaxCapacity"]))
     if now not in _allowed(target):
         asked = " or ".join(dict.fromkeys(range_words(*pair) for pair in _allowed(target)))
-        yield f"{_of(resource_id)} scales from {now[0]} to {now[1]}, asked for: {asked}"
+        yield f"{_of(resource_id)} scales from {now[0]} to {now[1]}, expected {asked}"
     suspended = [name for name, value in found.get("SuspendedState", {}).items() if value]
     if suspended:
-        yield f"scaling of {_of(resource_id)} is suspended: {', '.join(suspended)}"
+        yield f"{_of(resource_id)}: scaling is suspended: {', '.join(suspended)}"
 
 
 def _compare_named(
@@ -95,7 +95,7 @@ def _without_target(policy: Properties) -> Properties:
 
 def _seen(expected: ExpectedEndpoint) -> str:
     if not expected.targets:
-        return "none is asked for"
+        return "none expected"
     return ", ".join(f"{_of(name)} {range_words(*span(item))}" for name, item in expected.targets.items())
 
 

@@ -192,18 +192,18 @@ def undeployed(
     cannot tell.
     """
     found = [
-        f"{served.model} is {_short(served.live)}, and the lock names {_short(served.locked)}"
+        f"{served.model} is {_short(served.live)}, lock expects {_short(served.locked)}"
         for served in models
         if served.live != served.locked
     ]
     if deployed is None:
-        return [*found, "nobody has written down from which commit it was deployed"]
+        return [*found, "no record of the deployed commit"]
     commit = deployed.commit
     if commit is None or not is_committed(commit):
         listed = f": {list_files(deployed.uncommitted)}" if deployed.uncommitted else ""
-        found.append(f"it was deployed from uncommitted files{listed}")
+        found.append(f"deployed from uncommitted files{listed}")
     elif changed is None:
-        found.append(f"it was deployed from commit {commit[:8]}, which git does not know here")
+        found.append(f"deployed from commit {commit[:8]}, which is not in this git checkout")
     elif changed:
         others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         found.append(
@@ -236,7 +236,7 @@ def _status(
     full_name = workspace.spec.endpoint_name(name)
     if seen.expected is None or seen.live.described is None:
         stack = seen.standing.state if seen.standing else None
-        drift = (f"its stack is {stack.status}",) if stack else ()
+        drift = (f"stack status: {stack.status}",) if stack else ()
         # A verdict on a deleted endpoint does not apply.
         return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
     models = served_digests(workspace, name, seen.live, shelved)
@@ -300,4 +300,4 @@ def _event_facts(event: Event | None) -> dict[str, Any] | None:
 
 
 def _short(digest: str | None) -> str:
-    return digest[:12] if digest else "not there"
+    return digest[:12] if digest else "missing"

@@ -104,16 +104,16 @@ class Verdict:
     @property
     def words(self) -> str:
         """Return the verdict in one line."""
-        asks = f"{self.revision.words} asks for"
+        asks = self.revision.words
         if not self.passed:
             count = len(self.faults)
-            things = f"{count} things are" if count > 1 else "1 thing is"
-            return f"refuted: {things} not what {asks}"
+            things = f"{count} differences" if count > 1 else "1 difference"
+            return f"failed: {things} from {asks}"
         compared = sum(check.compared for check in self._checks)
         skipped = sum(check.skipped for check in self._checks)
-        unknown = f", {skipped} known to CloudFormation alone" if skipped else ""
+        unknown = f", {skipped} known only to CloudFormation" if skipped else ""
         return (
-            f"verified: {self.environment} runs what {asks} ({compared} values compared{unknown})"
+            f"verified: {self.environment} matches {asks} ({compared} values compared{unknown})"
             f"{self._unanswered}"
         )
 
@@ -121,9 +121,9 @@ class Verdict:
     def _unanswered(self) -> str:
         """Return the untested variants as text."""
         if not self.asked:
-            return "; nothing was asked of its endpoints"
+            return "; no smoke requests were sent"
         left = [f"{one.name}/{which.variant}" for one in self.endpoints for which in one.not_asked]
-        return f"; not asked, so nobody knows how they answer: {', '.join(left)}" if left else ""
+        return f"; untested, answers unknown: {', '.join(left)}" if left else ""
 
     def facts(self) -> dict[str, Any]:
         """Return the verdict for `--json`."""
@@ -167,20 +167,20 @@ def stack_check(
 ) -> Check:
     """Check that a stack exists, is complete, and matches its template. Pure."""
     if standing is None:
-        return Check(aspect, ("not deployed yet: there is no such stack",), compared=1)
+        return Check(aspect, ("not deployed: the stack does not exist",), compared=1)
     state, notes = standing.state, []
     because = f": {state.reason}" if state.reason else ""
     faults = []
     if state.fault:
         never = not (state.stands or state.in_progress)
-        faults.append(f"not deployed yet: {state.fault}" if never else state.fault)
+        faults.append(f"not deployed: {state.fault}" if never else state.fault)
     elif state.status == "UPDATE_ROLLBACK_COMPLETE":
-        notes.append(f"its last update was taken back{because}")
+        notes.append(f"its last update was rolled back{because}")
     deployed: Template | None = as_written(standing.template, wanted)
     if deployed is not None and deployed != wanted:
         plan = plan_stack(name, deployed=deployed, new=wanted)
-        faults.append(f"not deployed yet: {plan.words.removeprefix(f'{name}: ')}")
-        faults += [f"to come: {line}" for line in plan.details]
+        faults.append(f"not deployed: {plan.words.removeprefix(f'{name}: ')}")
+        faults += [f"pending: {line}" for line in plan.details]
     return Check(aspect, tuple(faults), tuple(notes), state.status, compared=2)
 
 
@@ -193,7 +193,7 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
     """Summarize smoke results. Pure."""
     said = {result: shortened(str(result).partition("/")[2]) for result in results}
     left = not_asked(results)
-    unasked = [f"{one.variant}: {one.model} was not asked: {one.why}" for one in left]
+    unasked = [f"{one.variant}: {one.model} was not tested: {one.why}" for one in left]
     whole = {(one.variant, one.model) for one in left}
     partly = [
         said[one]
@@ -207,7 +207,7 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
         "answers",
         tuple(said[result] for result in asked if result.is_fault),
         (*unasked, *partly),
-        f"{len(right)} of {len(asked)} right, the slowest after {slowest:.0f} ms" if asked else "none asked",
+        f"{len(right)} of {len(asked)} correct, slowest {slowest:.0f} ms" if asked else "none sent",
         compared=len(asked),
     )
 
@@ -243,8 +243,8 @@ def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list
             if error_code(error) == "NoSuchBucket":
                 return []
             raise VerdictNotWrittenError(
-                f"{verdict.words}; this could not be written to s3://{bucket}: {error}",
-                remedy="use credentials that may write objects below events/ there, or add --no-record",
+                f"{verdict.words}; cannot record this in s3://{bucket}: {error}",
+                remedy="use credentials that may write objects below events/ there, or pass --no-record",
             ) from None
     return events
 
