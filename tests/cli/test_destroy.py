@@ -88,7 +88,7 @@ def test_what_is_protected_is_refused_with_the_way_to_lift_it(
         (("--yes", "--confirm", "prod"), 2, "this is not it: 'prod'"),
         (("--confirm", "dev"), 2, "add --yes --confirm dev"),
         ((), 2, "add --yes --confirm dev"),
-        (("--yes", "--confirm", "dev"), 0, "stays, as its stack asks for it: AWS::S3::Bucket kept"),
+        (("--yes", "--confirm", "dev"), 0, "kept (retained by its stack): AWS::S3::Bucket kept"),
     ],
 )
 def test_what_keeps_data_wants_its_name_beside_yes(
@@ -106,7 +106,7 @@ def test_what_keeps_data_wants_its_name_beside_yes(
     assert message in said
     assert standing(account) == ([] if code == 0 else ["tritonstack-dev-foundation"])
     if code == 0:
-        assert "but for 1 resources that its stacks were to retain:\n  AWS::S3::Bucket kept" in out
+        assert "except 1 retained resources:\n  AWS::S3::Bucket kept" in out
 
 
 def test_an_instance_goes_with_a_yes_and_by_its_name_alone(
@@ -115,7 +115,7 @@ def test_an_instance_goes_with_a_yes_and_by_its_name_alone(
     stand(account, "tritonstack-pr-1-foundation")
     stand(account, "tritonstack-pr-10-foundation")
     assert tell(here, "destroy", "preview", "--name", "pr-1") == 2
-    assert "needs a confirmation" in capsys.readouterr().err
+    assert "requires confirmation" in capsys.readouterr().err
     assert tell(here, "destroy", "preview", "--name", "pr-1", "--yes") == 0
     here.template_file("preview").unlink()
     stand(account, "tritonstack-pr-1-network")
@@ -138,12 +138,12 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(
     instance = ("preview", "--name", "pr-1", "--dry-run")
     assert tell(here, "destroy", *instance) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "pr-1: would go, in this order",
+        "pr-1: would be destroyed in this order",
         "  would be deleted   tritonstack-pr-1-endpoint-search",
         "  would be deleted   tritonstack-pr-1-foundation",
-        "  with all it holds  bucket filled",
-        "  with all it holds  repository own-images",
-        f"  after KMS's wait   key {key['KeyId']}",
+        "  with its contents  bucket filled",
+        "  with its contents  repository own-images",
+        f"  after KMS's delay  key {key['KeyId']}",
     ]
     assert run(["--project", str(here.root), "--json", "destroy", *instance]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -152,7 +152,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(
     assert tell(here, "destroy", "preview", "--name", "pr-1", "--yes") == 0
     capsys.readouterr()
     assert tell(here, "destroy", *instance) == 0
-    assert capsys.readouterr().out == "pr-1: nothing of it is left to destroy\n"
+    assert capsys.readouterr().out == "pr-1: nothing to destroy\n"
 
 
 def test_what_has_no_file_is_looked_for_where_environments_live(
@@ -230,7 +230,7 @@ def test_the_status_of_all_tells_what_stands_for_a_while(
     leased(account)
     assert tell(here, "status") == 0
     said = capsys.readouterr().out.splitlines()
-    begin = said.index("for a while: `tritonstack status <template> --name <name>` tells more of each")
+    begin = said.index("expiring (details: `tritonstack status <template> --name <name>`):")
     assert [line.split(" of ")[0] for line in said[begin + 1 :]] == [
         f"  tritonstack-{name}" for name in ("new", "old", "older")
     ]
@@ -298,9 +298,9 @@ def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
     assert tell(here, "audit") == 1
     said = capsys.readouterr().out
     assert f"{stack}  of {stack}" in said
-    assert f"tritonstack in {account} eu-west-1: 1 resource belongs to a stack, 0 to none\n" in said
-    assert "every service refused to say what it has: the current credentials belong to account" in said
-    assert f"tritonstack in {'2' * 12} eu-west-1: 0 resources belong to stacks, 0 to none; some" in said
+    assert f"tritonstack in {account} eu-west-1: 1 resource belongs to a stack, 0 orphaned\n" in said
+    assert "every service could not be listed: the current credentials belong to account" in said
+    assert f"tritonstack in {'2' * 12} eu-west-1: 0 resources belong to stacks, 0 orphaned; incomplete" in said
 
 
 def test_where_no_place_can_be_reached_an_audit_fails(

@@ -78,9 +78,9 @@ def test_the_cdks_words_come_first_then_the_plan(built: Project, capsys: pytest.
     assert out.splitlines() == [
         "Stack search: what the CDK says",
         "",
-        "What changes about models:",
+        "Model changes:",
         "  minilm (cpu): abababababab, new",
-        "What `tritonstack deploy dev` does:",
+        "Stack changes with `tritonstack deploy dev`:",
         f"  {STACK}: is created with the endpoint search",
     ]
 
@@ -93,7 +93,7 @@ def test_what_would_be_refused_is_said_and_is_exit_1(
     assert code == 1
     assert f"  {STACK}: refused: the endpoint is asynchronous" in out
     assert "    help: deploy it as another endpoint" in out
-    assert "`tritonstack deploy dev` refuses this before it changes anything." in out
+    assert "`tritonstack deploy dev` rejects this before it changes anything." in out
 
 
 def test_for_machines_it_is_one_document(
@@ -112,7 +112,7 @@ def test_for_machines_it_is_one_document(
 def test_models_that_go_on_a_shelf_are_listed(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     edit(built.environment_file("dev"), "kind: ensemble", "kind: multi-model")
     edit(built.environment_file("dev"), "model: minilm", "models: [minilm]")
-    assert "  search: 1 model goes on its shelf, without a change of stack: minilm" in said(capsys, built)[1]
+    assert "  search: 1 model is copied to its model prefix; the stack does not change: minilm" in said(capsys, built)[1]
 
 
 def test_looking_makes_nothing(built: Project, capsys: pytest.CaptureFixture[str], account: str) -> None:
@@ -147,7 +147,7 @@ def test_a_comment_for_a_pull_request_is_found_again_by_its_first_line(
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
     assert lines[0] == "<!-- tritonstack diff dev -->"
-    assert "**A deploy of this: 1 stack rolled out.**" in lines
+    assert "**This deployment: 1 stack rolled out.**" in lines
     assert "- minilm (cpu): abababababab, new" in lines
     assert f"- {STACK}: rollout of endpoint search: KmsKeyId" in lines
     folded = lines[lines.index("<details><summary>The CDK's own diff</summary>") :]
@@ -160,7 +160,7 @@ def test_a_comment_says_what_would_be_refused(
     deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
     code = run(["--project", str(built.root), "diff", "dev", "--markdown"])
     assert code == 1
-    assert "**A deploy of this would be refused.**" in capsys.readouterr().out
+    assert "**This deployment would be rejected.**" in capsys.readouterr().out
 
 
 def test_what_cloudformation_would_refuse_is_exit_1(
@@ -199,7 +199,7 @@ def test_what_is_to_be_made_under_a_name_that_is_taken_is_refused(
     code, out = said(capsys, retained)
     assert code == 1
     assert f"    {TAKEN}\n    help: an earlier environment" in out
-    assert out.endswith("`tritonstack deploy dev` refuses this before it changes anything.\n")
+    assert out.endswith("`tritonstack deploy dev` rejects this before it changes anything.\n")
     _, out = said(capsys, retained, "--json")
     (stack,) = json.loads(out)["stacks"]
     assert [one["name"] for one in stack["taken_names"]] == ["/kept"]
@@ -264,7 +264,7 @@ def test_an_instance_is_deployed_by_the_words_that_mean_it(
     instance = sample_instance("preview", "pr-1")
     monkeypatch.setattr("tritonstack.workflows.session.read_instance", lambda *_: instance)
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1"]) == 0
-    assert "What `tritonstack deploy preview --name pr-1` does:" in capsys.readouterr().out
+    assert "Stack changes with `tritonstack deploy preview --name pr-1`:" in capsys.readouterr().out
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "<!-- tritonstack diff pr-1 -->"

@@ -72,7 +72,7 @@ def test_ctrl_c_is_said_and_is_no_success(
 ) -> None:
     fail_with(monkeypatch, KeyboardInterrupt())
     code, _, err = said(capsys, "--project", root, "validate")
-    assert (code, err.strip()) == (1, "error: stopped by you")
+    assert (code, err.strip()) == (1, "error: interrupted")
 
 
 def test_a_full_disk_is_no_fault_of_the_program(
@@ -88,7 +88,7 @@ def test_other_faults_of_the_system_are_not_explained_away(
     root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_with(monkeypatch, FileNotFoundError(errno.ENOENT, "No such file or directory", "x"))
-    assert "this should not have happened" in said(capsys, "--project", root, "validate")[2]
+    assert "internal error" in said(capsys, "--project", root, "validate")[2]
 
 
 def test_a_line_number_is_no_picture(project: Project, root: str, capsys: pytest.CaptureFixture[str]) -> None:

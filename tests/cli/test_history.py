@@ -159,5 +159,5 @@ def test_unknown_names_get_a_suggestion(
 
 def test_a_model_to_which_nothing_has_happened(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, project, "history", "minilm", "--offline")
-    assert (code, out) == (0, "minilm: nothing has happened to it yet\n")
+    assert (code, out) == (0, "minilm: no history\n")
     assert "git may not know all: the project is not in git" in err

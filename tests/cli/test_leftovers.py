@@ -30,9 +30,9 @@ def dev(project: Project, account: str) -> Project:
 @pytest.mark.parametrize(
     ("pending", "words"),
     [
-        ((KEY,), "1 key waits for its deletion"),
-        ((SUBSCRIPTION, SUBSCRIPTION), "2 subscriptions wait for their deletion"),
-        ((KEY, SUBSCRIPTION), "1 key and 1 subscription wait for their deletion"),
+        ((KEY,), "1 key scheduled for deletion"),
+        ((SUBSCRIPTION, SUBSCRIPTION), "2 subscriptions scheduled for deletion"),
+        ((KEY, SUBSCRIPTION), "1 key and 1 subscription scheduled for deletion"),
     ],
 )
 def test_what_waits_for_its_deletion_is_counted_by_its_sort_and_is_not_left_over(
@@ -44,7 +44,7 @@ def test_what_waits_for_its_deletion_is_counted_by_its_sort_and_is_not_left_over
 ) -> None:
     monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: Report(pending, ()))
     assert run(["--project", str(dev.root), "audit", "dev", "--gone"]) == 0
-    assert capsys.readouterr().out == f"dev: 0 resources belong to stacks, 0 to none; {words}\n"
+    assert capsys.readouterr().out == f"dev: 0 resources belong to stacks, 0 orphaned; {words}\n"
 
 
 def test_destroy_tells_of_jobs_that_have_ended_and_deletes_them(

@@ -101,7 +101,7 @@ def test_wrong_usage_is_exit_2(project: Project, capsys: pytest.CaptureFixture[s
     code, _, err = outcome(capsys, project, "deploy")
     assert code == 2
     assert "Missing argument 'environment'" in err
-    assert "`tritonstack deploy --help` shows what it takes" in err
+    assert "run `tritonstack deploy --help`" in err
 
 
 def test_a_misspelt_command_gets_a_suggestion(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

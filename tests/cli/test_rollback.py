@@ -97,7 +97,7 @@ def test_a_rollback_writes_the_lock_deploys_and_is_written_down(
 ) -> None:
     code, out, err = rollback(capsys, dev)
     assert code == 0
-    assert "search went back to commit " in out
+    assert "search was rolled back to commit " in out
     assert "  minilm for cpu: 222222222222 -> 111111111111, built by ann" in out
     assert "commit environments/dev.lock.yaml" in err
     assert (dev.locked(), dev.deployed) == ("11", [("11", ("search",))])
@@ -114,7 +114,7 @@ def test_a_rollback_writes_the_lock_deploys_and_is_written_down(
 def test_a_dry_run_says_it_and_changes_nothing(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = rollback(capsys, dev, "--dry-run")
     assert code == 0
-    assert "search would go back to commit " in out
+    assert "search would be rolled back to commit " in out
     assert (dev.locked(), dev.deployed, dev.events()) == ("22", [], [])
 
 

@@ -107,7 +107,7 @@ def test_a_verdict_for_people() -> None:
         "      (note: its last update was rolled back)",
         "  ✗ scaling  main 1 to 2",
         "      main is not registered",
-        "  by its template alone: 1 IAM::Role, 2 SNS::Topic",
+        "  checked by template only: 1 IAM::Role, 2 SNS::Topic",
         "",
         "uncommitted: environments/dev.yaml, stacks/new.py",
         "failed: 1 difference from commit cccccccc+uncommitted",
@@ -125,9 +125,9 @@ def test_environments_that_cannot_be_reached_do_not_stop_the_others(
     assert code == 0
     lines = words.out.splitlines()
     assert [line for line in lines if line and not line.startswith(" ")] == [
-        "broken  nothing is known of it",
-        f"dev  {account} eu-west-1  never deployed, as far as is written down",
-        f"elsewhere  {'2' * 12} eu-west-1  nothing is known of it",
+        "broken  status unavailable",
+        f"dev  {account} eu-west-1  never deployed (no record)",
+        f"elsewhere  {'2' * 12} eu-west-1  status unavailable",
     ]
     assert any("the current credentials belong to account" in line for line in lines)
     assert any(line.split()[:3] == ["search", "not", "deployed"] for line in lines)

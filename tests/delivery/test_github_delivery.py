@@ -252,7 +252,7 @@ def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: Roa
     said = json.loads((road.runner.folder / "github.json").read_text())["comments"]
     marks = [comment["body"].splitlines()[0] for comment in said]
     assert marks == [f"<!-- tritonstack: {about} -->" for about in ("diff-dev", "diff-prod", "preview")]
-    assert "is in service" in said[-1]["body"]
+    assert "is InService" in said[-1]["body"]
     stack = describe_stack(road.cloud("dev"), "tritonstack-pr-7-foundation")
     assert stack is not None
     found = road.cloud("dev").client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]

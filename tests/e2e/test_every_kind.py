@@ -256,4 +256,4 @@ def test_everything_is_destroyed(site: Site) -> None:
     site.tritonstack("destroy", "local", "--yes")
     left = [item for item in site.inventory() if site.spec.base in json.dumps(item)]
     assert left == []
-    assert "0 resources belong to stacks, 0 to none" in site.tritonstack("audit", "local", "--gone")
+    assert "0 resources belong to stacks, 0 orphaned" in site.tritonstack("audit", "local", "--gone")

@@ -129,7 +129,7 @@ def test_diff_says_that_another_type_takes_two_phases(site: Site) -> None:
         "two phases, because the instance type of variant 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge"
         in output
     )
-    assert "SageMaker refuses `cdk deploy` what needs two phases" in output
+    assert "SageMaker rejects a plain `cdk deploy` of changes that need two phases" in output
 
 
 def test_the_cdk_alone_is_refused_and_rolls_back(site: Site) -> None:

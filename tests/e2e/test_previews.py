@@ -111,7 +111,7 @@ def test_an_instance_stands_beside_the_environment_whose_lock_it_runs(site: Site
     shutil.rmtree(site.project.artifacts_dir)  # what it runs can come from the other's bucket alone
     output = site.tritonstack("deploy", *instance, "--bootstrap")
     BEFORE.extend(item for item in held(site) if re.search(r"[-/]runs\b", json.dumps(item)))
-    assert "endpoint tritonstack-run-1-search is in service" in output
+    assert "endpoint tritonstack-run-1-search is InService" in output
     assert "run-1 belongs to ann-bot-" in output
     answer = site.tritonstack("invoke", "test", "search", "--name", "run-1", "A man is eating food.")
     assert "embedding" in answer

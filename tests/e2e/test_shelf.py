@@ -60,7 +60,7 @@ def test_diff_says_that_a_model_comes_without_a_change_of_stack(site: Site) -> N
     site.tritonstack("build", "local", "--no-publish")
     output = site.tritonstack("diff", "local")
     assert "tritonstack-local-endpoint-shelf: nothing changes" in output
-    assert "shelf: 1 model goes on its shelf, without a change of stack: tokens" in output
+    assert "shelf: 1 model is copied to its model prefix; the stack does not change: tokens" in output
 
 
 def test_a_build_puts_it_there_and_it_answers(site: Site) -> None:

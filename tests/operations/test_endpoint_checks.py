@@ -188,7 +188,7 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
     (PLAIN, f"alarms/{NAME}-latency-p99/ActionsEnabled", False, "ActionsEnabled is False, expected True"),
     (PLAIN, f"alarms/{NAME}-latency-p99/AlarmActions", [], "AlarmActions is"),
     (PLAIN, f"alarms/{NAME}-server-errors", None, f"alarms: there is no alarm {NAME}-server-errors"),
-    (PLAIN, f"alarms/{NAME}-server-errors/StateValue", "ALARM", f"health: {NAME}-server-errors rings"),
+    (PLAIN, f"alarms/{NAME}-server-errors/StateValue", "ALARM", f"health: {NAME}-server-errors is in ALARM"),
     (PLAIN, f"alarms/{NAME}-server-errors/Dimensions/0/Value", "x", "Dimensions["),
     # components
     (COMPONENT, "component", None, "component: inference component"),

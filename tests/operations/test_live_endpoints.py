@@ -425,7 +425,7 @@ def test_drift_is_told_below_a_table_that_fits(deployed: Deployed) -> None:
     with threshold(deployed):
         environment = environment_status(deployed.cloud, deployed.workspace, now=datetime.now(UTC))
     lines = list(status_lines(environment))
-    assert lines[0] == f"dev  {ACCOUNT} {REGION}  never deployed, as far as is written down"
+    assert lines[0] == f"dev  {ACCOUNT} {REGION}  never deployed (no record)"
     assert max(map(len, lines[1:5])) <= WIDTH
     assert f"  search: not as deployed: alarms: {ALARM}: Threshold is 999.0, expected 5" in lines
 

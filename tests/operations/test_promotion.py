@@ -121,7 +121,7 @@ def test_a_digest_that_was_written_into_the_target_by_hand_has_passed_no_gate(fi
 def test_nothing_is_there(files: Project) -> None:
     assert refusal(files) == (
         "minilm: prod runs it on ml.c7i.xlarge (no GPU) under Triton 25.04, which requires cpu or cpu-py312; "
-        "dev.lock.yaml has nothing of it\n"
+        "dev.lock.yaml has none\n"
         "  help: build it for prod: `tritonstack build prod minilm`; nothing was changed"
     )
 

@@ -58,7 +58,7 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
             [ServedDigest("m", A, B), ServedDigest("n", None, B)],
             [
                 f"m is {A[:12]}, and the lock names {B[:12]}",
-                f"n is not there, and the lock names {B[:12]}",
+                f"n is missing, lock expects {B[:12]}",
             ],
         ),
     ],
@@ -132,7 +132,7 @@ def test_what_is_amiss_stands_below_the_table() -> None:
     assert any("minilm aaaaaaaa ≠ lock" in line for line in said)
     assert any("… 6 of 6 are there" in line for line in said)
     assert said[-5:-1] == [
-        "  search: t-dev-search-server-errors rings",
+        "  search: t-dev-search-server-errors is in ALARM",
         "  search: 3 requests failed in the last 15 minutes (5XX)",
         "  search: not as deployed: scaling: main is not registered for scaling",
         "  search: to deploy: environments/dev.yaml differs from commit cccccccc",
@@ -162,7 +162,7 @@ def test_long_names_are_folded_into_the_width_of_a_terminal() -> None:
 def test_an_environment_that_cannot_be_reached_says_why() -> None:
     found = EnvironmentStatus("prod", "2" * 12, "eu-west-1", error="no access\n  help: log in")
     assert list(status_lines(found)) == [
-        f"prod  {'2' * 12} eu-west-1  nothing is known of it",
+        f"prod  {'2' * 12} eu-west-1  status unavailable",
         "  no access",
         "    help: log in",
     ]

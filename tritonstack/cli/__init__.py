@@ -1,1 +1,1 @@
-"""The `tritonstack` command line: thin commands over the other rooms."""
+"""The `tritonstack` command line: thin commands over the workflows."""

@@ -1,4 +1,4 @@
-"""The options given before the command, as a session that reports to the console."""
+"""The global options, as a session that reports to the console."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`make demo`: the whole road of a model, on this machine, with the commands a person would type.
+"""`make demo`: build, deploy, invoke, and destroy a model on this machine with the documented commands.
 
-Builds MiniLM from its weights, starts the embedded cloud, bootstraps and deploys with the CDK command
-line, asks the endpoint through boto3, destroys everything and looks at what is left. The exit code is 0
-only if each step held.
+Builds MiniLM from its weights, starts the embedded cloud, bootstraps and deploys with the CDK CLI, invokes
+the endpoint through boto3, destroys everything, and checks that nothing remains. Exits with 0 only if every
+step succeeds.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ console = Console(soft_wrap=True, highlight=False, emoji=False)
 
 
 class DemoFailedError(TritonstackError):
-    """A step of the demonstration did not hold."""
+    """A step of the demo failed."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the steps share."""
+    """State shared by the steps."""
 
     project: Project
     spec: EnvironmentSpec
 
     def address(self) -> CloudAddress:
-        """Where the embedded cloud listens."""
+        """Return the address of the embedded cloud."""
         address = read_address(self.project.cloud_dir())
         if address is None:
             raise DemoFailedError("the embedded cloud is not running")
         return address
 
     def cloud(self) -> Cloud:
-        """The embedded cloud, as boto3 reaches it."""
+        """Return the embedded cloud for boto3."""
         return cloud_of(self.spec, variables=self.address().environment())
 
 
 def main() -> int:
-    """Run every step; take the cloud down whatever happens."""
+    """Run every step, and always stop the cloud at the end."""
     os.environ["TRITONSTACK_CLOUD"] = "demo"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cloud is to end with this, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM stops the cloud too
     project = find_project(Path(__file__).parent)
     demo = Demo(project, load_workspace(project, ENVIRONMENT).spec)
     started = time.monotonic()
@@ -81,19 +81,19 @@ def main() -> int:
             console.rule(f"[bold]{title}", align="left")
             step(demo)
     except TritonstackError as error:
-        console.print(f"[bold red]the demonstration failed:[/] {escape(str(error))}")
+        console.print(f"[bold red]the demo failed:[/] {escape(str(error))}")
         return 1
     except KeyboardInterrupt:
-        console.print("[bold red]stopped by you")
+        console.print("[bold red]interrupted")
         return 1
     finally:
         forget()
-    console.rule(f"[bold green]all of it held, in {time.monotonic() - started:.0f} s", align="left")
+    console.rule(f"[bold green]all steps passed in {time.monotonic() - started:.0f} s", align="left")
     return 0
 
 
 def forget() -> None:
-    """End the demonstration's cloud; the next one begins with nothing."""
+    """Stop the demo's cloud and delete its state."""
     run("tritonstack", "down", "--forget", quiet=True)
 
 
@@ -104,7 +104,7 @@ def build(_: Demo) -> None:
 
 def bring_up(demo: Demo) -> None:
     """Step 2."""
-    forget()  # a demonstration that was killed may have left its cloud
+    forget()  # an interrupted demo may have left its cloud running
     run("tritonstack", "up", "--detach", "--region", demo.spec.region)
 
 
@@ -127,7 +127,7 @@ def deploy(_: Demo) -> None:
 
 
 def ask(demo: Demo) -> None:
-    """Step 5: paraphrases must be nearer to each other than to anything else."""
+    """Step 5: paraphrases must be more similar than unrelated texts."""
     texts = list(itertools.chain.from_iterable(PARAPHRASES))
     client = EndpointClient(
         endpoint_name=demo.spec.endpoint_name(ENDPOINT), runtime=demo.cloud().client("sagemaker-runtime")
@@ -152,36 +152,36 @@ def destroy(demo: Demo) -> None:
     """Step 6."""
     run("tritonstack", "destroy", ENVIRONMENT, "--yes")
     remove_bootstrap(demo.cloud(), demo.spec.bootstrap)
-    console.print("the CDK's own bootstrap stack is gone, too")
+    console.print("the CDK bootstrap stack is deleted too")
 
 
 def look_at_what_is_left(demo: Demo) -> None:
-    """Step 7: ask every service of the cloud for what it still holds."""
+    """Step 7: list the remaining resources of every service."""
     found = read_inventory(demo.address().environment())
     left = [item for item in found if not item.get("pending_deletion")]
     for item in found:
         if item not in left:
-            console.print(f"  {item['service']} {item['type']} {item['id']} waits out its deletion period")
+            console.print(f"  {item['service']} {item['type']} {item['id']} is scheduled for deletion")
     for item in left:
         console.print(f"  {item['service']} {item['type']} {item['id']}")
-    console.print(f"left in the account: {len(left) or 'nothing'}")
+    console.print(f"remaining resources: {len(left) or 'none'}")
     if left:
-        raise DemoFailedError(f"{len(left)} resources are left")
+        raise DemoFailedError(f"{len(left)} resources remain")
 
 
 STEPS: tuple[tuple[str, Callable[[Demo], None]], ...] = (
-    ("1 build the model from its weights and prove it right", build),
+    ("1 build and verify the model from its weights", build),
     ("2 start the embedded cloud", bring_up),
     ("3 cdk bootstrap", bootstrap),
     ("4 deploy with the CDK", deploy),
-    ("5 ask the endpoint, through boto3", ask),
+    ("5 invoke the endpoint through boto3", ask),
     ("6 destroy everything", destroy),
-    ("7 what is left", look_at_what_is_left),
+    ("7 check what remains", look_at_what_is_left),
 )
 
 
 def run(*command: str, variables: dict[str, str] | None = None, quiet: bool = False) -> None:
-    """Run a command as a person would; quiet ones are shown only when they fail."""
+    """Run a command; with `quiet`, show its output only if it fails."""
     console.print(f"[bold cyan]$ {escape(' '.join(command))}")
     result = subprocess.run(
         command,
@@ -193,7 +193,7 @@ def run(*command: str, variables: dict[str, str] | None = None, quiet: bool = Fa
     )
     if result.returncode:
         raise DemoFailedError(
-            f"`{' '.join(command)}` ended with exit code {result.returncode}\n{result.stdout or ''}"
+            f"`{' '.join(command)}` failed with exit code {result.returncode}\n{result.stdout or ''}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a deploy would do, told to a terminal or as a comment on a pull request."""
+"""Render the changes of a deployment for a terminal or a pull request comment."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tritonstack.workflows.deployment.diff import DeployOutlook
 
 _LISTED = 5
 _LONGEST_LINE = 240
-"""Of the CDK's own words: a dashboard is one line of thousands of letters."""
+"""Limit for the CDK's diff: a dashboard is one line of thousands of characters."""
 _LONGEST_COMMENT = 60_000
-"""GitHub takes comments of 65,536 letters."""
+"""GitHub limits comments to 65,536 characters."""
 
 
 def _details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
-    """Describe a stack beyond its plan, a line each; rejected changes come first."""
+    """Describe a stack beyond its plan, one item per line; rejected changes come first."""
     taken = outlook.taken_by(plan.stack)
     yield from (one.words for one in taken)
     yield from dict.fromkeys(f"help: {one.remedy}" for one in taken)
@@ -26,12 +26,12 @@ def _details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
 
 
 def outlook_text(outlook: DeployOutlook) -> str:
-    """For a terminal: the CDK's words first, the plan below them, where the eye ends."""
+    """Render for a terminal: the CDK's diff first, then the plan."""
     return "\n".join([*map(_clipped, outlook.cdk_lines), "", *_plan_lines(outlook)])
 
 
 def outlook_comment(outlook: DeployOutlook) -> str:
-    """For a pull request. The first line never changes, so that a workflow finds its own comment again."""
+    """Render for a pull request. The first line is constant, so that a workflow finds its own comment."""
     name = outlook.workspace.words
     head = [
         comment_marker(outlook.workspace.spec.name),
@@ -55,15 +55,15 @@ def outlook_comment(outlook: DeployOutlook) -> str:
 
 
 def comment_marker(environment: str) -> str:
-    """The first line of every such comment about an environment."""
+    """Return the first line of every comment about an environment."""
     return f"<!-- tritonstack diff {environment} -->"
 
 
 def _summary(outlook: DeployOutlook) -> str:
     if outlook.refused:
-        return "A deploy of this would be refused."
+        return "This deployment would be rejected."
     if outlook.changes_nothing:
-        return "A deploy of this changes nothing."
+        return "This deployment changes nothing."
     counts = {
         "created": sum(plan.action == "create" for plan in outlook.changes.plans),
         "rolled out": sum(plan.action in ("roll-out", "two-phase") for plan in outlook.changes.plans),
@@ -73,27 +73,27 @@ def _summary(outlook: DeployOutlook) -> str:
         f"{count} {'stack' if count == 1 else 'stacks'} {what}" for what, count in counts.items() if count
     ]
     if outlook.shelves:
-        parts.append(f"{sum(map(len, outlook.shelves.values()))} models put on shelves")
-    return f"A deploy of this: {', '.join(parts)}."
+        parts.append(f"{sum(map(len, outlook.shelves.values()))} models copied to model prefixes")
+    return f"This deployment: {', '.join(parts)}."
 
 
 def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
     name = outlook.workspace.words
     if outlook.models:
-        yield "What changes about models:"
+        yield "Model changes:"
         yield from (f"  {words}" for words in outlook.models)
-    yield f"What `tritonstack deploy {name}` does:"
+    yield f"Stack changes with `tritonstack deploy {name}`:"
     for plan in outlook.changes.plans:
         yield f"  {plan.words}"
         yield from (f"    {line}" for line in _details(outlook, plan))
     yield from (f"  {words}" for words in _other_words(outlook))
     if outlook.changes.two_phase:
         yield (
-            "SageMaker refuses `cdk deploy` what needs two phases; "
-            f"`tritonstack deploy {name}` goes through both."
+            "SageMaker rejects a plain `cdk deploy` of changes that need two phases; "
+            f"use `tritonstack deploy {name}`."
         )
     if outlook.refused:
-        yield f"`tritonstack deploy {name}` refuses this before it changes anything."
+        yield f"`tritonstack deploy {name}` rejects this before it changes anything."
 
 
 def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
@@ -105,22 +105,22 @@ def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
 
 
 def _fate_words(fates: Iterable[ResourceFate]) -> Iterator[str]:
-    """What becomes of resources; what every rollout makes anew is said once and in short."""
+    """Describe changes of resources; those of every rollout are summarized in one line."""
     told = [fate for fate in fates if not fate.expected]
     usual = [fate for fate in fates if fate.expected and fate.fate != "deleted"]
     if usual:
-        yield f"made anew, as with every rollout: {', '.join(fate.logical_id for fate in usual)}"
+        yield f"replaced on every rollout: {', '.join(fate.logical_id for fate in usual)}"
     yield from (fate.words for fate in sorted(told, key=lambda fate: (not fate.refused, fate.logical_id)))
 
 
 def _other_words(outlook: DeployOutlook) -> Iterator[str]:
-    """What there is to tell beside stacks that are asked for."""
+    """Describe changes other than those of requested stacks."""
     for stack in outlook.changes.leftovers:
         yield f"{stack}: {leftover_words(stack)}"
     for endpoint, models in outlook.shelves.items():
         shown = ", ".join(models[:_LISTED]) + (" and more" if len(models) > _LISTED else "")
-        go = "1 model goes" if len(models) == 1 else f"{len(models)} models go"
-        yield f"{endpoint}: {go} on its shelf, without a change of stack: {shown}"
+        go = "1 model is" if len(models) == 1 else f"{len(models)} models are"
+        yield f"{endpoint}: {go} copied to its model prefix; the stack does not change: {shown}"
 
 
 def _clipped(line: str) -> str:
@@ -128,12 +128,12 @@ def _clipped(line: str) -> str:
 
 
 def _marked(text: str) -> str:
-    """Words in which Markdown finds nothing of its own but the code that is meant."""
+    """Escape Markdown, except inline code."""
     return text.replace("<", "&lt;").replace("*", "\\*").replace("|", "\\|")
 
 
 def _fence(text: str) -> str:
-    """A fence that no line of the text closes."""
+    """Return a code fence that no line of the text closes."""
     fence = "```"
     while fence in text:
         fence += "`"

@@ -1,4 +1,4 @@
-"""The entry point: options that stand before every command, and the one place where errors become words."""
+"""The entry point: global options, and the conversion of errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tritonstack.cli.registry import COMMANDS, CommandGroup
 
 COMPLETING = "_TRITONSTACK_COMPLETE"
 """Set by the shell when it asks for completions."""
-_INTERRUPTED = 130  # what Typer makes of Ctrl-C
+_INTERRUPTED = 130  # Typer exit code for Ctrl-C
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
 app = typer.Typer(
@@ -38,13 +38,13 @@ app = typer.Typer(
 def options(
     context: typer.Context,
     project: Annotated[
-        Path | None, typer.Option(help="The project's folder; by default the one around here.")
+        Path | None, typer.Option(help="The project folder (default: found from the current folder).")
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
 ) -> None:
-    """Take what stands before the command; `run` has looked for --debug itself."""
-    # Loads AWS's SDK and the specification, which `--help` does not need.
+    """Store the global options; `run` reads --debug itself."""
+    # Loads the AWS SDK and the specification, which `--help` does not need.
     from tritonstack.cli.context import Context  # noqa: PLC0415
 
     found = Project(Path.cwd()) if context.invoked_subcommand == "init" else find_project(project)
@@ -52,19 +52,19 @@ def options(
 
 
 def main() -> None:
-    """Run the command line: exit 0 done, 1 failed, 2 wrong usage or an invalid file."""
-    # Whoever ends a job in a pipeline sends SIGTERM; what was started is to end with it, as with Ctrl-C.
+    """Run the command line; exit with 0 on success, 1 on failure, 2 on invalid usage or files."""
+    # CI systems end jobs with SIGTERM; child processes must then end as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # it is None where it was closed
+        if isinstance(stream, io.TextIOWrapper):  # None if it was closed
             stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; what it raises becomes words on standard error and an exit code."""
+    """Run one command; print its errors to standard error and return the exit code."""
     try:
-        # Outside standalone mode click gives back what typer.Exit carries, and raises the rest.
+        # Outside standalone mode, click returns the code of typer.Exit and raises other exceptions.
         status = app(args=arguments or ["--help"], prog_name="tritonstack", standalone_mode=False)
         if status == _INTERRUPTED:
             raise KeyboardInterrupt
@@ -81,25 +81,25 @@ def run(arguments: list[str]) -> int:
 
 
 def _before_command(arguments: list[str]) -> list[str]:
-    """The options of the command line itself; they count even where it cannot be understood."""
+    """Return the global options, even if the command line is invalid."""
     return list(itertools.takewhile(lambda word: word not in COMMANDS, arguments))
 
 
 def _in_words(error: BaseException) -> TritonstackError:
-    """The same error, as something a person can act on."""
+    """Return the error with a remedy."""
     if isinstance(error, TritonstackError):
         return error
     if isinstance(error, typer.TyperException):
-        asked = getattr(error, "ctx", None)  # what is wrong before any command was known has none
+        asked = getattr(error, "ctx", None)  # None for errors before a command is known
         command = asked.command_path if asked is not None else "tritonstack"
-        return UsageError(error.format_message(), remedy=f"`{command} --help` shows what it takes")
+        return UsageError(error.format_message(), remedy=f"run `{command} --help`")
     if isinstance(error, typer.Abort | KeyboardInterrupt):
-        return TritonstackError("stopped by you")
+        return TritonstackError("interrupted")
     if _is_of_aws(error):
-        return TritonstackError(f"AWS answered: {error}", remedy="run again with --debug to see the call")
+        return TritonstackError(f"AWS error: {error}", remedy="rerun with --debug to see the call")
     return _of_this_machine(error) or TritonstackError(
-        f"this should not have happened: {type(error).__name__}: {error}",
-        remedy="run again with --debug and report what it prints",
+        f"internal error: {type(error).__name__}: {error}",
+        remedy="rerun with --debug and report the output",
     )
 
 
@@ -110,11 +110,11 @@ def _is_of_aws(error: BaseException) -> bool:
 
 
 def _of_this_machine(error: BaseException) -> TritonstackError | None:
-    """What the machine lacks: room, rights, a package."""
+    """Return the error for a missing permission, full disk, or missing package."""
     if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
         where = f"{error.filename}: " if error.filename else ""
         return TritonstackError(
-            f"{where}{error.strerror}", remedy="check the rights in that folder and the room on its disk"
+            f"{where}{error.strerror}", remedy="check the folder's permissions and the free disk space"
         )
     if isinstance(error, ModuleNotFoundError):
         return UsageError(

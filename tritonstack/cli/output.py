@@ -1,7 +1,7 @@
-"""What commands print: results on standard output, everything else on standard error.
+"""Print results to standard output and everything else to standard error.
 
-A person with a terminal sees progress as it happens; a machine that asked for --json gets one JSON
-document on standard output, the result or {"error": ...}, and plain lines on standard error.
+A terminal shows live progress. With --json, standard output receives one JSON document, the result or
+{"error": ...}, and standard error receives plain lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tritonstack.base.errors import InvalidFilesError, TritonstackError
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command's words go."""
+    """The console output of a command."""
 
     as_json: bool = False
     results: Console = field(default_factory=lambda: Console(soft_wrap=True, highlight=False, emoji=False))
@@ -34,11 +34,11 @@ class Output:
     )
 
     def note(self, text: str) -> None:
-        """One line about what is going on."""
+        """Print a line of information."""
         self.notes.print(escape(text))
 
     def error(self, error: TritonstackError) -> None:
-        """What went wrong, and what to do."""
+        """Print an error and its remedy."""
         self.notes.print(f"[bold red]error:[/] {escape(error.message)}")
         if error.remedy:
             self.notes.print(f"  [bold cyan]help:[/] {escape(error.remedy)}")
@@ -46,7 +46,7 @@ class Output:
             self.results.print_json(json.dumps({"error": _facts(error)}))
 
     def result(self, data: Mapping[str, Any], *, text: str | Table) -> None:
-        """The outcome of a command: `data` for machines, `text` for people."""
+        """Print the result of a command: `data` as JSON, or `text`."""
         if self.as_json:
             self.results.print_json(json.dumps(data, default=str))
         else:
@@ -54,13 +54,13 @@ class Output:
 
     @contextmanager
     def step(self, title: str) -> Iterator[ConsoleStep]:
-        """Something that takes a while: a spinner on a terminal, a line when it is done."""
+        """Show a step: a spinner on a terminal, a line at the end."""
         with self.steps() as side_by_side, side_by_side.step(title) as step:
             yield step
 
     @contextmanager
     def steps(self) -> Iterator[ConsoleSteps]:
-        """Several such things at once, each with a line of its own while it goes on."""
+        """Show several parallel steps, each with its own line."""
         steps = ConsoleSteps(self)
         if not self.notes.is_terminal:
             yield steps
@@ -70,7 +70,7 @@ class Output:
 
 
 class ConsoleSteps:
-    """ConsoleSteps that go on side by side, in threads if need be."""
+    """Parallel steps, which may run in threads."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -78,7 +78,7 @@ class ConsoleSteps:
 
     @contextmanager
     def step(self, title: str, *, label: str = "") -> Iterator[ConsoleStep]:
-        """One of them; `label` tells its lines from those of the others."""
+        """Show one step; `label` marks its lines."""
         step, started = ConsoleStep(self._output, title, label), time.monotonic()
         spinner = self._under_way[step] = Spinner("dots", Text(title), style="status.spinner")
         step.show = lambda text: spinner.update(text=Text(f"{title}: {text}"))
@@ -92,39 +92,39 @@ class ConsoleSteps:
         self._output.notes.print(f"{mark} {escape(title)}{escape(detail)} [dim]({seconds:.1f} s)[/]")
 
     def spinners(self) -> Group:
-        """What a terminal shows while they go on."""
+        """Return the spinners of all running steps."""
         return Group(*tuple(self._under_way.values()))
 
 
 class ConsoleStep:
-    """A step under way."""
+    """A running step."""
 
     def __init__(self, output: Output, title: str, label: str = "") -> None:
         self._output = output
         self._label = f"{label}: " if label else ""
         self.title = title
         self.detail = ""
-        """What came of it, for the line that stays when it is done."""
+        """The result, for the line that remains."""
         self.failed = False
-        """Whether it ended badly, where others go on; what went wrong is said when all have ended."""
+        """Whether it failed while others continue; the errors are reported at the end."""
         self.show: Callable[[str], None] = _ignore
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody at a terminal sees what passes by."""
+        """Return whether a terminal shows live updates."""
         return self._output.notes.is_terminal
 
     def update(self, text: str) -> None:
-        """What the step is doing now; on a terminal only the latest is seen."""
+        """Show the current state; a terminal shows only the latest."""
         self.show(text)
 
     def log(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that remains."""
         self._output.note(f"  {self._label}{text}")
 
 
 def _facts(error: TritonstackError) -> dict[str, Any]:
-    """An error for machines; `problems` holds each fault of the project's files."""
+    """Return an error as JSON data; `problems` lists each violation of the project's files."""
     problems = error.problems if isinstance(error, InvalidFilesError) else ()
     return {
         "message": error.message,
@@ -136,4 +136,4 @@ def _facts(error: TritonstackError) -> dict[str, Any]:
 
 
 def _ignore(_: str) -> None:
-    """Where there is no terminal, nobody sees what passes by."""
+    """Ignore updates without a terminal."""

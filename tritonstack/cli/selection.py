@@ -1,4 +1,4 @@
-"""How commands are told which environment is meant: its name, and `--name` for an instance of a template."""
+"""Options that select an environment: its name, and `--name` for an instance of a template."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import typer
 
 NameOption = Annotated[
     str | None,
-    typer.Option(
-        "--name", help="The name of the instance, where the environment is a template.", metavar="NAME"
-    ),
+    typer.Option("--name", help="The instance's name, if the environment is a template.", metavar="NAME"),
 ]
 AccountOption = Annotated[
-    str | None, typer.Option("--account", help="Its account, where there is no file of it any more.")
+    str | None, typer.Option("--account", help="Its account, if its file no longer exists.")
 ]
 RegionOption = Annotated[
-    str | None, typer.Option("--region", help="Its region, where there is no file of it any more.")
+    str | None, typer.Option("--region", help="Its region, if its file no longer exists.")
 ]
 PrefixOption = Annotated[
-    str | None, typer.Option("--prefix", help="Its name_prefix, where there is no file of it any more.")
+    str | None, typer.Option("--prefix", help="Its name_prefix, if its file no longer exists.")
 ]

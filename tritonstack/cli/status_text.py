@@ -1,4 +1,4 @@
-"""The state of environments for people: a table each, as wide as a terminal, and below it what is amiss."""
+"""Render the status of environments: one table per environment, and its problems below."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_NOTE = 300
 
 
 def status_lines(environment: EnvironmentStatus) -> Iterator[str]:
-    """One environment."""
+    """Render one environment."""
     where = f"{environment.account} {environment.region}".strip()
     yield "  ".join(filter(None, (environment.name, where, _deployed_words(environment))))
     if environment.error is not None:
@@ -34,10 +34,10 @@ def status_lines(environment: EnvironmentStatus) -> Iterator[str]:
 
 def _deployed_words(environment: EnvironmentStatus) -> str:
     if environment.error is not None:
-        return "nothing is known of it"
+        return "status unavailable"
     last = environment.deployed
     if last is None:
-        return "never deployed, as far as is written down"
+        return "never deployed (no record)"
     commit = f"from {short_commit(last.commit)} " if last.commit else ""
     return f"deployed {commit}by {last.by}, {_moment(last)}"
 
@@ -72,14 +72,14 @@ def _served(endpoint: EndpointStatus) -> Iterator[str]:
     for served in endpoint.models[:_MODELS_SHOWN]:
         mark = "" if served.live == served.locked else " ≠ lock"
         mark += " (unverified)" if served.unverified else ""
-        yield f"{served.model} {served.live[:8] if served.live else 'not there'}{mark}"
+        yield f"{served.model} {served.live[:8] if served.live else 'missing'}{mark}"
     if len(endpoint.models) > _MODELS_SHOWN:
         there = sum(served.live is not None for served in endpoint.models)
-        yield f"… {there} of {len(endpoint.models)} are there"
+        yield f"… {there} of {len(endpoint.models)} present"
 
 
 def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
-    yield from (f"{name} rings" for name in endpoint.ringing)
+    yield from (f"{name} is in ALARM" for name in endpoint.ringing)
     if endpoint.traffic.server_errors:
         yield f"{endpoint.traffic.server_errors:,} requests failed in the last 15 minutes (5XX)"
     yield from (
@@ -91,7 +91,7 @@ def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
     yield from (f"to deploy: {words}" for words in endpoint.to_deploy)
     if endpoint.verdict is not None and endpoint.verdict.kind == "refuted":
         note = endpoint.verdict.note
-        yield f"refuted: {note if len(note) <= _LONGEST_NOTE else f'{note[:_LONGEST_NOTE]}…'}"
+        yield f"failed verification: {note if len(note) <= _LONGEST_NOTE else f'{note[:_LONGEST_NOTE]}…'}"
 
 
 def _verdict(event: Event) -> str:

@@ -9,7 +9,7 @@ from tritonstack.operations.verification.verdicts import Verdict
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """A verdict for people: a line for each check, and below it what is wrong or worth knowing."""
+    """Render a verdict: one line per check, with its faults and notes below."""
     if verdict.stacks:
         yield verdict.environment
         yield from _check_lines(verdict.stacks)
@@ -18,7 +18,7 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
         yield f"{endpoint.name}: {endpoint.full_name}"
         yield from _check_lines(endpoint.checks)
         if endpoint.not_compared:
-            yield f"  by its template alone: {_counted(endpoint.not_compared)}"
+            yield f"  checked by template only: {_counted(endpoint.not_compared)}"
         yield ""
     if verdict.revision.files:
         yield str(verdict.revision.note)
@@ -36,5 +36,5 @@ def _check_lines(checks: Iterable[Check]) -> Iterator[str]:
 
 
 def _counted(kinds: Mapping[str, int]) -> str:
-    """How many of each type, as CloudFormation calls it."""
+    """Count the resources per CloudFormation type."""
     return ", ".join(f"{count} {kind.removeprefix('AWS::')}" for kind, count in sorted(kinds.items()))

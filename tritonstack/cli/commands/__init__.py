@@ -1,1 +1,1 @@
-"""One command a file."""
+"""Commands, one per file."""

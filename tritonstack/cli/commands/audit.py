@@ -1,4 +1,4 @@
-"""`tritonstack audit`: every resource that stands or is left, and whose it is."""
+"""`tritonstack audit`: list all resources and their owners."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def audit(
     environment: Annotated[
         str | None,
         typer.Argument(
-            help="An environment, or a template; all of the project's if not given.",
+            help="An environment or a template (default: all of the project).",
             autocompletion=complete_deployable,
         ),
     ] = None,
     name: NameOption = None,
-    gone: Annotated[bool, typer.Option("--gone", help="Fail if anything at all is left.")] = False,
+    gone: Annotated[bool, typer.Option("--gone", help="Fail if anything remains.")] = False,
     account: AccountOption = None,
     region: RegionOption = None,
     prefix: PrefixOption = None,
 ) -> None:
-    """List every resource of an environment, by name and by tag, in CloudFormation and outside it.
+    """List every resource of an environment, by name and by tag, inside and outside CloudFormation.
 
-    Each service is asked for itself, so what no stack knows of any more is found, too. Exit code 1 if there
-    is such an orphan, if a service refused to answer, or with --gone if anything is left. Keys and
-    unconfirmed subscriptions that wait for their deletion are counted apart. Changes nothing.
+    Queries each service directly, so it also finds orphans, which belong to no stack. Exits with code 1 if
+    there are orphans, if a service denied access, or with --gone if anything remains. Keys and unconfirmed
+    subscriptions with scheduled deletion are counted separately. Changes nothing.
 
     Example: tritonstack audit dev
 
@@ -52,16 +52,16 @@ def audit(
 
 def _words(what: str, report: Report) -> list[str]:
     lines = [_line(item) for item in report.there]
-    lines += [f"{item.service} refused to say what it has: {item.message}" for item in report.refusals]
+    lines += [f"{item.service} could not be listed: {item.message}" for item in report.refusals]
     stand = len(report.there) - len(report.orphans)
     belong = "1 resource belongs to a stack" if stand == 1 else f"{stand} resources belong to stacks"
-    summary = f"{what}: {belong}, {len(report.orphans)} to none"
+    summary = f"{what}: {belong}, {len(report.orphans)} orphaned"
     if report.pending:
         summary += f"; {_pending_words(report.pending)}"
     if report.unseen:
         summary += f"; {_unseen_words(len(report.unseen))}"
     if report.refusals:
-        summary += "; some services refused, so there may be more"
+        summary += "; incomplete: some services could not be listed"
     return [*lines, summary, *_remedies(report.orphans)]
 
 
@@ -69,20 +69,21 @@ def _pending_words(pending: Sequence[Item]) -> str:
     keys = sum(item.type == "AWS::KMS::Key" for item in pending)
     counts = (("key", keys), ("subscription", len(pending) - keys))
     what = " and ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count)
-    return f"{what} {'waits for its' if len(pending) == 1 else 'wait for their'} deletion"
+    return f"{what} scheduled for deletion"
 
 
 def _unseen_words(count: int) -> str:
-    whose = "1 key of the account" if count == 1 else f"{count} keys of the account"
-    own = "its own policy keeps" if count == 1 else "their own policies keep"
-    return f"{whose} could not be looked at: {own} this caller out, as no stack here has it"
+    keys = "1 key" if count == 1 else f"{count} keys"
+    return (
+        f"{keys} of the account could not be checked: key policies deny access, unlike those of these stacks"
+    )
 
 
 def _line(item: Item) -> str:
-    return f"{item.type:<44} {item.id}  {f'of {item.stack}' if item.stack else 'ORPHANED: of no stack'}"
+    return f"{item.type:<44} {item.id}  {f'of {item.stack}' if item.stack else 'ORPHANED'}"
 
 
 def _remedies(orphans: Sequence[Item]) -> list[str]:
     if not orphans:
         return []
-    return ["  help: what no stack knows of, no command here deletes: look at each, and delete it by hand"]
+    return ["  help: no command deletes orphans: check each one and delete it manually"]

@@ -1,4 +1,4 @@
-"""`tritonstack build`: make, prove, publish and lock the artifacts that an environment needs."""
+"""`tritonstack build`: build, verify, publish, and lock the artifacts that an environment needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ],
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="Models; by default all it serves.", autocompletion=complete_model),
+        typer.Argument(help="Models (default: all it serves).", autocompletion=complete_model),
     ] = None,
     upload: Annotated[
         bool,
@@ -34,22 +34,24 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         bool, typer.Option("--local", help="Build on this machine, not in the environment's account.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what would be built where, and why; build nothing.")
+        bool, typer.Option("--explain", help="Show what would be built where and why; build nothing.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Builds at once on this machine.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Parallel builds on this machine.")
+    ] = None,
     expose: Annotated[
         bool,
-        typer.Option("--expose", help="Allow Triton on every network interface where it cannot be isolated."),
+        typer.Option("--expose", help="Allow Triton on every network interface if it cannot be isolated."),
     ] = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Start the jobs in the account, and do not wait for them.")
+        bool, typer.Option("--no-wait", help="Start the jobs in the account without waiting for them.")
     ] = False,
 ) -> None:
     """Build what an environment's lock lacks, check it against the framework, and write the lock.
 
-    Builds run in the environment's account: Ctrl-C ends the watching, not the builds, and the same command
-    attaches to them again. With --local or --no-publish they run on this machine, and so they do for the
-    embedded cloud unless the environment's file says `builds: {enabled: true}`.
+    Builds run in the environment's account. Ctrl-C stops following them; they continue, and the same command
+    attaches to them again. With --local or --no-publish, they run on this machine; so do builds for the
+    embedded cloud unless the environment's file has `builds: {enabled: true}`.
 
     Example: tritonstack build local --no-publish
     """
@@ -59,7 +61,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     if explain:
         plan = plan_build(state, environment, models or (), local=local or not upload)
         text = "\n".join([*(one.text for one in plan.images), *(one.text for one in plan.artifacts)])
-        state.output.result(plan.to_json(), text=text or "the environment serves no model")
+        state.output.result(plan.to_json(), text=text or "the environment serves no models")
         return
     result = run(
         state,
@@ -71,7 +73,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         wait=not no_wait,
     )
     summary = "\n".join(_summary(outcome) for outcome in result.outcomes)
-    state.output.result(result.to_json(), text=summary or "nothing has been built yet")
+    state.output.result(result.to_json(), text=summary or "no artifacts were built")
 
 
 def _summary(outcome: Outcome) -> str:
@@ -88,7 +90,7 @@ def _summary(outcome: Outcome) -> str:
 
 def _proof(manifest: Manifest) -> str:
     if manifest.generation is not None:
-        return f"{manifest.generation.cases} texts answered alike {manifest.generation.times} times"
+        return f"{manifest.generation.cases} texts with identical answers in {manifest.generation.times} runs"
     if manifest.unverified:
         return f"unverified ({'; '.join(manifest.unverified)}; {WRITE_ANSWERS})"
     worst = min(report.min_cosine for report in manifest.parity)

@@ -1,4 +1,4 @@
-"""`tritonstack deploy`: all of an environment, as its files and its lock say."""
+"""`tritonstack deploy`: deploy an environment from its files and its lock."""
 
 from __future__ import annotations
 
@@ -23,27 +23,25 @@ def deploy(
         bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", help="Of a template: the name of the instance to deploy.")
+        str | None, typer.Option("--name", help="The name of the template instance to deploy.")
     ] = None,
     ttl: Annotated[
         str | None,
-        typer.Option("--ttl", metavar="TIME", help="How long the instance is to live: 30m, 4h, 1d12h."),
+        typer.Option("--ttl", metavar="TIME", help="The instance's lifetime: 30m, 4h, 1d12h."),
     ] = None,
-    owner: Annotated[
-        str | None, typer.Option("--owner", help="Whose instance it is; by default yours.")
-    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="The instance's owner (default: you).")] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="A parameter of the template.", metavar="KEY=VALUE")
+        list[str] | None, typer.Option("--set", help="A template parameter.", metavar="KEY=VALUE")
     ] = None,
 ) -> None:
-    """Deploy an environment: its foundation, the artifacts its lock names, then all that stands on them.
+    """Deploy an environment: its foundation, its locked artifacts, then its endpoints.
 
-    `cdk deploy --all -c env=<environment>` does the same once the artifacts are in the bucket. What the CDK
-    alone cannot do, another instance type of an endpoint that scales, this command does in two phases.
+    Once the artifacts are in the bucket, `cdk deploy --all -c env=<environment>` does the same, except
+    changes that need two phases, such as another instance type of an endpoint with scaling.
 
-    With --name, the environment is a template, and what is deployed is an instance of it: an environment of
-    its own, tagged with owner, purpose and expiry, until `tritonstack reap` or `destroy` takes it down.
-    Deployed again, it keeps its owner, expiry and parameters unless they are given again.
+    With --name, the environment is a template, and the command deploys an instance of it: a separate
+    environment with owner, purpose, and expiry tags, until `tritonstack reap` or `destroy` deletes it.
+    Redeploying keeps its owner, expiry, and parameters unless they are given again.
 
     Example: tritonstack deploy local --bootstrap
 
@@ -52,11 +50,11 @@ def deploy(
     state: Context = context.obj
     if name is None and (ttl or owner or setting):
         raise UsageError(
-            "--ttl, --owner and --set are for instances of a template", remedy="add --name, or leave them out"
+            "--ttl, --owner and --set require a template instance", remedy="add --name, or omit them"
         )
     request = InstanceRequest(name, ttl, owner, parse_settings(setting or ())) if name is not None else None
     deployment = run(state, environment, request=request, bootstrap=bootstrap)
-    lines = [f"{name}: endpoint {full} is in service" for name, full in deployment.endpoints.items()]
+    lines = [f"{name}: endpoint {full} is InService" for name, full in deployment.endpoints.items()]
     if instance := deployment.instance:
         lines.append(f"{instance.name} belongs to {instance.owner} and expires at {instance.expires}")
     state.output.result(deployment.to_json(), text="\n".join(lines))

@@ -1,4 +1,4 @@
-"""`tritonstack destroy`: take an environment down to nothing."""
+"""`tritonstack destroy`: delete an environment."""
 
 from __future__ import annotations
 
@@ -30,27 +30,26 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
         typer.Argument(help="The environment to destroy, or a template.", autocompletion=complete_deployable),
     ],
     name: NameOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be deleted; change nothing.")
     ] = False,
     confirm: Annotated[
         str | None,
-        typer.Option("--confirm", metavar="ENVIRONMENT", help="Its name, where --yes is not enough."),
+        typer.Option("--confirm", metavar="ENVIRONMENT", help="Its name, if --yes is not sufficient."),
     ] = None,
     account: AccountOption = None,
     region: RegionOption = None,
     prefix: PrefixOption = None,
 ) -> None:
-    """Delete an environment's endpoints, its buckets with all they hold, its keys, images and alarms.
+    """Delete an environment: endpoints, buckets with their contents, keys, images, and alarms.
 
-    Builds that are under way in its account are stopped first, and waited for; SageMaker's records of those
-    that have ended go. What its stacks are to retain
-    (`removal: retain`) stays, and is listed. It can be stopped at any moment and run again: it goes on. An
-    environment whose file is gone is found by its name.
+    Stops running builds in its account first, and deletes the records of ended jobs. Resources that its
+    stacks retain (`removal: retain`) are kept and listed. Can be interrupted and rerun; it resumes. An
+    environment without a file is found by its name.
 
-    A protected environment is refused until its file says `protected: false`, committed and deployed. One
-    that keeps data, or was ever protected, also wants its name: typed, or with --confirm beside --yes.
+    A protected environment is rejected until its file has `protected: false`, committed and deployed. One
+    that retains data, or was ever protected, also requires its name: typed, or with --confirm and --yes.
 
     Example: tritonstack destroy local --yes
 
@@ -71,57 +70,58 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
 def _foreseen_words(plan: DestructionPlan) -> Iterator[str]:
     foreseen = plan.foreseen
     nothing = not (foreseen.builds or foreseen.jobs or foreseen.layers or foreseen.log_groups)
-    summary = "nothing of it is left to destroy" if nothing else "would go, in this order"
+    summary = "nothing to destroy" if nothing else "would be destroyed in this order"
     yield f"{plan.target.name}: {summary}"
     yield from (f"  would be stopped   build {build.words}" for build in foreseen.builds)
     if foreseen.jobs:
         yield f"  would be deleted   {jobs_text(len(foreseen.jobs))}"
     yield from (f"  would be deleted   {', '.join(layer)}" for layer in foreseen.layers)
-    yield from (f"  with all it holds  bucket {bucket}" for bucket in foreseen.buckets)
-    yield from (f"  with all it holds  repository {name}" for name in foreseen.repositories)
-    yield from (f"  after KMS's wait   key {key}" for key in foreseen.keys)
+    yield from (f"  with its contents  bucket {bucket}" for bucket in foreseen.buckets)
+    yield from (f"  with its contents  repository {name}" for name in foreseen.repositories)
+    yield from (f"  after KMS's delay  key {key}" for key in foreseen.keys)
     yield from (f"  would be deleted   log group {name}" for name in foreseen.log_groups)
-    yield from (f"  would stay         {item.type} {item.id}" for item in foreseen.retained)
+    yield from (f"  would be kept      {item.type} {item.id}" for item in foreseen.retained)
     if plan.needs_name and not nothing:
-        yield f"it wants its name: typed, or --yes --confirm {plan.target.name}"
+        yield f"requires its name: typed, or --yes --confirm {plan.target.name}"
 
 
 def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str | None) -> None:
     """Raise unless the user has confirmed the destruction."""
-    name, stacks = plan.target.name, ", ".join(plan.foreseen.stacks) or "what may be left"
+    name, stacks = plan.target.name, ", ".join(plan.foreseen.stacks) or "any remaining resources"
     for build in plan.foreseen.builds:
-        state.output.note(f"is stopped first: build {build.words}")
+        state.output.note(f"stopped first: build {build.words}")
     for item in plan.foreseen.retained:
-        state.output.note(f"stays, as its stack asks for it: {item.type} {item.id}")
+        state.output.note(f"kept (retained by its stack): {item.type} {item.id}")
     if plan.needs_name:
         _confirm_by_name(name, stacks, yes=yes, confirm=confirm)
     elif confirm not in (None, name):
-        raise UsageError(f"--confirm says {confirm!r}, and this is {name!r}")
+        raise UsageError(f"--confirm is {confirm!r}, expected {name!r}")
     elif not yes:
         _confirm(name, stacks)
 
 
 def _confirm_by_name(name: str, stacks: str, *, yes: bool, confirm: str | None) -> None:
     if confirm is None and not yes and sys.stdin.isatty():
-        confirm = typer.prompt(f"This deletes {stacks}. Its name, to destroy it", err=True)
+        confirm = typer.prompt(f"This deletes {stacks}. Type the environment's name to confirm", err=True)
     if confirm != name or not (yes or sys.stdin.isatty()):
         raise name_required(name, confirm)
 
 
 def _confirm(name: str, stacks: str) -> None:
     if not sys.stdin.isatty():
-        raise UsageError(f"destroying {name} deletes {stacks} and needs a confirmation", remedy="add --yes")
+        raise UsageError(f"destroying {name} deletes {stacks} and requires confirmation", remedy="add --yes")
     typer.confirm(f"Delete {stacks} with all their data?", abort=True, err=True)
 
 
 def _words(target: DeployedEnvironment, destroyed: Destroyed) -> list[str]:
-    lines, kept = [f"environment {target.name} is gone"], destroyed.retained
+    lines, kept = [f"environment {target.name} is destroyed"], destroyed.retained
     if kept:
-        lines[0] += f", but for {len(kept)} resources that its stacks were to retain:"
+        lines[0] += f", except {len(kept)} retained resources:"
         lines += [f"  {item.type} {item.id}" for item in kept]
     if destroyed.stacks:
         lines.append(
-            f"`tritonstack audit {target.words} --gone` looks for anything else; assets in the CDK's "
-            "bootstrap bucket stay, they belong to the account"
+            f"run `tritonstack audit {target.words} --gone` to check for leftovers; assets in the CDK's "
+            "bootstrap "
+            "bucket belong to the account and are kept"
         )
     return lines

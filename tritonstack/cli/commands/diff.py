@@ -1,4 +1,4 @@
-"""`tritonstack diff`: what a deploy would change."""
+"""`tritonstack diff`: show what a deployment would change."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def diff(
     name: NameOption = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
 ) -> None:
-    """Compare an environment's files with what is deployed, and say what a deploy would do. Changes nothing.
+    """Compare an environment's files with the deployed stacks, and show what a deployment would do.
 
-    First the CDK's own diff, stack by stack; then in plain words which models change, which endpoints roll
-    out and how, which need two phases, what is replaced, and what would be refused. Exit code 1 if anything
-    would be refused.
+    Prints the CDK's diff per stack, then a summary: which models change, which endpoints are rolled out and
+    how, which changes need two phases, what is replaced, and what would be rejected. Exits with code 1 if
+    anything would be rejected. Changes nothing.
 
     Example: tritonstack diff prod
     """

@@ -1,4 +1,4 @@
-"""`tritonstack history`: where each artifact of a model was built, promoted, deployed and verified."""
+"""`tritonstack history`: show where a model's artifacts were built, promoted, deployed, and verified."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ def history(
     environments: Annotated[
         list[str] | None,
         typer.Option(
-            "--env", help="An environment; several times for several.", autocompletion=complete_deployable
+            "--env", help="An environment; can be repeated.", autocompletion=complete_deployable
         ),
     ] = None,
     name: NameOption = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Ask no environment: tell what git knows alone.")
-    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Use git only; query no environment.")] = False,
 ) -> None:
-    """Tell of each artifact of a model where and when it was built, promoted, deployed, verified, given up.
+    """Show where and when each artifact of a model was built, promoted, deployed, verified, and rolled back.
 
-    From the locks as git knows them, and from the events that each environment keeps in its artifact bucket.
-    Environments that cannot be reached are named; what git knows of them is told all the same.
+    Reads the locks in git and the events in each environment's artifact bucket. Unreachable environments are
+    named; their history in git is still shown.
 
-    With --name, the environment is a template: what happened in that instance is told beside what happened
-    in the environment whose lock it runs, as long as the instance stands; its events go with its bucket.
+    With --name, the environment is a template: the history includes that instance and the environment whose
+    lock it runs. An instance's events are deleted with its bucket.
 
     Example: tritonstack history minilm-embedding --env dev --env prod
 
@@ -44,12 +42,12 @@ def history(
     """
     state: Context = context.obj
     found = run(state, model, environments or (), instance=name, offline=offline)
-    text = _listing(found.artifacts) if found.artifacts else f"{model}: nothing has happened to it yet"
+    text = _listing(found.artifacts) if found.artifacts else f"{model}: no history"
     state.output.result(found.to_json(), text=text)
 
 
 def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
-    """A row for what happened, each artifact's digest before the first of its own."""
+    """Render one row per event, with the artifact's digest in its first row."""
     rows: list[tuple[str, ...]] = [("digest", "target", "what", "where", "when", "who", "commit", "")]
     for artifact in artifacts:
         subject = (artifact.digest[:12], artifact.target)

@@ -1,4 +1,4 @@
-"""`tritonstack promote`: bring artifacts and images from one environment to the next, by digest."""
+"""`tritonstack promote`: copy artifacts and images from one environment to the next, by digest."""
 
 from __future__ import annotations
 
@@ -26,27 +26,25 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ],
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="Models; by default all that it serves.", autocompletion=complete_model),
+        typer.Argument(help="Models (default: all it serves).", autocompletion=complete_model),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be copied and changed; change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be copied and changed; change nothing.")
     ] = False,
     override_gate: Annotated[
         list[str] | None,
-        typer.Option(metavar="GATE=REASON", help="Pass a gate that is shut; the reason is kept for good."),
+        typer.Option(metavar="GATE=REASON", help="Override a failed gate; the reason is recorded."),
     ] = None,
-    from_profile: Annotated[
-        str | None, typer.Option(help="AWS profile for the account promoted from.")
-    ] = None,
-    to_profile: Annotated[str | None, typer.Option(help="AWS profile for the account promoted to.")] = None,
+    from_profile: Annotated[str | None, typer.Option(help="AWS profile for the source account.")] = None,
+    to_profile: Annotated[str | None, typer.Option(help="AWS profile for the target account.")] = None,
     bootstrap: Annotated[
         bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
     ] = False,
 ) -> None:
-    """Copy what one environment runs to the next one's account, and name it in that one's lock.
+    """Copy an environment's artifacts to the next environment's account, and add them to its lock.
 
-    The gates of `promotion:` in the environment's file have to be open. Nothing is deployed: commit the lock,
-    and let `tritonstack deploy` follow. Interrupted, the same command goes on from where it was.
+    Requires that the gates of `promotion:` in the target's file pass. Deploys nothing: commit the lock, then
+    run `tritonstack deploy`. An interrupted promotion resumes when rerun.
 
     Example: tritonstack promote dev prod --dry-run
     """
@@ -79,10 +77,10 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
 
 def _skipped_lines(outline: PromotionOutline) -> list[str]:
     name = outline.target
-    own = [f"{model}: {name} has built its own" for model in outline.decision.own]
+    own = [f"{model}: {name} uses its own build" for model in outline.decision.own]
     return own + [
-        f"{words_of(item)}: left out, for {back.by} took {name} back from it at {back.at}; "
-        "name its model to promote it all the same"
+        f"{words_of(item)}: skipped; {back.by} rolled it back in {name} at {back.at}; "
+        "name the model to promote it anyway"
         for item in outline.decision.given_up
         if item.seen and (back := item.seen.rolled_back)
     ]
@@ -96,8 +94,8 @@ def _lines(promotion: Promotion) -> list[str]:
         words = f"promoted {words_of(item)} from {source} to {target}"
         if not claim.won:
             words += (
-                f": it is the promotion that {claim.event.by} began at {claim.event.at}, from commit "
-                f"{(claim.event.commit or 'unknown')[:12]}; this lock says the same"
+                f" (already started by {claim.event.by} at {claim.event.at} from commit "
+                f"{(claim.event.commit or 'unknown')[:12]}; this lock is identical)"
             )
         lines.append(words)
     lines += words_of_rivals(decision.entries)
@@ -107,8 +105,8 @@ def _lines(promotion: Promotion) -> list[str]:
     names = ", ".join(item.name for item in decision.entries)
     return [
         *lines,
-        f"next: commit {file} and have it reviewed, for example",
+        f"next: commit {file} and open a pull request, for example",
         f"  git switch -c promote-to-{target}",
         f'  git commit -m "Promote {names} from {source} to {target}" {file}',
-        f"and once it is merged, `tritonstack deploy {target}` and `tritonstack verify {target}`",
+        f"after the merge: `tritonstack deploy {target}` and `tritonstack verify {target}`",
     ]

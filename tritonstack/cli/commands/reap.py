@@ -1,4 +1,4 @@
-"""`tritonstack reap`: destroy what has expired."""
+"""`tritonstack reap`: destroy expired environments."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tritonstack.workflows.environments.reap import reap as run
 
 def reap(
     context: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be destroyed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be destroyed.")] = False,
     account: AccountOption = None,
     region: RegionOption = None,
     prefix: PrefixOption = None,
 ) -> None:
-    """Destroy every environment whose `expires` tag has passed, several side by side.
+    """Destroy all environments whose `expires` tag has passed, in parallel.
 
-    It looks wherever this project's environments live, as far as the credentials at hand reach; --account,
-    --region and --prefix say where else, or where alone. What carries no `expires` tag, or is protected, is
-    never touched. A destruction that fails does not stop the others. Exit code 1 if something that has
-    expired remains, or a place that can be reached did not tell.
+    Searches all locations of this project's environments that the current credentials can access; --account,
+    --region, and --prefix select others. Environments without an `expires` tag and protected ones are never
+    destroyed. A failed destruction does not stop the others. Exits with code 1 if an expired environment
+    remains, or an accessible location could not be searched.
 
     Example: tritonstack reap --dry-run
     """
@@ -42,13 +42,13 @@ def reap(
 def _lines(found: Cases, failures: Mapping[str, str], *, dry_run: bool) -> list[str]:
     lines = [
         expiry_text(case.lease) + _fate(case.lease, failures, dry_run=dry_run) for case in found.cases
-    ] or ["nothing carries an expiry"]
-    return [*lines, *(f"not looked at: {where}" for where in found.gaps)]
+    ] or ["no environment has an expiry"]
+    return [*lines, *(f"not searched: {where}" for where in found.gaps)]
 
 
 def _fate(lease: Leased, failures: Mapping[str, str], *, dry_run: bool) -> str:
     if lease.verdict != "expired":
         return ""
     if lease.base in failures:
-        return f", and remains: {failures[lease.base]}"
-    return f", and {'would be' if dry_run else 'was'} destroyed"
+        return f"; not destroyed: {failures[lease.base]}"
+    return "; would be destroyed" if dry_run else "; destroyed"

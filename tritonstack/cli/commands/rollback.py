@@ -1,4 +1,4 @@
-"""`tritonstack rollback`: an endpoint runs again what an earlier lock names."""
+"""`tritonstack rollback`: roll an endpoint back to an earlier lock."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def rollback(
     endpoint: Annotated[
         str,
         typer.Argument(
-            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
+            help="The endpoint's name in the environment file.", autocompletion=complete_endpoint
         ),
     ],
     to: Annotated[
         str | None,
-        typer.Option("--to", help="A commit or a digest; by default what it served before."),
+        typer.Option("--to", help="A commit or digest (default: what it served before)."),
     ] = None,
     name: NameOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go back to what; change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be rolled back; change nothing.")
     ] = False,
 ) -> None:
-    """Take an endpoint back to what an earlier lock in git names: write the lock, deploy, and verify.
+    """Roll an endpoint back to an earlier lock in git: write the lock, deploy, and verify.
 
-    Other endpoints of the environment that serve the same model go back with it, and are named. What was
-    deleted from the artifact bucket is brought back, for a month. Interrupted, the same command goes on; once
-    it is done, it does nothing more. Commit the lock afterwards.
+    Other endpoints of the environment that serve the same model are rolled back too, and listed. Deleted
+    artifacts are restored for up to a month. An interrupted rollback resumes when rerun; a completed one
+    changes nothing. Commit the lock afterwards.
 
     Example: tritonstack rollback prod search --to 3f2c9d1
     """
@@ -50,12 +50,12 @@ def rollback(
     except RollbackRefutedError as error:
         state.output.note("\n".join(verdict_lines(error.verdict)))
         raise
-    verb = "would go back" if dry_run else "went back"
+    verb = "would be rolled back" if dry_run else "was rolled back"
     state.output.result(result.to_json(), text="\n".join(_lines(result.plan, verb)))
 
 
 def _lines(plan: RollbackPlan, verb: str) -> Sequence[str]:
     lines = [f"{plan.endpoint} {verb} to {plan.origin}:", *(f"  {step.words}" for step in plan.steps)]
     if plan.others:
-        lines.append(f"  with it, for they serve the same: {', '.join(plan.others)}")
+        lines.append(f"  also rolled back (same models): {', '.join(plan.others)}")
     return lines

@@ -25,4 +25,4 @@ def setup(
     """
     state: Context = context.obj
     setup_project(state.project, server=server, on_step=state.output.note)
-    state.output.result({"server": server}, text="set up; `tritonstack doctor` checks it")
+    state.output.result({"server": server}, text="installed; run `tritonstack doctor` to check")

@@ -1,4 +1,4 @@
-"""`tritonstack status`: how environments are doing."""
+"""`tritonstack status`: show the state of environments."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ def status(
     environments: Annotated[
         list[str] | None,
         typer.Argument(
-            help="The environments; all that stay, if none is named.", autocompletion=complete_deployable
+            help="Environments (default: all permanent ones).", autocompletion=complete_deployable
         ),
     ] = None,
     name: NameOption = None,
 ) -> None:
-    """Show each environment: deployed from which commit, what it serves, machines, traffic, alarms, drift.
+    """Show each environment: deployed commit, models, instances, traffic, alarms, and drift.
 
-    Instances of templates are named below them, with how long they live. Traffic is that of the last 15
-    minutes. An environment that cannot be reached is named with the reason and does not stop the others.
-    Nothing is synthesized: `tritonstack diff` tells what exactly a deploy would change, `tritonstack verify`
-    proves that what runs is what is asked for.
+    Lists template instances and their expiry below. Traffic covers the last 15 minutes. An unreachable
+    environment is listed with the reason and does not stop the others. Nothing is synthesized: `tritonstack
+    diff` shows the exact changes of a deployment, and `tritonstack verify` checks the running endpoints.
 
     Example: tritonstack status dev prod
     """
     state: Context = context.obj
     found = run(state, environments or (), instance=name)
-    texts = ["\n".join(status_lines(one)) for one in found.environments] or ["there is no environment"]
+    texts = ["\n".join(status_lines(one)) for one in found.environments] or ["no environments"]
     if found.expiring is not None:
         texts += (
             ["\n".join(lines)] if (lines := list(_for_a_while(found.expiring, found.environments))) else []
@@ -46,11 +45,11 @@ def status(
 
 
 def _for_a_while(found: Cases, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
-    """What stands beside the environments; where one of them could not be reached, that was said already."""
+    """Render expiring environments; skip locations whose failure is already shown."""
     told = {(one.account, one.region) for one in known if one.error}
     if found.cases:
-        yield "for a while: `tritonstack status <template> --name <name>` tells more of each"
+        yield "expiring (details: `tritonstack status <template> --name <name>`):"
         yield from (f"  {expiry_text(case.lease)}" for case in found.cases)
     for location, why in found.unreachable.items():
         if (location.account, location.region) not in told:
-            yield f"what stands for a while in {location.account} {location.region} is not known: {why}"
+            yield f"expiring environments in {location.account} {location.region} are unknown: {why}"

@@ -1,4 +1,4 @@
-"""`tritonstack verify`: prove that what runs is what the checked-out commit asks for."""
+"""`tritonstack verify`: check that the deployed endpoints match the checked-out commit."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ def verify(
     endpoint: Annotated[
         list[str] | None,
         typer.Option(
-            "--endpoint", help="This endpoint alone; may be given again.", autocompletion=complete_endpoint
+            "--endpoint", help="Verify only this endpoint; can be repeated.", autocompletion=complete_endpoint
         ),
     ] = None,
     smoke: Annotated[bool, typer.Option("--smoke/--no-smoke", help="Send requests to endpoints.")] = True,
     record: Annotated[
         bool, typer.Option("--record/--no-record", help="Write the verdict to the environment's bucket.")
     ] = True,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait first for what is still going on.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for running updates first.")] = False,
 ) -> None:
-    """Compare what runs with what the checked-out files ask for, ask every model, and write down the verdict.
+    """Compare deployed endpoints with the checked-out files, test every model, and record the verdict.
 
-    An endpoint that went back to what it had before, or was changed by hand, looks well and is not what was
-    asked for; an alarm that rings, a model that answers otherwise than its build did, are faults as well.
-    Exit code 1 if anything is wrong. --no-smoke --no-record needs the right to read and nothing else; only
-    a verdict with answers counts as verified.
+    Finds endpoints that were rolled back or changed manually although they are InService, alarms in state
+    ALARM, and models whose answers differ from their build. Exits with code 1 if anything is wrong.
+    --no-smoke --no-record requires read permissions only; only a verdict with answers counts as verified.
 
     Example: tritonstack verify prod --endpoint search
     """
