@@ -88,7 +88,7 @@ def test_a_model_that_is_no_longer_bound_to_a_python_leaves_no_older_artifact_be
     add_to_lock(project.lock_file("dev"), [old], built=BUILT)
     code, _, err = build(capsys, project, "--no-publish")
     assert code == 0
-    assert f"minilm for cpu takes the place of that for cpu-{python} ({old.digest[:12]})" in err
+    assert f"minilm for cpu replaces the entry for cpu-{python} ({old.digest[:12]})" in err
     assert set(load_lock(project.lock_file("dev")).record.models["minilm"]) == {"cpu"}
     assert build(capsys, project, "--no-publish")[0] == 0
     assert started(project) == ["minilm"]
@@ -199,7 +199,7 @@ def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
         monkeypatch.setattr(remote_build, "_deploy_if_other", deploy)
         code, _, err = build(capsys, project, "--local")
         assert (code, started(project)) == (1, [])
-        assert f"there is no bucket '{bucket}', although its stack is deployed" in err
+        assert f"bucket '{bucket}' does not exist, although its stack is deployed" in err
         assert "build with --no-publish" in err
 
         def deploy_whole(*arguments: Any) -> None:
@@ -364,7 +364,7 @@ def test_one_that_fails_does_not_lose_the_others(
     assert "error: 2 builds failed\n\nbroken for cpu: " in err
     assert next(line.strip() for line in err.splitlines() if "help: " in line) == "help: mend it"
     crash = err[err.index("\n\ncrashing for cpu: ") :]
-    assert "help: to run it by hand: " in crash
+    assert "help: to run it manually: " in crash
     log = project.state_dir / "logs/builds/crashing-cpu.log"
     assert re.search(r"\n  log: \S*/logs/builds/crashing-cpu\.log\n", crash)
     assert "MemoryError: no room" in log.read_text()
@@ -417,7 +417,7 @@ def test_an_interrupt_ends_the_builds_here_and_locks_what_was_done(
     process.send_signal(number)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 1, output
-    assert output.count("stopped by you; what was not finished is not kept") == 1
+    assert output.count("interrupted; unfinished builds are discarded") == 1
     assert "Traceback" not in output
     assert (project.root / "ended.txt").read_text() == "told to"
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
@@ -447,7 +447,7 @@ def test_a_build_that_is_killed_is_told_of_with_its_name(
     code, _, err = build(capsys, project, "--no-publish")
     assert code == 1
     assert "error: the build of killed in step 'source' was killed\n  log: " in err
-    assert "help: the system does that where memory runs out: build fewer at once (--jobs 1)" in err
+    assert "help: probably out of memory: build fewer at once (--jobs 1)" in err
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
 
 

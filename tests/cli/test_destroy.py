@@ -84,10 +84,10 @@ def test_what_is_protected_is_refused_with_the_way_to_lift_it(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--yes",), 2, "add --yes --confirm dev"),
+        (("--yes",), 2, "pass --yes --confirm dev"),
         (("--yes", "--confirm", "prod"), 2, "this is not it: 'prod'"),
-        (("--confirm", "dev"), 2, "add --yes --confirm dev"),
-        ((), 2, "add --yes --confirm dev"),
+        (("--confirm", "dev"), 2, "pass --yes --confirm dev"),
+        ((), 2, "pass --yes --confirm dev"),
         (("--yes", "--confirm", "dev"), 0, "kept (retained by its stack): AWS::S3::Bucket kept"),
     ],
 )
@@ -166,8 +166,8 @@ def test_what_has_no_file_is_looked_for_where_environments_live(
     here.template_file("preview").unlink()
     assert tell(here, "destroy", "gone", "--yes") == 2
     said = capsys.readouterr().err
-    assert "there is no file of 'gone', and no stack of that name stands" in said
-    assert "name the place with --account, --region" in said
+    assert "'gone' has no file, and no stack with that name exists" in said
+    assert "name the location with --account, --region" in said
 
 
 def test_a_template_without_a_name_is_no_environment(
@@ -285,7 +285,7 @@ def test_where_no_place_can_be_looked_at_reap_fails(
     edit(here.environment_file("dev"), account, "1" * 12)
     edit(here.template_file("preview"), account, "2" * 12)
     assert tell(here, "reap") == 1
-    assert "no place can be looked at" in capsys.readouterr().err
+    assert "no location could be searched" in capsys.readouterr().err
 
 
 def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
@@ -300,7 +300,9 @@ def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
     assert f"{stack}  of {stack}" in said
     assert f"tritonstack in {account} eu-west-1: 1 resource belongs to a stack, 0 orphaned\n" in said
     assert "every service could not be listed: the current credentials belong to account" in said
-    assert f"tritonstack in {'2' * 12} eu-west-1: 0 resources belong to stacks, 0 orphaned; incomplete" in said
+    assert (
+        f"tritonstack in {'2' * 12} eu-west-1: 0 resources belong to stacks, 0 orphaned; incomplete" in said
+    )
 
 
 def test_where_no_place_can_be_reached_an_audit_fails(
@@ -316,4 +318,4 @@ def test_nothing_is_promoted_into_a_template(here: Project, capsys: pytest.Captu
     assert tell(here, "promote", "dev", "preview") == 2
     said = capsys.readouterr().err
     assert "'preview' is a template" in said
-    assert "name environments that stay: dev" in said
+    assert "name permanent environments: dev" in said

@@ -112,7 +112,10 @@ def test_for_machines_it_is_one_document(
 def test_models_that_go_on_a_shelf_are_listed(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     edit(built.environment_file("dev"), "kind: ensemble", "kind: multi-model")
     edit(built.environment_file("dev"), "model: minilm", "models: [minilm]")
-    assert "  search: 1 model is copied to its model prefix; the stack does not change: minilm" in said(capsys, built)[1]
+    assert (
+        "  search: 1 model is copied to its model prefix; the stack does not change: minilm"
+        in said(capsys, built)[1]
+    )
 
 
 def test_looking_makes_nothing(built: Project, capsys: pytest.CaptureFixture[str], account: str) -> None:

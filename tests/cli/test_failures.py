@@ -126,7 +126,7 @@ def test_a_cloud_of_another_account_is_refused(
     monkeypatch.setattr("tritonstack.workflows.session.read_address", lambda _: address)
     code, _, err = said(capsys, "--project", root, "invoke", "dev", "search", "text")
     assert code == 1
-    assert "the embedded cloud plays account 123456789012, and environment 'dev' lives in 000000000000" in err
+    assert "the embedded cloud emulates account 123456789012, but environment 'dev' is in 000000000000" in err
 
 
 @pytest.mark.parametrize(("played", "noted"), [("1" * 12, True), ("0" * 12, False)])
@@ -160,7 +160,7 @@ def test_a_lock_keeps_what_another_build_wrote_meanwhile(project: Project) -> No
 
 @pytest.mark.parametrize(
     ("archive", "words"),
-    [(b"y", "checksum mismatch for"), (None, "is neither in s3://")],
+    [(b"y", "checksum mismatch for"), (None, "is missing in s3://")],
     ids=["corrupt", "absent"],
 )
 def test_a_deploy_without_a_sound_artifact_begins_nothing(

@@ -86,7 +86,7 @@ def test_an_instance_is_told_of_beside_the_environment_whose_lock_it_runs(
     asked = ("--json", "history", "minilm", "--env", "preview", "--name", "pr-1")
     code, out, _ = outcome(capsys, templated, *asked)
     assert code == 0
-    assert json.loads(out)["incomplete"] == ["pr-1 was not asked: no instance 'pr-1' of preview is deployed"]
+    assert json.loads(out)["incomplete"] == ["pr-1 was not read: no instance 'pr-1' of preview is deployed"]
     deploy_instance(templated)
     code, out, _ = outcome(capsys, templated, *asked)
     told = json.loads(out)
@@ -103,7 +103,7 @@ def test_an_instance_is_told_of_beside_the_environment_whose_lock_it_runs(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--name", "pr-1"], "write --env <template> --name <name>"),
+        (["--name", "pr-1"], "pass --env <template> --name <name>"),
         (["--env", "dev", "--name", "pr-1"], "'dev' is an environment of its own, not a template"),
         (["--env", "preview"], "add --name <name>"),
     ],
@@ -137,14 +137,14 @@ def test_environments_that_cannot_be_reached_are_named(
 ) -> None:
     code, out, err = outcome(capsys, built, "history", "minilm")
     assert code == 0
-    assert "dev was not asked: the current credentials belong to account" in err
+    assert "dev was not read: the current credentials belong to account" in err
     assert "abababababab" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["minilmm"], "there is no model 'minilmm', and no lock or event tells of one"),
+        (["minilmm"], "unknown model 'minilmm'; no lock or event names it"),
         (["minilm", "--env", "dve"], "there is no environment 'dve'"),
     ],
 )
@@ -160,4 +160,4 @@ def test_unknown_names_get_a_suggestion(
 def test_a_model_to_which_nothing_has_happened(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, project, "history", "minilm", "--offline")
     assert (code, out) == (0, "minilm: no history\n")
-    assert "git may not know all: the project is not in git" in err
+    assert "the git history may be incomplete: the project is not in git" in err

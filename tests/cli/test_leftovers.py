@@ -60,5 +60,5 @@ def test_destroy_tells_of_jobs_that_have_ended_and_deletes_them(
     assert run([*destroy[:2], "--json", *destroy[2:], "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out)["ended_jobs"] == [JOB]
     assert run([*destroy, "--yes"]) == 0
-    assert "no stack was left, 1 ended Processing job deleted" in capsys.readouterr().err
+    assert "no stacks remained, 1 ended Processing job deleted" in capsys.readouterr().err
     assert jobs.jobs == {}

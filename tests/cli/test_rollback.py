@@ -204,7 +204,7 @@ def test_what_was_deleted_is_brought_back_first(
         dev.s3.delete_object(Bucket=dev.spec.artifact_bucket, Key=f"{prefix}/{name}")
     code, _, err = rollback(capsys, dev)
     assert code == 0
-    assert "it had been deleted, and was brought back" in err
+    assert "restored after its deletion" in err
     for name in ("manifest.json", "model.tar.gz"):
         dev.s3.head_object(Bucket=dev.spec.artifact_bucket, Key=f"{prefix}/{name}")
 
@@ -219,7 +219,7 @@ def test_what_is_gone_for_good_is_said_before_anything_changes(
         dev.s3.delete_object(Bucket=dev.spec.artifact_bucket, Key=item["Key"], VersionId=item["VersionId"])
     code, _, err = rollback(capsys, dev)
     assert code == 1
-    assert "the artifact 111111111111 of 'minilm' is gone from" in err
+    assert "artifact 111111111111 of 'minilm' is gone from" in err
     assert f"in a checkout of commit {BUILT.commit}" in err
     assert (dev.locked(), dev.deployed) == ("22", [])
 
@@ -239,7 +239,7 @@ def test_an_instance_goes_back_with_the_lock_that_it_runs(
     dev.project.template_file("preview").write_text(head + text)
     code, _, err = outcome(capsys, dev.project, "rollback", "preview", "search", *named)
     assert code == 2
-    assert "instances of preview have no lock of their own to go back in: they run that of dev" in err
+    assert "instances of preview have no lock of their own: they use that of dev" in err
     assert "`tritonstack rollback dev`" in err
     assert f"`tritonstack deploy preview --name {named[-1] if named else '<name>'}`" in err
     assert (dev.locked(), dev.deployed) == ("22", [])

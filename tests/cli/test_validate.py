@@ -244,7 +244,7 @@ def test_online_an_environment_that_was_never_deployed_is_named_and_not_called_t
 ) -> None:
     code, out, err = outcome(capsys, project, "validate", "dev", "--online")
     assert (code, out) == (1, "")
-    assert "dev was not checked online: there is no bucket" in err
+    assert "dev was not checked online: bucket" in err
 
 
 def test_online_those_that_cannot_be_reached_are_named_beside_those_that_can(

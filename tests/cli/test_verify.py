@@ -155,7 +155,7 @@ def test_a_verdict_on_an_endpoint_that_has_gone_is_not_told(
 def test_a_name_goes_with_one_template(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, words = said(capsys, built, "status", "--name", "pr-1")
     assert code == 2
-    assert "--name goes with one template" in words.err
+    assert "--name requires one template" in words.err
 
 
 def test_an_unknown_environment_is_named(built: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,7 +105,7 @@ def test_ctrl_c_in_the_middle_of_deploy(site: Site) -> None:
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 1, output + rest
-    assert "interrupted; CloudFormation finishes what it has begun" in rest
+    assert "interrupted; CloudFormation finishes running operations" in rest
     assert "Traceback" not in rest
 
 
@@ -202,7 +202,7 @@ def test_destroy_leaves_nothing_of_the_environment(site: Site) -> None:
 
 
 def test_destroying_what_is_gone_does_nothing(site: Site) -> None:
-    assert "no stack was left" in site.tritonstack("destroy", "local", "--yes")
+    assert "no stacks remained" in site.tritonstack("destroy", "local", "--yes")
 
 
 def test_the_cdk_deploys_and_destroys_all_by_itself(site: Site) -> None:

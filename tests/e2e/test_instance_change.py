@@ -148,7 +148,7 @@ def test_one_command_changes_the_type_while_the_endpoint_answers(site: Site) -> 
     with asked_all_the_time(site) as answered:
         output = site.tritonstack("deploy", "local")
     assert answered[0] > 10
-    assert "phase 1 of 2: taking the scaling off" in output
+    assert "phase 1 of 2: removing the scaling" in output
     assert "phase 2 of 2" in output
     assert instance_type(site) == "ml.c7i.2xlarge"
     assert targets(site) == scaled(site)
@@ -168,7 +168,7 @@ def test_a_second_phase_that_fails_leaves_an_endpoint_that_answers(site: Site, t
     s3.put_object(**place, Body=bytes(len(body)), Metadata=metadata)
     output = site.tritonstack("deploy", "local", exit_code=1)
     assert f"{site.spec.endpoint_name('tiny')}: serving as before, but without scaling" in output
-    assert "`tritonstack deploy local`: it goes on from here" in output
+    assert "`tritonstack deploy local`; it resumes here" in output
     assert (instance_type(site), targets(site)) == ("ml.c7i.2xlarge", [])
     assert client(site).infer({"TEXT": np.array([["a cart"]], dtype=object)})["embedding"].shape == (1, 32)
     s3.put_object(**place, Body=body, Metadata=metadata)

@@ -66,7 +66,7 @@ def test_diff_says_that_a_model_comes_without_a_change_of_stack(site: Site) -> N
 def test_a_build_puts_it_there_and_it_answers(site: Site) -> None:
     """Publishing is all it takes: no deploy at all."""
     output = site.tritonstack("build", "local")
-    assert "1 of 2 were not there" in output
+    assert "1 of 2 missing" in output
     tokens = find_addressee(load_workspace(site.project, "local"), "shelf", model="tokens")
     ids = np.array([[2, 9, 3]], dtype=np.int64)
     answer = tokens.client(site.cloud.client("sagemaker-runtime")).infer(
@@ -81,7 +81,7 @@ def test_a_copy_that_is_lost_comes_back_with_a_deploy(site: Site) -> None:
     [lost] = s3.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
     s3.delete_object(Bucket=bucket, Key=lost["Key"])
     output = site.tritonstack("deploy", "local")
-    assert "shelf: tokens can be called from now on" in output
+    assert "shelf: tokens can be invoked now" in output
     assert s3.head_object(Bucket=bucket, Key=lost["Key"])["ContentLength"] == lost["Size"]
 
 

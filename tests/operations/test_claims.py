@@ -127,4 +127,4 @@ def test_who_never_gets_through_says_so(bucket: Bucket) -> None:
     bucket.answers = [("ConditionalRequestConflict", nothing)] * 100
     with pytest.raises(PromotionTakenError, match="others keep writing it") as caught:
         bucket.claim(ANN)
-    assert "run the same command again" in str(caught.value.remedy)
+    assert "rerun the command" in str(caught.value.remedy)

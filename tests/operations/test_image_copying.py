@@ -166,7 +166,7 @@ def test_a_connection_that_goes_on_failing_is_no_bad_image(dev: StrictEcr, prod:
     dev.breaks = [Break(), Break(after=10), *[Break(after=0)] * 100]
     with pytest.raises(LayerReadError, match="the connection failed after 10 of 31 bytes") as caught:
         copy(dev, prod, digest, slept=slept)
-    assert "run the same command again: it goes on" in str(caught.value.remedy)
+    assert "rerun the command; it resumes" in str(caught.value.remedy)
     assert slept == sorted(slept)
     assert prod.tags == {}
     dev.breaks = []

@@ -83,7 +83,7 @@ def test_what_the_target_takes_first_gives_way_to_what_is_promoted_for_another_t
     old = build(files, "prod", digest="99" * 32, target="cpu-py312")
     decision = decided(files)
     assert words_of_rivals(decision.entries) == [
-        f"minilm for cpu takes the place of that for cpu-py312 ({old.digest[:12]})"
+        f"minilm for cpu replaces the entry for cpu-py312 ({old.digest[:12]})"
     ]
     promoted = Promoted(source="dev", by="ann", at=MOMENT)
     after = lock_after(load_workspace(files, "prod"), [(item, promoted) for item in decision.entries])

@@ -292,5 +292,5 @@ def test_what_was_deleted_for_good_cannot_be_brought_back(dev: Dev) -> None:
 
 
 def test_without_a_bucket_there_is_nothing_to_look_in(cloud: Cloud) -> None:
-    with pytest.raises(BucketGoneError, match="there is no bucket nowhere"):
+    with pytest.raises(BucketGoneError, match="bucket nowhere does not exist"):
         bring_back(cloud, bucket="nowhere", model="minilm", digest="11" * 32)

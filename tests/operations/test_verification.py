@@ -149,7 +149,7 @@ def workspace(cloud: Cloud, project: Project) -> Workspace:
 
 
 def test_every_model_of_the_lock_lies_on_the_shelf(cloud: Cloud, workspace: Workspace) -> None:
-    assert artifact_check(cloud, workspace, "search").detail == "0 of 1 on the shelf"
+    assert artifact_check(cloud, workspace, "search").detail == "0 of 1 at the model prefix"
     (place,) = places(workspace, "search")
     assert place.key.startswith("endpoints/tritonstack-dev-search/minilm/")
     cloud.client("s3").put_object(
@@ -159,7 +159,7 @@ def test_every_model_of_the_lock_lies_on_the_shelf(cloud: Cloud, workspace: Work
         Metadata={"sha256": place.artifact.digest},
     )
     check = artifact_check(cloud, workspace, "search")
-    assert (check.passed, check.detail) == (True, "1 of 1 on the shelf")
+    assert (check.passed, check.detail) == (True, "1 of 1 at the model prefix")
 
 
 def answer(**changes: Any) -> SmokeResult:
@@ -181,7 +181,7 @@ def test_answers_are_counted_and_wrong_ones_told() -> None:
     )
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
     assert check.faults == ("main: minilm, first: wrong (30 ms): off by 2",)
-    assert check.notes == ("shadow: minilm was not asked: nobody can",)
+    assert check.notes == ("shadow: minilm was not tested: nobody can",)
     assert check.detail == "1 of 2 correct, slowest 30 ms"
 
 
@@ -193,7 +193,7 @@ def test_whose_answers_nobody_knows_is_said_beside_the_verdict() -> None:
     (endpoint,) = found.facts()["endpoints"]
     assert endpoint["not_asked"] == [{"variant": "shadow", "model": "minilm", "why": "nobody can"}]
     assert found.endpoints[0].checks[-1].notes == (
-        "shadow: minilm was not asked: nobody can",
+        "shadow: minilm was not tested: nobody can",
         "main: minilm, step 2: cannot-be-asked (12 ms): it keeps a state",
     )
 

@@ -96,7 +96,7 @@ def test_where_the_account_builds_nothing_this_machine_builds_and_pushes(
 ) -> None:
     heard = tmp_path / "heard"
     publish_by(account, tmp_path, f'echo "$@" >{heard}; exit 3', monkeypatch)
-    with pytest.raises(ImageNotBuiltError, match="could not be built and pushed"):
+    with pytest.raises(ImageNotBuiltError, match="cannot build and push"):
         account.lock()
     assert heard.read_text() == f"serving {account.image.base} {account.image.uri}\n"
     assert account.workspace.lock.record.images == {}
@@ -106,5 +106,5 @@ def test_an_image_that_is_gone_after_its_build_is_told_of(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_by(account, tmp_path, "exit 0", monkeypatch)
-    with pytest.raises(ImageNotBuiltError, match="is not in its repository although it was built"):
+    with pytest.raises(ImageNotBuiltError, match="was built but is not in its repository"):
         account.lock()

@@ -46,7 +46,7 @@ def test_ctrl_c_between_two_phases_names_who_serves_without_scaling(
             stacks=["--all"],
         )
     assert caught.value.message == (
-        "interrupted; CloudFormation finishes what it has begun: tritonstack-dev-endpoint-search is "
-        "UPDATE_COMPLETE. Until a deploy goes on from here, these may serve without scaling: "
+        "interrupted; CloudFormation finishes running operations: tritonstack-dev-endpoint-search is "
+        "UPDATE_COMPLETE. Until a deployment resumes, these endpoints may have no scaling: "
         "tritonstack-dev-search"
     )

@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_the_job_alone_and_the_next_call_attaches(
         patched.setattr(module, "wait", interrupt)
         with pytest.raises(BuildInterruptedError, match="still running in AWS: minilm") as caught:
             watched.run()
-    assert "attaches to what runs" in str(caught.value.remedy)
+    assert "attach to running builds" in str(caught.value.remedy)
     assert "still running in AWS" in capsys.readouterr().err
     assert watched.codebuild.stopped == []
     when_looked_at(watched, monkeypatch, lambda build_id: watched.finish(build_id) and None)
@@ -220,7 +220,7 @@ def test_credentials_that_expire_end_the_watching_and_not_the_build(
     when_looked_at(watched, monkeypatch, expire)
     (outcome,) = watched.run()
     assert outcome.error is not None
-    assert "the build of minilm, which goes on in the account" in outcome.error.message
+    assert "the build of minilm, which is still running in AWS" in outcome.error.message
     assert "it attaches" in str(outcome.error.remedy)
     assert watched.codebuild.stopped == []
 
@@ -302,10 +302,10 @@ def test_without_waiting_what_has_no_room_is_told_of(watched: Watched) -> None:
     (outcome,) = watched.run(wait_for_it=False)
     assert outcome.error is not None
     assert outcome.error.message == (
-        f"the build of model-4 is not started: CodeBuild cannot start another build of {CPU} now: "
+        f"the build of model-4 has not started: CodeBuild cannot start another build of {CPU} now: "
         "Cannot have more than 4 active builds for the project"
     )
-    assert "when one of its builds has ended" in str(outcome.error.remedy)
+    assert "when a build has ended" in str(outcome.error.remedy)
     assert len(watched.codebuild.started) == 4
 
 

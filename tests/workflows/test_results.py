@@ -89,7 +89,7 @@ def test_a_script_destroys_in_silence_and_only_by_name(
     plan = plan_destruction(session, "dev")
     assert (plan.foreseen.stacks, plan.needs_name) == (["tritonstack-dev-foundation"], True)
     for confirm in (None, "prod"):
-        with pytest.raises(UsageError, match="add --yes --confirm dev"):
+        with pytest.raises(UsageError, match="pass --yes --confirm dev"):
             destroy(session, plan, confirm=confirm)
     destruction = destroy(session, plan, confirm="dev")
     assert destruction.destroyed.stacks == ("tritonstack-dev-foundation",)

@@ -34,7 +34,7 @@ class Session:
         if instance is None:
             raise UsageError(
                 f"no instance {name!r} of {environment} is deployed",
-                remedy=f"`tritonstack deploy {environment} --name {name}` makes one",
+                remedy=f"run `tritonstack deploy {environment} --name {name}` to create it",
             )
         if instance.template != environment:
             raise UsageError(
@@ -59,19 +59,19 @@ class Session:
             return cloud
         if profile is not None:
             raise UsageError(
-                f"{what} lives in the embedded cloud, which has no profiles",
+                f"{what} is in the embedded cloud, which has no profiles",
                 remedy=f"omit the profile {profile!r}",
             )
         address = read_address(self.project.cloud_dir(account))
         which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
         if address is None:
             raise CloudAccessError(
-                f"{what} lives in the embedded cloud, which is not running",
+                f"{what} is in the embedded cloud, which is not running",
                 remedy=f"start it with `tritonstack up --detach{which}`",
             )
         if address.account_id != account:
             raise CloudAccessError(
-                f"the embedded cloud plays account {address.account_id}, and {what} lives in {account}",
+                f"the embedded cloud emulates account {address.account_id}, but {what} is in {account}",
                 remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
             )
         return Cloud(account, region, address.environment())

@@ -106,8 +106,8 @@ def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry
     except KeyboardInterrupt:
         stopped.set()
         raise CopyInterruptedError(
-            "stopped by you; no lock was changed, and what has been copied stays",
-            remedy="run the same command again: it goes on from there",
+            "interrupted; no lock was changed, and completed copies are kept",
+            remedy="rerun the command; it resumes here",
         ) from None
     finally:
         pool.shutdown(cancel_futures=stopped.is_set())
@@ -155,14 +155,14 @@ def _copy_artifact(
     landing = Landing(target.cloud, target.bucket, origin.model, origin.entry)
     proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=_counter(step, "sent", size, stopped))
     publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
-    return f"{size / 1e6:.1f} MB, proven by {proof}"
+    return f"{size / 1e6:.1f} MB, verified: {proof}"
 
 
 def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stopped: threading.Event) -> str:
     name = target.workspace.spec.name
     if source.embedded != target.embedded:
         raise TritonstackError(
-            "images of the embedded cloud lie in this machine's Docker engine, and no registry knows them",
+            "images of the embedded cloud are in the local Docker engine, without a registry",
             remedy=f"build it for {name}: `tritonstack build {name}`",
         )
     if source.embedded:
@@ -170,7 +170,7 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
         from tritonstack.workflows.artifacts.local_images import tag_image  # noqa: PLC0415
 
         tag_image(image.digest, f"{target.images.words}:{image.tag}")
-        return "the same image of this machine's engine"
+        return "the same image in the local engine"
     total = image_bytes(source.images, target.images, image.digest)
     on_bytes = _counter(step, "sent", total, stopped)
     copy_image(
@@ -181,7 +181,7 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
         on_bytes=on_bytes,
         sleep=stopped.wait,
     )
-    return f"{total / 1e6:.1f} MB, proven by its digest"
+    return f"{total / 1e6:.1f} MB, verified by digest"
 
 
 def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Callable[[int], None]:
@@ -191,7 +191,7 @@ def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Cal
     def count(size: int) -> None:
         nonlocal done
         if stopped.is_set():
-            raise CopyInterruptedError("stopped by you")
+            raise CopyInterruptedError("interrupted")
         with lock:
             done += size
         step.update(f"{what} {done / 1e6:.1f} of {total / 1e6:.1f} MB")

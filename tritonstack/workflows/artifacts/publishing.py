@@ -71,7 +71,7 @@ def fill_model_prefixes(
     if not copies:
         return {}
     put: dict[str, list[str]] = defaultdict(list)
-    with session.reporter.step("putting models on the shelves of multi-model endpoints") as step:
+    with session.reporter.step("copying models to the prefixes of multi-model endpoints") as step:
         count = 0
 
         def tell(shelved: Shelved) -> None:
@@ -79,12 +79,12 @@ def fill_model_prefixes(
             count += 1
             step.update(f"{count} of {len(copies)}")
             if shelved.outcome == "replaced":
-                step.log(f"{shelved.copy.key} was not the artifact that it is named after; it was replaced")
+                step.log(f"{shelved.copy.key} did not match its digest and was replaced")
             if shelved.outcome != "there":
                 put[shelved.copy.endpoint].append(shelved.copy.model)
 
         fill_shelves(cloud, bucket=workspace.spec.artifact_bucket, copies=copies, on_done=tell)
-        step.detail = f"{sum(map(len, put.values()))} of {len(copies)} were not there"
+        step.detail = f"{sum(map(len, put.values()))} of {len(copies)} missing"
     return put
 
 
@@ -94,7 +94,7 @@ def _local_artifact(session: Session, workspace: Workspace, model: str, locked: 
     if not (artifact / MANIFEST_NAME).is_file():
         owner, promoted = workspace.lock_owner, locked.promoted
         raise TritonstackError(
-            f"artifact {locked.digest[:12]} of {model!r} is neither in s3://{bucket} nor on this machine",
+            f"artifact {locked.digest[:12]} of {model!r} is missing in s3://{bucket} and on this machine",
             remedy=f"run `tritonstack promote {promoted.source} {owner} {model}`"
             if promoted
             else f"run `tritonstack build {owner}`",

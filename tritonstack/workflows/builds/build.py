@@ -144,8 +144,8 @@ class _Build:
             rivals = self.workspace.lock.record.rivals(manifest.model, manifest.target)
             for target, rival in sorted(rivals.items()):
                 self.session.reporter.note(
-                    f"{manifest.model} for {manifest.target} takes the place of that for {target} "
-                    f"({rival.digest[:12]}): the same machines would have taken that first"
+                    f"{manifest.model} for {manifest.target} replaces the entry for {target} "
+                    f"({rival.digest[:12]}), which the same machines would load first"
                 )
 
     def _publish(self, cloud: Cloud) -> list[Manifest]:
@@ -200,8 +200,8 @@ class _Build:
         promoted = locked.promoted if locked else None
         how = f"`tritonstack promote {promoted.source} {name}`" if promoted else "`tritonstack rollback`"
         self.session.reporter.note(
-            f"the artifact that {shown_path(self.workspace.lock.file)} names of {needed.model} is neither in "
-            f"s3://{self.workspace.spec.artifact_bucket} nor on this machine; {how} brings it back"
+            f"artifact of {needed.model} in {shown_path(self.workspace.lock.file)} is missing in "
+            f"s3://{self.workspace.spec.artifact_bucket} and on this machine; {how} restores it"
         )
 
     def _fill_prefixes(self, cloud: Cloud, made: Sequence[Manifest]) -> None:

@@ -36,14 +36,14 @@ def lock_images(
     for image in endpoint_images(workspace.project, workspace.spec):
         before = begun.images.get(image.folder, {}).get(image.kind)
         if before is not None and before.is_held(image.tag):
-            session.reporter.note(f"image {before.tag} stays: somebody went back to it")
+            session.reporter.note(f"image {before.tag} is kept: it was restored by a rollback")
             continue
         digest = _digest(session, workspace, cloud, image, here=here)
         entry = LockedImage(digest=digest, tag=image.tag)
         changed |= add_image_to_lock(
             workspace.lock.file, image.folder, image.kind, entry, built=built, begun=begun
         )
-        session.reporter.note(f"image {image.tag} {digest[:19]} is in {shown_path(workspace.lock.file)}")
+        session.reporter.note(f"image {image.tag} {digest[:19]} locked in {shown_path(workspace.lock.file)}")
     return changed
 
 
@@ -62,8 +62,8 @@ def _digest(
         digest = image_digest(cloud, image.uri)
     if digest is None:
         raise ImageNotBuiltError(
-            f"{image.uri} is not in its repository although it was built",
-            remedy="look for what deletes it, such as a lifecycle policy, and build again",
+            f"{image.uri} was built but is not in its repository",
+            remedy="check what deletes it, such as a lifecycle policy, and rebuild",
         )
     return digest
 
@@ -80,8 +80,8 @@ def _built_here(session: Session, workspace: Workspace, image: OwnImage) -> str:
 def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -> None:
     if held_image(engine, image.base) is None:
         raise ImageNotBuiltError(
-            f"this machine's Docker engine does not hold {image.base}, which {image.tag} is built on",
-            remedy=f"log in to its registry, and `docker pull {image.base}`",
+            f"base image {image.base} of {image.tag} is not in the local Docker engine",
+            remedy=f"log in to its registry and run `docker pull {image.base}`",
         )
     folder = workspace.project.container(image.folder)
     try:
@@ -95,11 +95,11 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
     except BuildError as fault:
         said = "".join(part.get("stream", "") for part in fault.build_log).splitlines()[-LINES_SHOWN:]
         raise ImageNotBuiltError(
-            f"{image.tag} could not be built: {fault}\n" + "\n".join(said),
-            remedy=f"mend {shown_path(folder / 'Dockerfile')}",
+            f"cannot build {image.tag}: {fault}\n" + "\n".join(said),
+            remedy=f"fix {shown_path(folder / 'Dockerfile')}",
         ) from fault
     except DockerException as fault:
-        raise ImageNotBuiltError(f"{image.tag} could not be built: {fault}") from fault
+        raise ImageNotBuiltError(f"cannot build {image.tag}: {fault}") from fault
 
 
 def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:
@@ -117,6 +117,6 @@ def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, ima
     if ended.returncode:
         said = "\n".join(ended.stdout.splitlines()[-LINES_SHOWN:])
         raise ImageNotBuiltError(
-            f"{image.tag} could not be built and pushed:\n{said}",
-            remedy="it needs the aws and docker command lines, and a Docker engine",
+            f"cannot build and push {image.tag}:\n{said}",
+            remedy="this requires the aws and docker CLIs, and a Docker engine",
         )

@@ -56,7 +56,8 @@ class Job:
         """Return the job that builds an artifact."""
         if isinstance(needed.venue, ByHand):
             raise UsageError(
-                f"no job in the account builds {needed.model} for {needed.target}", remedy="add --local"
+                f"no build job in the account supports {needed.model} for {needed.target}",
+                remedy="add --local",
             )
         order = JobOrder(
             needed.model,
@@ -112,8 +113,8 @@ class Job:
         except (BotoCoreError, ClientError) as error:
             # Credentials can expire while a job waits for capacity; the running jobs are still followed.
             self.error = BuildJobError(
-                f"the build of {self.needed.model} could not be started: {error}",
-                remedy="log in again if your credentials have expired, and run the same command again",
+                f"cannot start the build of {self.needed.model}: {error}",
+                remedy="log in again if your credentials have expired, and rerun the command",
             )
         else:
             what = "attached to" if attached else "started"
@@ -140,7 +141,7 @@ class Job:
         if self.failure:
             return error_from(self.failure, log=f"{ended.log_stream} in {ended.log_group}")
         words = "\n".join(self.said)
-        reason = ended.reason or "it left no record"
+        reason = ended.reason or "no record was written"
         return BuildJobError(
             f"the build of {self.needed.model} failed: {reason}\n{words}".rstrip(),
             remedy=f"its log is {ended.log_stream} in {ended.log_group}",
@@ -149,9 +150,10 @@ class Job:
     def stop_following(self, error: BotoCoreError | ClientError) -> None:
         """Record that the job can no longer be followed, for example because credentials expired."""
         self.error = BuildJobError(
-            f"AWS no longer tells of the build of {self.needed.model}, which goes on in the account: {error}",
-            remedy="log in again if your credentials have expired, and run the same command again: it "
-            "attaches to what runs, and takes what is done",
+            f"cannot follow the build of {self.needed.model}, which is still running in AWS: {error}",
+            remedy="log in again if your credentials have expired, and rerun the command to attach to "
+            "running "
+            "builds and collect finished ones",
         )
 
 

@@ -68,7 +68,7 @@ def build_locally(
             if told and (future in over or future.result().manifest):
                 on_done(future.result())
         raise BuildInterruptedError(
-            "stopped by you; what was not finished is not kept", remedy="run it again: it goes on from here"
+            "interrupted; unfinished builds are discarded", remedy="rerun the command; it resumes here"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -86,7 +86,7 @@ class _Children:
         """Start a process in its own session, so that Ctrl-C reaches it only through this process."""
         with self.lock:
             if self.ended:
-                raise BuildInterruptedError("stopped by you")
+                raise BuildInterruptedError("interrupted")
             process = subprocess.Popen(
                 command,
                 env=_environment(),
@@ -184,18 +184,18 @@ def _died(
     subject: str, status: int, complaints: Sequence[str], command: Sequence[str], log: Path
 ) -> TritonstackError:
     """Return the error of a build that ended without a result."""
-    by_hand = f"to run it by hand: {shlex.join(command)}"
+    by_hand = f"to run it manually: {shlex.join(command)}"
     place = f"\n  log: {shown_path(log)}"
     if status == -signal.SIGKILL:
         return TritonstackError(
             f"{subject} was killed{place}",
-            remedy="the system does that where memory runs out: build fewer at once (--jobs 1), or on a "
-            f"machine with more; {by_hand}",
+            remedy="probably out of memory: build fewer at once (--jobs 1), or use a "
+            f"larger machine; {by_hand}",
         )
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
     lines = [line for line in complaints if line.strip()]
     last = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
-    words = ": ".join([f"{subject} ended with {how}", *last])
+    words = ": ".join([f"{subject} failed with {how}", *last])
     return TritonstackError(f"{words}{place}", remedy=by_hand)
 
 

@@ -53,7 +53,7 @@ class PlannedImage:
     @property
     def text(self) -> str:
         """The plan of this image in one line."""
-        return f"image {self.tag}: {'up to date' if self.up_to_date else 'to build, unless it is there'}"
+        return f"image {self.tag}: {'up to date' if self.up_to_date else 'to build if missing'}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan of this image as JSON data."""

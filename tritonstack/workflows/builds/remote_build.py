@@ -50,14 +50,14 @@ def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) ->
         _deploy_if_other(session, workspace, cloud, name)
     except KeyboardInterrupt:
         raise BuildInterruptedError(
-            f"stopped by you; CloudFormation finishes what it has begun of {name}, and nothing is built yet",
-            remedy="run the same command again: it waits for that, and goes on",
+            f"interrupted; CloudFormation is still updating {name}, and no build has started",
+            remedy="rerun the command; it waits for the update and resumes",
         ) from None
     outputs = stack_outputs(cloud, name)
     if outputs is None or "SourceArchive" not in outputs:
         raise BuildStackError(
-            f"stack {name} does not exist" if outputs is None else f"stack {name} is not complete",
-            remedy=f"run `npx cdk deploy {name} -c env={spec.name}`, which says why",
+            f"stack {name} does not exist" if outputs is None else f"stack {name} has no complete outputs",
+            remedy=f"run `npx cdk deploy {name} -c env={spec.name}` to see the cause",
         )
     return build_infra_of(workspace, outputs)
 
@@ -70,7 +70,7 @@ def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None
     _deploy_if_other(session, workspace, cloud, naming.foundation_stack_name(spec.base))
     if not bucket_exists(cloud, spec.artifact_bucket):
         raise BuildStackError(
-            f"there is no bucket {spec.artifact_bucket!r}, although its stack is deployed",
+            f"bucket {spec.artifact_bucket!r} does not exist, although its stack is deployed",
             remedy="restore the bucket, or build with --no-publish",
         )
 
@@ -83,7 +83,7 @@ def _deploy_if_other(session: Session, workspace: Workspace, cloud: Cloud, name:
         standing = _settled(session, cloud, name)
         deployed = deployed_templates(cloud, [standing] if standing else [], wanted=assembly)
         if deployed.get(name) != assembly.template(name):
-            with session.reporter.step(f"deploying {name} and what it stands on") as step:
+            with session.reporter.step(f"deploying {name} and its dependencies") as step:
                 cdk.run("deploy", name, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
 
 
@@ -92,7 +92,7 @@ def _settled(session: Session, cloud: Cloud, name: str) -> StackState | None:
     standing = describe_stack(cloud, name)
     if standing is None or not standing.in_progress:
         return standing
-    with session.reporter.step(f"waiting for what CloudFormation is still doing with {name}") as step:
+    with session.reporter.step(f"waiting for operations on {name}") as step:
         wait_until_settled(cloud, [name], on_change=lambda stack: step.update(stack.status))
     return describe_stack(cloud, name)
 
@@ -144,7 +144,7 @@ def build_remotely(
         going_on = [job.needed.model for job in waiting if job.state and job.state.status == "running"]
         raise BuildInterruptedError(
             f"stopped following; still running in AWS: {', '.join(going_on) or 'nothing'}",
-            remedy="run the same command again: it attaches to what runs, and takes what is done",
+            remedy="rerun the command to attach to running builds and collect finished ones",
         ) from None
 
 
@@ -176,7 +176,7 @@ def build_images_remotely(
             words = "\n".join(said[-LINES_SHOWN:])
             why = ended.reason or ended.status
             raise BuildJobError(
-                f"{_whose(ground, missing)} image could not be built: {why}\n{words}",
+                f"cannot build {_whose(ground, missing)} image: {why}\n{words}",
                 remedy=f"its log is {ended.log_stream} in {ended.log_group}",
             )
 
@@ -193,14 +193,14 @@ def _begun_images(cloud: Cloud, ground: BuildGround, step: Step) -> tuple[CodeBu
 
 
 def _whose(ground: BuildGround, missing: Sequence[str]) -> str:
-    return "the builder's" if set(missing) <= set(ground.images.values()) else "the project's own"
+    return "the build" if set(missing) <= set(ground.images.values()) else "the custom"
 
 
 def _not_begun(job: Job, ground: BuildGround) -> BuildJobError:
     return BuildJobError(
-        f"the build of {job.needed.model} is not started: "
+        f"the build of {job.needed.model} has not started: "
         + (job.refusal or f"{job.project} runs at most {ground.concurrent} builds at once"),
-        remedy="run the same command again when one of its builds has ended, or without --no-wait",
+        remedy="rerun when a build has ended, or without --no-wait",
     )
 
 

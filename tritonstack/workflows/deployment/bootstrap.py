@@ -31,7 +31,7 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
         own = bootstrap.qualifier == CDK_QUALIFIER
         under = "" if own else f" under the qualifier {bootstrap.qualifier!r}"
         raise TritonstackError(
-            f"the CDK has not prepared account {bootstrap.account} in {bootstrap.region}{under}",
+            f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{under}",
             remedy=f"run `npx cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
             + (", or add --bootstrap" if allowed is not None else ""),
         )

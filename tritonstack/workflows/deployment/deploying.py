@@ -69,7 +69,7 @@ def _deploy(
         session.reporter.note(f"warning: {warning}")
     endpoints = [name for name in spec.endpoints if not only or name in only]
     stacks = [naming.endpoint_stack_name(spec.base, name) for name in endpoints]
-    with session.reporter.step("waiting for what CloudFormation is still doing") as step:
+    with session.reporter.step("waiting for running operations") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
     loan = find_borrowed(session, workspace, cloud) if workspace.instance else None
@@ -104,12 +104,13 @@ def _deploy(
 
 def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> None:
     """Mark superseded artifacts for deletion, and keep those that are deployed next."""
-    with session.reporter.step("looking which artifacts the last locks name") as step:
+    with session.reporter.step("tagging superseded artifacts") as step:
         marked = mark_superseded(cloud, workspace)
-        step.detail = f"nothing is marked: {marked.gap}" if marked.gap else ""
+        step.detail = f"nothing tagged: {marked.gap}" if marked.gap else ""
         for model, digest in marked.marked:
             step.log(
-                f"{model} {digest[:12]} is superseded: none of the last {workspace.spec.keep_locks} names it"
+                f"{model} {digest[:12]} is superseded: not named by the last {workspace.spec.keep_locks} "
+                "locks"
             )
 
 
@@ -129,17 +130,18 @@ def _deploy_all(
     for plan in changes.two_phase:
         for hazard in plan.hazards:
             session.reporter.note(
-                f"{plan.endpoint}: {hazard.what}; SageMaker refuses that, so its scaling is taken off first; "
-                "what scaling there is to be comes with the change"
+                f"{plan.endpoint}: {hazard.what}; SageMaker rejects that, so its scaling is removed first "
+                "and "
+                "restored with the change"
             )
     try:
-        with session.reporter.step("phase 1 of 2: taking the scaling off") as step:
+        with session.reporter.step("phase 1 of 2: removing the scaling") as step:
             take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
         _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
         name, unscaled = workspace.words, [plan.endpoint or plan.stack for plan in changes.two_phase]
         raise InterruptedDeployError(
-            f"{_interrupted(cloud, workspace)}. Until a deploy goes on from here, these may serve without "
+            f"{_interrupted(cloud, workspace)}. Until a deployment resumes, these endpoints may have no "
             f"scaling: {', '.join(unscaled)}",
             remedy=_resume(name),
         ) from None
@@ -163,8 +165,8 @@ def _second_phase(
             raise
         raise CdkFailedError(
             f"{error.message}\n{', '.join(left)}: serving as before, but without scaling",
-            remedy=f"mend what failed and run `tritonstack deploy {workspace.words}`: it goes on from "
-            "here and puts the scaling back",
+            remedy=f"fix the cause and run `tritonstack deploy {workspace.words}`; it resumes "
+            "here and restores the scaling",
         ) from None
 
 
@@ -201,19 +203,19 @@ def _report_added_models(
     for name, models in put.items():
         if naming.endpoint_stack_name(workspace.spec.base, name) in changes.deployed:
             session.reporter.note(
-                f"{name}: {', '.join(models)} can be called from now on; a model on the shelf needs no "
-                "change of the endpoint's stack"
+                f"{name}: {', '.join(models)} can be invoked now; added models require no change of the "
+                "endpoint's stack"
             )
 
 
 def _interrupted(cloud: Cloud, workspace: Workspace) -> str:
     stacks = environment_stacks(cloud, workspace.spec.base)
-    states = "; ".join(f"{stack.name} is {stack.status}" for stack in stacks) or "no stack was begun"
-    return f"interrupted; CloudFormation finishes what it has begun: {states}"
+    states = "; ".join(f"{stack.name} is {stack.status}" for stack in stacks) or "no stack was changed"
+    return f"interrupted; CloudFormation finishes running operations: {states}"
 
 
 def _resume(environment: str) -> str:
     return (
-        f"`tritonstack deploy {environment}` waits for that and goes on; "
-        f"`tritonstack destroy {environment}` takes everything down"
+        f"run `tritonstack deploy {environment}` to wait and resume, or "
+        f"`tritonstack destroy {environment}` to delete everything"
     )

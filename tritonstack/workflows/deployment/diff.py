@@ -56,7 +56,7 @@ class DeployOutlook:
 
     @property
     def models(self) -> list[str]:
-        """The changes of models and images, a line each."""
+        """The changes of models and images, one per line."""
         return [*(change.words for change in self.artifacts), *(change.words for change in self.images)]
 
     def taken_by(self, stack: str) -> list[TakenName]:

@@ -22,12 +22,12 @@ class InstanceRequest:
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, str]:
-    """`key=value`, several times."""
+    """Parse `key=value` options."""
     parsed = {}
     for setting in settings:
         key, found, value = setting.partition("=")
         if not found or not key:
-            raise UsageError(f"--set {setting!r} sets nothing", remedy="write --set <parameter>=<value>")
+            raise UsageError(f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>")
         parsed[key] = value
     return parsed
 
@@ -38,9 +38,9 @@ def plan_instance(
     """Return the instance to deploy; owner, expiry, and parameters that are not requested stay."""
     if deployed is not None and deployed.template != template.name:
         raise UsageError(
-            f"{request.name!r} is an instance of {deployed.template} already",
-            remedy=f"choose another --name, or destroy it: `tritonstack destroy {deployed.template} "
-            f"--name {request.name}`",
+            f"{request.name!r} is already an instance of {deployed.template}",
+            remedy=f"choose another --name, or run `tritonstack destroy {deployed.template} "
+            f"--name {request.name}` first",
         )
     held = dict(deployed.parameters) if deployed else {}
     asked = held | template.parameters(request.settings or {})
@@ -59,8 +59,8 @@ def _expires(template: Template, request: InstanceRequest, deployed: Instance | 
     if request.ttl is None and deployed is not None:
         if parse_moment(deployed.expires) <= now:
             raise UsageError(
-                f"{request.name!r} expired at {deployed.expires}, and a clean-up may be taking it down",
-                remedy="give it more time: add --ttl, for example --ttl 4h",
+                f"{request.name!r} expired at {deployed.expires} and may be being destroyed",
+                remedy="extend it with --ttl, for example --ttl 4h",
             )
         return deployed.expires
     try:
@@ -68,10 +68,10 @@ def _expires(template: Template, request: InstanceRequest, deployed: Instance | 
         length = parse_lifetime(request.ttl) if request.ttl else longest
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--ttl {text}", remedy=remedy) from None
+        raise UsageError(f"--ttl: {text}", remedy=remedy) from None
     if length > longest:
         raise UsageError(
-            f"--ttl {request.ttl} is longer than instances of {template.name} may live",
-            remedy=f"choose at most {template.head.longest}; deploying again with --ttl gives it that anew",
+            f"--ttl {request.ttl} exceeds the maximum for instances of {template.name}",
+            remedy=f"choose at most {template.head.longest}; redeploy with --ttl to extend it later",
         )
     return moment_text((now + length).astimezone(UTC))

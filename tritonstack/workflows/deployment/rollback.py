@@ -86,7 +86,7 @@ def rollback(
     for step in plan.edited:
         session.reporter.note(
             f"the entry of {step.slot.name} for {step.now.key} in {shown_path(workspace.lock.file)} was "
-            "edited by hand since it was written: that goes, too"
+            "edited manually; that edit is lost"
         )
     if dry_run:
         _check(workspace, plan)
@@ -103,7 +103,7 @@ def rollback(
     _check(workspace, plan)
     _apply(session, workspace, cloud, plan, back)
     file = shown_path(workspace.lock.file)
-    session.reporter.note(f"commit {file}: it says what {environment} runs from now on")
+    session.reporter.note(f"commit {file}, which records what {environment} runs now")
     return Rollback(plan, changed=True)
 
 
@@ -111,8 +111,8 @@ def require_no_instance(session: Session, environment: str, instance: str) -> No
     """Raise UsageError: an instance of a template has no lock of its own."""
     lender = find_template(session.project, environment).head.locks
     raise UsageError(
-        f"instances of {environment} have no lock of their own to go back in: they run that of {lender}",
-        remedy=f"go back in {lender} (`tritonstack rollback {lender}`), or check out the lock that it had "
+        f"instances of {environment} have no lock of their own: they use that of {lender}",
+        remedy=f"roll back {lender} (`tritonstack rollback {lender}`), or check out an earlier lock "
         f"(`git checkout <commit> -- {shown_path(session.project.lock_file(lender))}`); then run "
         f"`tritonstack deploy {environment} --name {instance}`",
     )
@@ -129,7 +129,7 @@ def _apply(
     """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
     for step in plan.steps:
         if fetch_back(cloud, workspace, step, session.project.artifacts_dir):
-            session.reporter.note(f"{step.words}: it had been deleted, and was brought back")
+            session.reporter.note(f"{step.words}: restored after its deletion")
     if plan.written is None:
         artifacts, images = entries_to_write(workspace, plan, back)
         replace_entries(workspace.lock.file, artifacts=artifacts, images=images)

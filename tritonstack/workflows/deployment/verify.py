@@ -96,7 +96,7 @@ def _asked(session: Session, workspace: Workspace, cloud: Cloud, verdict: Endpoi
     """Invoke an endpoint and add its answers to the verdict; a missing endpoint is not invoked."""
     if len(verdict.checks) == 1:
         return verdict
-    with session.reporter.step(f"asking {verdict.name}") as step:
+    with session.reporter.step(f"testing {verdict.name}") as step:
         asked = with_smoke(verdict, smoke_endpoint(cloud, workspace, verdict.name))
         step.detail = asked.checks[-1].detail
         step.failed = not asked.checks[-1].passed
@@ -105,7 +105,7 @@ def _asked(session: Session, workspace: Workspace, cloud: Cloud, verdict: Endpoi
 
 def _wait(session: Session, workspace: Workspace, cloud: Cloud, names: Collection[str]) -> None:
     spec = workspace.spec
-    with session.reporter.step("waiting for what is still going on") as step:
+    with session.reporter.step("waiting for running operations") as step:
         stacks = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, stacks, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
         full_names = [spec.endpoint_name(name) for name in names]

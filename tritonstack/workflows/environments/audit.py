@@ -81,7 +81,7 @@ def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Re
 
 def _look(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
     where = f"{cloud.account} {cloud.region}"
-    with session.reporter.step(f"asking each service in {where} for what begins with {scope.base}") as step:
+    with session.reporter.step(f"listing the resources of {scope.base} in {where}") as step:
         report = look(cloud, scope, others=others)
         step.detail = f"{len(report.there)} resources"
     return report

@@ -107,8 +107,8 @@ def require_locations(project: Project, place: LocationFilter) -> list[Location]
     found = _candidates(project, place)
     if not found:
         raise UsageError(
-            "no environment of this project lives there",
-            remedy="name both --account and --region, or leave them out",
+            "no environment of this project is at that location",
+            remedy="name both --account and --region, or omit them",
         )
     return found
 
@@ -151,7 +151,7 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
     document = load_document(file, EnvironmentSpec)
     if document.record.name != environment:
         raise InvalidFilesError(
-            [FileProblem(file, document.line_of(("name",)), "name", f"this is not {environment!r}")]
+            [FileProblem(file, document.line_of(("name",)), "name", f"expected {environment!r}")]
         )
     return document.record, file
 
@@ -175,7 +175,7 @@ def _found_by_name(
     reached, unreachable = [], []
     for location in _candidates(session.project, place):
         try:
-            cloud = session.cloud_at(location.account, location.region, what=f"what is left of {meant!r}")
+            cloud = session.cloud_at(location.account, location.region, what=f"environment {meant!r}")
         except CloudAccessError as error:
             unreachable.append(f"{location.account} {location.region}: {error.message}")
             continue
@@ -189,15 +189,15 @@ def _found_by_name(
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
     suggestion = None if there else closest(environment, _described_names(session.project, name))
     if suggestion:
-        raise UsageError(f"there is no environment {environment!r}", remedy=f"did you mean '{suggestion}'?")
+        raise UsageError(f"unknown environment {environment!r}", remedy=f"did you mean '{suggestion}'?")
     found = (
-        f"stacks of that name stand in several places: {places}"
+        f"stacks with that name exist in several locations: {places}"
         if there
-        else f"no stack of that name stands in {places or 'any account that can be reached'}"
+        else f"no stack with that name exists in {places or 'any accessible account'}"
     )
     raise UsageError(
-        "\n".join([f"there is no file of {meant!r}, and {found}", *unreachable]),
-        remedy="name the place with --account, --region and, if it is not the usual one, --prefix",
+        "\n".join([f"{meant!r} has no file, and {found}", *unreachable]),
+        remedy="name the location with --account, --region, and --prefix unless it is the default",
     )
 
 

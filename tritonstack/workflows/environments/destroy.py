@@ -98,8 +98,8 @@ def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = No
             step.detail = _detail(destroyed)
     except KeyboardInterrupt:
         raise InterruptedDeployError(
-            "interrupted; CloudFormation finishes the deletions that it has begun",
-            remedy=f"`tritonstack destroy {target.words}` waits for that and goes on",
+            "interrupted; CloudFormation finishes the running deletions",
+            remedy=f"run `tritonstack destroy {target.words}` to wait and resume",
         ) from None
     return Destruction(target, destroyed)
 
@@ -107,9 +107,9 @@ def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = No
 def name_required(name: str, confirm: str | None) -> UsageError:
     """Return the error for a destruction whose environment was not confirmed by name."""
     return UsageError(
-        f"{name} keeps data or was protected once, so it is destroyed only by who writes its name"
-        + (f"; this is not it: {confirm!r}" if confirm not in (None, name) else ""),
-        remedy=f"type it when asked, or add --yes --confirm {name}",
+        f"{name} retains data or was protected, so destroying it requires its name"
+        + (f"; got {confirm!r}" if confirm not in (None, name) else ""),
+        remedy=f"type it when prompted, or pass --yes --confirm {name}",
     )
 
 
@@ -120,6 +120,6 @@ def jobs_text(count: int) -> str:
 
 def _detail(destroyed: Destroyed) -> str:
     count, builds, jobs = len(destroyed.stacks), len(destroyed.builds), len(destroyed.jobs)
-    text = f"{count} {'stack' if count == 1 else 'stacks'} deleted" if count else "no stack was left"
+    text = f"{count} {'stack' if count == 1 else 'stacks'} deleted" if count else "no stacks remained"
     text += f", {builds} {'build' if builds == 1 else 'builds'} stopped" if builds else ""
     return text + (f", {jobs_text(jobs)} deleted" if jobs else "")

@@ -17,7 +17,7 @@ from tritonstack.workflows.session import Session
 _AT_ONCE = 4
 _TEXTS: Mapping[str, str] = {
     "expired": "expired at {expires}",
-    "lives": "lives until {expires}",
+    "lives": "expires at {expires}",
     "protected": "is protected; kept",
     "unreadable": "has an invalid `expires` tag; kept",
 }

@@ -82,7 +82,7 @@ def _subjects(session: Session, wanted: Sequence[str], name: str | None) -> list
     if name is None:
         return [(environment, None) for environment in _environments(session, wanted)]
     if len(wanted) != 1:
-        raise UsageError("--name is of one template", remedy="write --env <template> --name <name>")
+        raise UsageError("--name requires one template", remedy="pass --env <template> --name <name>")
     require_free(session.project, name)
     template = find_template(session.project, wanted[0])
     return [(template.head.locks, None), (template.name, name)]
@@ -93,14 +93,14 @@ def _environments(session: Session, wanted: Sequence[str]) -> list[str]:
     for name in wanted:
         if name in template_names(session.project):
             raise UsageError(
-                f"{name!r} is a template: what happens, happens in its instances",
+                f"{name!r} is a template, which has no history of its own",
                 remedy="add --name <name>, for example --name pr-123",
             )
         if name not in known:
             suggestion = closest(name, known)
             raise UsageError(
-                f"there is no environment {name!r}",
-                remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known)}",
+                f"unknown environment {name!r}",
+                remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
             )
     return [name for name in known if not wanted or name in wanted]
 
@@ -110,8 +110,8 @@ def _require_known(session: Session, model: str) -> None:
     if model not in known:
         suggestion = closest(model, known)
         raise UsageError(
-            f"there is no model {model!r}, and no lock or event tells of one",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known)}",
+            f"unknown model {model!r}; no lock or event names it",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
         )
 
 
@@ -122,7 +122,7 @@ def _from_git(session: Session, names: Sequence[str], model: str) -> tuple[list[
         lock = lock_history(session.project, name)
         found += told_by_locks(name, model, lock.versions)
         if lock.gap:
-            gaps[f"git may not know all: {lock.gap}"] = None
+            gaps[f"the git history may be incomplete: {lock.gap}"] = None
     return found, list(gaps)
 
 
@@ -133,10 +133,10 @@ def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list
         words = name or environment
         try:
             spec = session.workspace(environment, name).spec
-            with session.reporter.step(f"asking {words}"):
+            with session.reporter.step(f"reading events of {words}"):
                 found += told_by_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
         except (BotoCoreError, ClientError) as error:
-            unreached.append(f"{words} was not asked: AWS answered: {error}")
+            unreached.append(f"{words} was not read: AWS error: {error}")
         except TritonstackError as error:
-            unreached.append(f"{words} was not asked: {error.message}")
+            unreached.append(f"{words} was not read: {error.message}")
     return unreached

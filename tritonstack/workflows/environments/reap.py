@@ -64,8 +64,8 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
     found = find_expiring(session, locations, now=now)
     if len(found.unreachable) == len(locations):
         raise CloudAccessError(
-            "\n".join(["no place can be looked at where something could have expired:", *found.gaps]),
-            remedy="log in, or name the place with --account and --region",
+            "\n".join(["no location could be searched for expired environments:", *found.gaps]),
+            remedy="log in, or name the location with --account and --region",
         )
     planned = Reaping(found, dry_run)
     return planned if dry_run else Reaping(found, dry_run, _reap(session, planned.expired, now))
@@ -83,7 +83,7 @@ def _take_down(steps: Steps, case: Case, now: datetime) -> str:
     with steps.step(f"destroying {base}, expired at {case.lease.expires}", label=base) as step:
         try:
             if not take_down(case.cloud, base, now=now, tell=step.log):
-                step.detail = "it was given more time"
+                step.detail = "extended; kept"
         except (TritonstackError, ClientError, BotoCoreError) as error:
             step.failed = True
             return str(error)

@@ -43,10 +43,10 @@ def status(session: Session, environments: Sequence[str] = (), *, instance: str 
     An environment that is unreachable has `error` set and does not stop the others.
     """
     if instance is not None and len(environments) != 1:
-        raise UsageError("--name goes with one template", remedy="for example status preview --name pr-123")
+        raise UsageError("--name requires one template", remedy="for example status preview --name pr-123")
     now = datetime.now(UTC)
     wanted = environments or environment_names(session.project)
-    with session.reporter.step("looking at what runs"), ThreadPoolExecutor(_AT_ONCE) as pool:
+    with session.reporter.step("reading the current state"), ThreadPoolExecutor(_AT_ONCE) as pool:
         beside = None
         if not environments:
             beside = pool.submit(find_expiring, session, locations(session.project), now=now)
@@ -59,7 +59,7 @@ def _one(session: Session, name: str, instance: str | None, *, now: datetime) ->
         workspace = session.workspace(name, instance)
     except TritonstackError as error:
         if isinstance(error, UsageError) and not isinstance(error, InvalidFilesError):
-            raise  # there is no such environment: nothing else is meant by its name
+            raise  # an unknown name is a usage error
         return EnvironmentStatus(instance or name, error=str(error))
     spec = workspace.spec
     try:

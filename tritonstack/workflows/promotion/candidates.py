@@ -64,7 +64,7 @@ def _proofs(source: Side, candidates: Sequence[Candidate]) -> list[Event]:
 
 def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> Candidate:
     entry = item.entry
-    # The manifest in the bucket may be of an earlier build of the same bytes, from other test inputs.
+    # The manifest in the bucket may be from an earlier build of the same bytes with other test inputs.
     told = (entry.unverified,) if entry.unverified else ()
     unverified = manifest.unverified if manifest.spec_hash == entry.spec_hash else told
     return Candidate(
@@ -79,9 +79,9 @@ def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> Candida
 
 
 def _built(item: Artifact, source: Workspace) -> Built | None:
-    """Return who built an artifact; with the present commit, if that has the very files it was built from.
+    """Return who built an artifact; with the current commit if it has the files that were built.
 
-    The usual order is to build, and to commit the model together with the lock.
+    Usually the model and the lock are committed together, after the build.
     """
     built, present = item.entry.built, built_now(source)
     if is_committed(present.commit) and item.entry.spec_hash == source.hashes.get(item.name):

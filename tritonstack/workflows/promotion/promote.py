@@ -140,7 +140,7 @@ class _Promoter:
             overriding = " ".join(f'--override-gate {name}="<reason>"' for name in names)
             raise GatesShutError(
                 "\n".join(map(str, closed)),
-                remedy=f"nothing was changed; in an emergency, {overriding}: it is kept with the promotion",
+                remedy=f"nothing was changed; in an emergency, pass {overriding}; the reason is recorded",
             )
 
     def _promoted(self, shut: Sequence[Shut]) -> Promoted:
@@ -178,6 +178,7 @@ def _require_environments(session: Session, *names: str) -> None:
     for name in names:
         if name in template_names(session.project):
             raise UsageError(
-                f"{name!r} is a template: its instances run the lock that it names, and none is promoted to",
-                remedy=f"name environments that stay: {', '.join(environment_names(session.project))}",
+                f"{name!r} is a template: its instances use another environment's lock and cannot be "
+                "promoted",
+                remedy=f"name permanent environments: {', '.join(environment_names(session.project))}",
             )
