@@ -47,7 +47,7 @@ def _workspace_of(app: cdk.App, project: Project) -> Workspace:
         known = [*environment_names(project), *(f"{name} (template)" for name in template_names(project))]
         raise UsageError(
             "no environment was named",
-            remedy=f"add -c env=<name>; there are: {', '.join(known) or 'none'}",
+            remedy=f"add -c env=<name>; available: {', '.join(known) or 'none'}",
         )
     if environment in template_names(project):
         return load_instance(project, _instance_of(app, find_template(project, environment)))

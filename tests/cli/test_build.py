@@ -282,7 +282,7 @@ def test_explain_names_what_has_changed(
     assert explained(capsys, project, "--local").endswith("model.yaml has changed since")
     monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
     words = explained(capsys, project, "--local")
-    assert "the builder makes other artifacts since" in words
+    assert "the build tooling has changed" in words
     assert "model.yaml has changed since" in words
 
 
@@ -325,7 +325,7 @@ def test_explain_names_a_file_beside_and_a_model_that_another_is_made_of(
     assert one.startswith("one for cpu: up to date")
     (project.model_file("one").parent / "model.py").write_text("class TritonPythonModel: pass\n")
     chain, _, one = explained(capsys, project, "--local").splitlines()
-    assert chain.endswith("a model that it is made of has changed since")
+    assert chain.endswith("a member model has changed")
     assert one.endswith("on this machine: files beside model.yaml have changed since")
 
 
@@ -339,7 +339,7 @@ def test_explain_with_a_lock_that_does_not_say_what_it_was_built_from(
     write_lock(project.lock_file("dev"), lock.model_copy(update={"models": {"minilm": {"cpu": old}}}))
     assert "up to date" in explained(capsys, project, "--local")
     edit(project.model_file("minilm"), "A man is eating food.", "A man eats.")
-    assert explained(capsys, project, "--local").endswith("model.yaml, or what it names, has changed since")
+    assert explained(capsys, project, "--local").endswith("model.yaml or its files have changed")
 
 
 def test_explain_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,7 +184,7 @@ def test_no_environment_goes_as_an_instance_of_its_name(
     """Its file protects it, and a template's says nothing of that."""
     stand(account, "tritonstack-dev-foundation")
     assert tell(here, "destroy", first, "--name", "dev", "--yes", "--confirm", "dev") == 2
-    assert "environments/ has a file for 'dev'" in capsys.readouterr().err
+    assert "environments/ already has a file for 'dev'" in capsys.readouterr().err
     assert standing(account) == ["tritonstack-dev-foundation"]
 
 

@@ -104,7 +104,7 @@ def test_an_instance_is_told_of_beside_the_environment_whose_lock_it_runs(
     ("arguments", "words"),
     [
         (["--name", "pr-1"], "pass --env <template> --name <name>"),
-        (["--env", "dev", "--name", "pr-1"], "'dev' is an environment of its own, not a template"),
+        (["--env", "dev", "--name", "pr-1"], "'dev' is an environment, not a template"),
         (["--env", "preview"], "add --name <name>"),
     ],
 )
@@ -145,7 +145,7 @@ def test_environments_that_cannot_be_reached_are_named(
     ("arguments", "words"),
     [
         (["minilmm"], "unknown model 'minilmm'; no lock or event names it"),
-        (["minilm", "--env", "dve"], "there is no environment 'dve'"),
+        (["minilm", "--env", "dve"], "unknown environment 'dve'"),
     ],
 )
 def test_unknown_names_get_a_suggestion(

@@ -42,7 +42,7 @@ def test_a_misspelt_key(project: Project, capsys: pytest.CaptureFixture[str]) ->
 def test_an_unknown_environment(project: Project, capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, _, err = outcome(capsys, project, command, "dve")
     assert code == 2
-    assert err == "error: there is no environment 'dve'\n  help: did you mean 'dev'?\n"
+    assert err == "error: unknown environment 'dve'\n  help: did you mean 'dev'?\n"
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_quotas_name_what_to_ask_for_and_why(project: Project, capsys: pytest.Ca
     assert code == 0
     assert out == (
         "4  ml.c7i.xlarge for endpoint usage (sagemaker)\n"
-        "     search: 2 machines, and as many again during an update\n"
+        "     search: 2 instances, doubled during an update\n"
         "4  Number of instances across active endpoints (sagemaker)\n"
-        "     all endpoints together\n"
+        "     all endpoints combined\n"
         "1  Scalable targets for SageMaker (application-autoscaling)\n"
-        "     one for each variant that scales, of search\n"
+        "     one per scaled variant of search\n"
         "1  Concurrently running builds for Linux/Large environment (codebuild)\n"
         "     builds of minilm\n"
     )
@@ -154,5 +154,5 @@ def test_quotas_for_machines(project: Project, capsys: pytest.CaptureFixture[str
         "service": "sagemaker",
         "name": "ml.c7i.xlarge for endpoint usage",
         "value": 4,
-        "reasons": ["search: 2 machines, and as many again during an update"],
+        "reasons": ["search: 2 instances, doubled during an update"],
     }

@@ -71,11 +71,11 @@ def test_a_project_may_have_none(project):
         ({"branch": "refs/*"}, "6: branch: invalid branch name 'refs/*'"),
         (
             {"environments": [{"name": "dev"}, {"name": "pord"}]},
-            "4: environments.1.name: there is no environment 'pord'",
+            "4: environments.1.name: unknown environment 'pord'",
         ),
         (
             {"environments": [{"name": "prod"}, {"name": "dev"}]},
-            "3: environments.0.name: prod is promoted from 'dev', whose turn is not before it",
+            "3: environments.0.name: prod is promoted from 'dev', which is not delivered before it",
         ),
         (
             {"environments": [{"name": "dev"}, {"name": "dev"}]},
@@ -96,7 +96,7 @@ def test_a_project_may_have_none(project):
         ),
         (
             {"previews": {"template": "review", "environment": "dev"}},
-            "7: previews.template: there is no template 'review'",
+            "7: previews.template: unknown template 'review'",
         ),
         (
             {"pipeline": {"account": "333333333333", "region": "eu-west-1"}},
@@ -137,8 +137,9 @@ def test_previews_that_nothing_bounds_are_a_fault(delivered):
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
     delivered.delivery_file.write_text(text)
     assert faults(delivered) == [
-        "delivery.yaml:6: previews.template: its template has no permissions_boundary: a pull request could "
-        "make itself any role"
+        "delivery.yaml:6: previews.template: its template has no permissions_boundary, so a pull request "
+        "could "
+        "create a role with any permissions"
     ]
 
 

@@ -53,7 +53,7 @@ def test_an_unknown_model_is_exit_2_and_one_event(project: Project) -> None:
     result = run_job(project, "--model", "nothing", "--json-progress")
     (event,) = events(result.stdout)
     assert (result.returncode, event["event"], event["exit_code"]) == (2, "failed", 2)
-    assert event["message"] == "there is no model 'nothing'"
+    assert event["message"] == "unknown model 'nothing'"
 
 
 def test_a_build_that_cannot_begin_says_so_in_words(project: Project) -> None:

@@ -66,12 +66,12 @@ def test_whole_weights_pass(tmp_path: Path) -> None:
     [
         (
             WEIGHTS[:-10],
-            rf"cut short: it has {len(WEIGHTS) - 10} bytes, and by its own header {len(WEIGHTS)}",
+            rf"truncated: got {len(WEIGHTS) - 10} bytes, expected {len(WEIGHTS)} according to its header",
         ),
         (WEIGHTS + b"x", "is too long"),
-        (WEIGHTS[:20], "no safetensors file, or cut short"),
-        (b"", "no safetensors file, or cut short"),
-        (b"\xff" * 64, "no safetensors file, or cut short"),
+        (WEIGHTS[:20], "truncated or not a safetensors file"),
+        (b"", "truncated or not a safetensors file"),
+        (b"\xff" * 64, "truncated or not a safetensors file"),
         ((8).to_bytes(8, "little") + b"not json", "is no JSON"),
         ((8).to_bytes(8, "little") + b"[1, 2  ]", "does not list tensors"),
         (header({"shape": [17]}), "the header of model.safetensors is wrong"),

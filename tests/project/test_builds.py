@@ -106,11 +106,12 @@ def test_processing_has_the_machines_that_sagemakers_own_list_has() -> None:
 
 def test_a_gpu_that_nobody_builds_for_is_refused_with_what_else_there_is(tmp_path: Path) -> None:
     assert complaints(tmp_path, environment("instance_type: ml.p4d.24xlarge")) == [
-        "endpoints.e.instance_type: models for ml.p4d.24xlarge are built on the very GPU, A100, and neither "
-        "CodeBuild nor SageMaker Processing has one in eu-west-1 -- choose a machine that is built for, such "
-        "as ml.g4dn.xlarge; or under builds.machines.sm80 name a CodeBuild fleet with A100 (`fleet: <its "
-        "ARN>`), or write `by_hand: true` and run `tritonstack build random --local` on a machine that has "
-        "one"
+        "endpoints.e.instance_type: models for ml.p4d.24xlarge must be built on its GPU, A100, but neither "
+        "CodeBuild nor SageMaker Processing offers it in eu-west-1 -- choose an instance type with a "
+        "build machine, such as ml.g4dn.xlarge; or set a CodeBuild fleet with A100 under "
+        "builds.machines.sm80 (`fleet: "
+        "<ARN>`), or `by_hand: true` and run `tritonstack build random --local` on a machine "
+        "with that GPU"
     ]
 
 
@@ -130,7 +131,7 @@ def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
     with project.model_file("encoder").open("a") as stream:
         stream.write("precision: int8\n")
     (found,) = complaints(tmp_path, data)
-    assert "'encoder' runs on processors only, because of `precision: int8`" in found
+    assert "'encoder' runs only on CPUs because of `precision: int8`" in found
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,10 @@ def test_quotas_of_builds_without_a_gpu(tmp_path: Path, size: str, name: str) ->
     needed = {quota.name: quota for quota in needed_quotas(spec)}
     quota = needed[f"Concurrently running builds for Linux/{name} environment"]
     assert (quota.service, quota.value) == ("codebuild", 2)
-    assert quota.reasons == ("builds of encoder, encoder-two", "with less, builds wait for each other")
+    assert quota.reasons == (
+        "builds of encoder, encoder-two",
+        "with a lower quota, builds run one after another",
+    )
     # Images are built on a machine of their own size.
     assert "Concurrently running builds for Linux/Large environment" in needed
 
@@ -206,7 +210,7 @@ def test_why_an_artifact_has_to_be_built(project: Project, monkeypatch: pytest.M
     assert reason(project) == "files beside model.yaml have changed since"
     lock_current(project)
     monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
-    assert reason(project) == "the builder makes other artifacts since"
+    assert reason(project) == "the build tooling has changed"
 
 
 def test_an_artifact_for_other_machines_does_not_count(project: Project) -> None:

@@ -42,7 +42,7 @@ def test_an_engine_of_another_tensorrt_is_refused_at_the_locks_line(tmp_path: Pa
     assert problem.field == "models.encoder.sm86-25.04.tensorrt"
     assert problem.message == (
         "the engines of abababababab were built with TensorRT 10.3.0.26, and Triton 25.04 carries 10.9.0, "
-        "which does not run them"
+        "which cannot run them"
     )
     assert problem.line is not None
     assert "tensorrt: 10.3.0.26" in problem.file.read_text().splitlines()[problem.line - 1]
@@ -56,7 +56,7 @@ def test_an_engine_of_the_releases_tensorrt_is_taken(tmp_path: Path, tensorrt: s
 
 def test_an_engine_on_a_cpu_is_refused(tmp_path: Path) -> None:
     problem = only(unbuilt(locked(tmp_path, "", {"cpu": {"tensorrt": "10.9.0"}}), "e"))
-    assert problem.message == "abababababab holds engines of TensorRT, and ml.c7i.xlarge has no GPU"
+    assert problem.message == "abababababab contains TensorRT engines, but ml.c7i.xlarge has no GPU"
 
 
 def payload_problem(folder: Path, endpoint: str, size: int, release: str = "25.04") -> FileProblem:
@@ -69,23 +69,25 @@ def test_what_is_too_heavy_to_be_answered_at_once_goes_into_a_queue(tmp_path: Pa
     problem = payload_problem(tmp_path, "", 40 * MIB)
     assert problem.field == "endpoints.e.model"
     assert problem.message == (
-        "one request of 'encoder' or its answer weighs 40 MiB, and SageMaker carries 25 MiB at once"
+        "one request or response of 'encoder' has 40 MiB, but SageMaker accepts at most 25 MiB in real time"
     )
-    assert problem.remedy == "add `asynchronous: {}`, which carries 1,024 MiB"
+    assert problem.remedy == "add `asynchronous: {}`, which accepts 1,024 MiB"
 
 
 def test_what_is_too_heavy_for_a_queue_has_to_stay_in_a_bucket(tmp_path: Path) -> None:
     problem = payload_problem(tmp_path, "asynchronous: {}", 2048 * MIB)
     assert problem.message == (
-        "one request of 'encoder' or its answer weighs 2,048 MiB, and SageMaker carries 1,024 MiB at most"
+        "one request or response of 'encoder' has 2,048 MiB, but SageMaker accepts at most 1,024 MiB"
     )
-    assert problem.remedy == "let requests name objects in a bucket that the model reads itself"
+    assert (
+        problem.remedy == "pass object names in requests, and let the model read the objects from its bucket"
+    )
 
 
 def test_tritons_own_limit_counts_where_the_front_end_keeps_it(tmp_path: Path) -> None:
     problem = payload_problem(tmp_path, "asynchronous: {}", 100 * MIB, "26.03")
     assert problem.message == (
-        "one request of 'encoder' or its answer weighs 100 MiB, and Triton 26.03 takes requests of 64 MiB"
+        "one request or response of 'encoder' has 100 MiB, but Triton 26.03 accepts at most 64 MiB"
     )
     assert problem.remedy == (
         'add `SAGEMAKER_TRITON_ADDITIONAL_ARGS: "--http-max-input-size=104857600"` to environment'

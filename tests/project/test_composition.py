@@ -46,18 +46,18 @@ def test_what_goes_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("texts", "complaint"),
     [
-        ({"a": ONNX, "whole": steps("a", "b")}, "model.yaml:3: recipe.steps.1.model: there is no model 'b'"),
+        ({"a": ONNX, "whole": steps("a", "b")}, "model.yaml:3: recipe.steps.1.model: unknown model 'b'"),
         (
             {"a": ONNX, "chat": CHAT, "whole": steps("a", "chat")},
-            "steps.1.model: 'chat' answers a request in",
+            "steps.1.model: 'chat' returns several responses per request",
         ),
         (
             {"a": ONNX, "b": PYTHON + "triton: {sequences: {}}\n", "whole": steps("a", "b")},
-            "steps.1.model: 'b' keeps a state",
+            "steps.1.model: 'b' keeps state",
         ),
         (
             {"a": ONNX + "precision: int8\n", "b": ONNX + "precision: fp16\n", "whole": steps("a", "b")},
-            "recipe.steps: no machine runs all of its models (a: cpu, b: gpu)",
+            "recipe.steps: no machine type runs all of its models (a: cpu, b: gpu)",
         ),
         (
             {"a": ONNX, "b": ONNX + "batching: {max_batch: 0}\n", "whole": steps("a", "b")},

@@ -60,20 +60,24 @@ def refusals(made: Project) -> list[str]:
         (
             ONNX + "precision: fp16\n",
             CPU,
-            "GPUs only, because of `precision: fp16`, and ml.c7i.xlarge has no GPU",
+            "runs only on GPUs because of `precision: fp16`, but ml.c7i.xlarge has no GPU",
         ),
         (
             ONNX + "precision: int8\n",
             GPU,
-            "processors only, because of `precision: int8`, and ml.g5.xlarge has a",
+            "runs only on CPUs because of `precision: int8`, but ml.g5.xlarge has a",
         ),
         (
             ONNX + "precision: auto\n",
             GPU,
-            "processors only, because of `precision: auto`, and ml.g5.xlarge has a",
+            "runs only on CPUs because of `precision: auto`, but ml.g5.xlarge has a",
         ),
-        (ONNX.replace("onnx}", "onnx, format: tensorrt}"), CPU, "GPUs only, because of `format: tensorrt`"),
-        (VLLM, CPU, "GPUs only, because of `kind: vllm`"),
+        (
+            ONNX.replace("onnx}", "onnx, format: tensorrt}"),
+            CPU,
+            "runs only on GPUs because of `format: tensorrt`",
+        ),
+        (VLLM, CPU, "runs only on GPUs because of `kind: vllm`"),
     ],
 )
 def test_a_precision_that_the_machine_does_not_have(
@@ -103,7 +107,7 @@ def test_a_part_of_a_pipeline_decides_the_machine_too(tmp_path: Path) -> None:
 
 def test_a_language_model_needs_an_image_with_vllm(tmp_path: Path) -> None:
     (found,) = refusals(project(tmp_path, VLLM, GPU, triton_release="26.05"))
-    assert "'mine' needs Triton's vLLM backend, which SageMaker's images do not have" in found
+    assert "'mine' requires Triton's vLLM backend, which SageMaker's images do not have" in found
     assert "-- write `image: <folder of containers/>`" in found
     assert "tritonserver:26.05-vllm-python-py3" in found
     assert refusals(project(tmp_path / "own", VLLM, f"{GPU}, image: with-vllm", triton_release="26.05")) == []
@@ -116,7 +120,7 @@ def test_packages_for_another_python_than_the_releases(tmp_path: Path, release: 
     (found,) = refusals(made)
     assert found == (
         f"model.yaml:3: recipe.pythons: the packages are for Python {other}, and Triton {release.name} runs "
-        f"Python {release.python}, in environment '{NAME}' -- add \"{release.python}\""
+        f"Python {release.python} in environment '{NAME}' -- add \"{release.python}\""
     )
     both = PYTHON.format(f', pythons: ["{other}", "{release.python}"]')
     assert refusals(project(tmp_path / "both", both, CPU, triton_release=release.name)) == []
@@ -126,7 +130,7 @@ def test_the_embedded_cloud_serves_with_the_python_of_this_machine(tmp_path: Pat
     account = "000000000000"
     made = project(tmp_path, PYTHON.format(', pythons: ["3.10"]'), CPU, account=account)
     (found,) = refusals(made)
-    assert f"the local server that the embedded cloud starts runs Python {HERE}" in found
+    assert f"the embedded cloud's local server runs Python {HERE}" in found
     own = project(tmp_path / "own", PYTHON.format(f', pythons: ["{HERE}"]'), CPU, account=account)
     spec = load_workspace(own, NAME).spec
     assert spec.python == HERE
@@ -160,8 +164,8 @@ def test_requirements_without_exact_versions(tmp_path: Path, line: str, exact: b
     found = refusals(made)
     assert bool(found) != exact
     if found:
-        assert found[0].startswith(f"requirements.txt:4: : '{line}' names no exact version -- write <name>==")
-        assert any("names no exact version" in problem.message for problem in validate_project(made))
+        assert found[0].startswith(f"requirements.txt:4: : '{line}' has no exact version -- write <name>==")
+        assert any("has no exact version" in problem.message for problem in validate_project(made))
 
 
 @pytest.mark.parametrize(("release", "fails"), [("24.09", True), ("25.04", False)])
@@ -171,7 +175,7 @@ def test_numpy_2_where_the_backend_takes_numpy_1(tmp_path: Path, release: str, f
     assert bool(found) == fails
     if found:
         assert found[0].startswith(
-            "requirements.txt:2: : the Python backend of the image (Triton 24.09) works with NumPy 1, got 2.4"
+            "requirements.txt:2: : the Python backend of the image (Triton 24.09) requires NumPy 1, got 2.4"
         )
     one = project(tmp_path / "one", PYTHON.format(""), CPU, "numpy==1.26.4\n", triton_release=release)
     assert refusals(one) == []

@@ -107,7 +107,7 @@ def test_an_entry_of_a_model_that_is_not_there(project: Project) -> None:
     add_to_lock(project.lock_file("dev"), [manifest("minilmm")], built=BUILT)
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
     (problem,) = found.faults
-    assert problem.message == "there is no model 'minilmm' (there is 'minilm')"
+    assert problem.message == "unknown model 'minilmm' (did you mean 'minilm'?)"
 
 
 def test_an_entry_that_no_endpoint_asks_for_is_no_fault(project: Project) -> None:
@@ -126,7 +126,7 @@ def test_an_entry_that_another_one_hides_is_told_of(project: Project) -> None:
     write_lock(project.lock_file("dev"), Lock(models={"minilm": {**held, f"cpu-{python}": old}}))
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
     assert [note.message for note in found.notes] == [
-        f"it is never taken: that for cpu-{python} goes before it, whichever of the two is newer"
+        f"never used: the entry for cpu-{python} takes precedence"
     ]
 
 
@@ -135,7 +135,7 @@ def test_what_was_promoted_may_be_older_than_its_model_and_that_is_said(project:
     add_promoted(project.lock_file("prod"), PROMOTED, artifacts=[Replacement("minilm", "cpu", old, None)])
     found = check_catalog(load_workspace(project, "prod"), model_names(project))
     assert [note.message for note in found.notes] == [
-        "abababababab is of an earlier minilm; promote a later one from dev when it is ready"
+        "abababababab is from an earlier version of minilm; promote a later one from dev when it is ready"
     ]
 
 
@@ -150,7 +150,8 @@ def test_what_was_gone_back_to_may_be_older_until_its_model_changes_again(projec
     replace_entries(project.lock_file("dev"), artifacts=[Replacement("minilm", "cpu", entry, seen)])
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
     assert [note.message for note in found.notes] == [
-        "cdcdcdcdcdcd is of an earlier minilm; ann went back to it from abababababab at 2026-11-24T08:30:00Z"
+        "cdcdcdcdcdcd is from an earlier version of minilm; ann restored it in place of abababababab at "
+        "2026-11-24T08:30:00Z"
     ]
     assert not entry.serves_for("88" * 32)
 
@@ -231,22 +232,20 @@ def test_what_was_promoted_from_what_its_source_held_is_true(project: Project) -
 
 def test_what_its_source_never_held_is_not(project: Project) -> None:
     (fault,), notes = promoted_from(project, "dev", Held(frozenset({"cd" * 32})))
-    assert (
-        fault.message == f"it was promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
-    )
+    assert fault.message == f"promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
     assert (fault.field, notes) == ("models.minilm.cpu.promoted", [])
 
 
 def test_where_git_does_not_know_nothing_is_claimed(project: Project) -> None:
     faults, (note,) = promoted_from(project, "dev", Held(frozenset(), "this is a shallow clone"))
     assert faults == []
-    assert note.message.endswith("whether it ever did is not known: this is a shallow clone")
+    assert note.message.endswith("its history is incomplete: this is a shallow clone")
 
 
 def test_an_environment_that_never_was(project: Project) -> None:
     (fault,), _ = promoted_from(project, "dve", Held(frozenset()))
     assert (fault.message, fault.remedy) == (
-        "it was promoted from 'dve', and there is no such environment",
+        "promoted from unknown environment 'dve'",
         "did you mean 'dev'?",
     )
 

@@ -138,9 +138,9 @@ def test_helpers_are_part_of_the_hash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("queue.py", "import queue", "`import queue` never finds it"),
-        ("types/__init__.py", "from types import x", "`import types` never finds it"),
-        ("numpy.py", "import numpy as np", "`import numpy` never finds it"),
+        ("queue.py", "import queue", "`import queue` does not find it"),
+        ("types/__init__.py", "from types import x", "`import types` does not find it"),
+        ("numpy.py", "import numpy as np", "`import numpy` does not find it"),
         ("model/__init__.py", "", "would import this package instead of model.py"),
         ("kit/weights.pkl", "", "holds a pickle"),
     ],

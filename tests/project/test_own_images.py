@@ -75,14 +75,14 @@ def test_an_endpoint_without_an_image_runs_sagemakers_own(tmp_path: Path) -> Non
 def test_a_folder_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
     (problem,) = complaints(tmp_path, environment("image: servign"))
     assert problem == (
-        "endpoints.e.image: containers/servign has no Dockerfile that endpoints' images are made from -- "
+        "endpoints.e.image: containers/servign has no Dockerfile for serving images -- "
         "did you mean 'serving'?"
     )
 
 
 def test_what_models_are_built_in_is_not_what_endpoints_run(tmp_path: Path) -> None:
     (problem,) = complaints(tmp_path, environment("image: builder"))
-    assert problem.endswith("there are: serving")
+    assert problem.endswith("available: serving")
 
 
 def test_each_folder_and_kind_is_one_image_in_the_repository_of_endpoints(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def told(
         (
             "24.09",
             "tensorrt: {version_compatible: true}\n",
-            "later TensorRT versions, and Triton refuses",
+            "later TensorRT versions, which Triton rejects",
         ),
     ],
 )

@@ -29,25 +29,25 @@ def endpoint(name: str, options: str = "") -> str:
 @pytest.mark.parametrize(
     ("options", "value", "words"),
     [
-        ("", 4, "e: 2 machines, and as many again during an update"),
+        ("", 4, "e: 2 instances, doubled during an update"),
         (
             ", scaling: {max_instances: 3, schedules: {day: {at: '08:00', min: 4, max: 9}}}",
             18,
-            "e: 9 machines, and as many again during an update",
+            "e: 9 instances, doubled during an update",
         ),
         (
             ", scaling: {min_instances: 4, max_instances: 10}, "
             "rollout: {strategy: rolling, batch_percent: 25}",
             13,
-            "e: 10 machines, and 3 more during an update",
+            "e: 10 instances, and 3 more during an update",
         ),
         (
             ", scaling: {min_instances: 2, max_instances: 5}, rollout: {strategy: canary, percent: 50}",
             10,
-            "e: 5 machines, and as many again during an update",
+            "e: 5 instances, doubled during an update",
         ),
         (", components: {memory_mb: 1024}, scaling: {max_instances: 3}", 3, "e: 3 machines"),
-        (", asynchronous: {}", 4, "e: 2 machines, and as many again during an update"),
+        (", asynchronous: {}", 4, "e: 2 instances, doubled during an update"),
     ],
 )
 def test_machines_are_counted_with_what_an_update_adds(options: str, value: int, words: str) -> None:
@@ -63,8 +63,8 @@ def test_endpoints_and_variants_add_up_by_type() -> None:
         "ml.g5.xlarge for endpoint usage",
         8,
         (
-            "a, main: 2 machines, and as many again during an update",
-            "b: 2 machines, and as many again during an update",
+            "a, main: 2 instances, doubled during an update",
+            "b: 2 instances, doubled during an update",
         ),
     )
     assert needed["ml.c7i.large for endpoint usage"].value == 6

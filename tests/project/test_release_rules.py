@@ -62,27 +62,28 @@ def test_its_container_is_told_to_put_answers_together() -> None:
         (
             "kind: multi-model, models: [encoder, writer], instance_type: ml.g5.xlarge",
             "25.04",
-            "endpoints.e.models.1: 'writer' answers a request in parts, and multi-model endpoints ask for "
-            "one answer; vLLM also wants its weights at one place -- give it an endpoint of its own (kind: "
+            "endpoints.e.models.1: 'writer' streams its responses, but multi-model endpoints return "
+            "one response; vLLM also requires one fixed path of its weights -- deploy it on its own "
+            "endpoint (kind: "
             "single)",
         ),
         (
             ON_GPU,
             "24.09",
-            "endpoints.e.model: 'writer' answers a request in parts, and SageMaker's front end of Triton "
-            "24.09 refuses such models -- choose triton_release 25.04 or later",
+            "endpoints.e.model: 'writer' streams its responses, but SageMaker's front end in Triton "
+            "24.09 rejects such models -- choose triton_release 25.04 or later",
         ),
         (
             f"{ON_GPU}, environment: {{{INFERENCE_TYPE}: infer}}",
             "25.04",
-            f"endpoints.e.environment.{INFERENCE_TYPE}: 'writer' answers a request in parts, and 'infer' "
-            "asks for one answer -- remove it: the container gets 'generate'; or write 'generate_stream'",
+            f"endpoints.e.environment.{INFERENCE_TYPE}: 'writer' streams its responses, but 'infer' "
+            "requires one response -- remove it (default: 'generate'), or write 'generate_stream'",
         ),
         (
             "kind: ensemble, instance_type: ml.g5.xlarge, challenger: {model: writer, share: 0.1}",
             "24.09",
-            "endpoints.e.challenger.model: 'writer' answers a request in parts, and SageMaker's front end of "
-            "Triton 24.09 refuses such models -- choose triton_release 25.04 or later",
+            "endpoints.e.challenger.model: 'writer' streams its responses, but SageMaker's front end in "
+            "Triton 24.09 rejects such models -- choose triton_release 25.04 or later",
         ),
     ],
 )
@@ -96,8 +97,8 @@ def test_where_a_language_model_cannot_be_asked(
 def test_trees_that_older_releases_cannot_read(tmp_path: Path, options: str) -> None:
     endpoint = "kind: single, model: trees"
     assert complaints(project(tmp_path, endpoint, "24.01", trees=TREES.format(options))) == [
-        "endpoints.e.model: FIL in Triton 24.01 cannot read the checkpoints of treelite 4 that the trees of "
-        "'trees' become -- choose triton_release 24.03 or later; models of LightGBM's need not, with "
+        "endpoints.e.model: FIL in Triton 24.01 cannot read treelite 4 checkpoints, the format of "
+        "'trees' -- choose triton_release 24.03 or later; LightGBM models can instead set "
         "`library: lightgbm` in recipe"
     ]
     load_workspace(project(tmp_path / "newer", endpoint, "24.03", trees=TREES.format(options)), NAME)

@@ -123,7 +123,7 @@ def test_builds_are_refused_where_codebuild_is_not(region: str, tmp_path: Path) 
         "`tritonstack build random --local`, or choose another region, such as "
     )
     assert complaint.startswith(start)
-    assert complaint.endswith("; if AWS has added it since, add 'builds' to `region_features`")
+    assert complaint.endswith("; if AWS has added it, add 'builds' to `region_features`")
     for number, change in enumerate(({"builds": {"enabled": False}}, {"region_features": ["builds"]})):
         data = environment(instance, region=region, **change)
         load_workspace(write_environment(tmp_path / str(number), data), NAME)
@@ -140,9 +140,9 @@ def test_components_are_a_warning_where_only_the_schemas_lack_them(tmp_path: Pat
     (warning,) = warnings_of(tmp_path / "a", COMPONENTS, region="eu-west-3")
     assert re.fullmatch(
         r"\d+: endpoints\.e\.components: CloudFormation's schemas of eu-west-3 do not list "
-        r"AWS::SageMaker::InferenceComponent; if AWS does not offer inference-components there, the deploy "
-        r"fails -- choose another region, such as eu-central-1 or eu-north-1 or eu-west-1; or check with "
-        r"AWS, then add 'inference-components' to `region_features`",
+        r"AWS::SageMaker::InferenceComponent; if AWS does not offer inference-components there, the "
+        r"deployment fails -- choose another region, such as eu-central-1 or eu-north-1 or eu-west-1; or "
+        r"check AWS, then add 'inference-components' to `region_features`",
         warning,
     )
     assert warnings_of(tmp_path / "b", COMPONENTS, region="eu-west-1") == []

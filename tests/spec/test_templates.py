@@ -73,7 +73,7 @@ def test_a_template_is_no_environment(templated: Project) -> None:
     assert "--name" in str(caught.value.remedy)
     with pytest.raises(UsageError, match="not a template"):
         find_template(templated, "dev")
-    with pytest.raises(UsageError, match="there is no template 'previw'") as caught:
+    with pytest.raises(UsageError, match="unknown template 'previw'") as caught:
         find_template(templated, "previw")
     assert caught.value.remedy == "did you mean 'preview'?"
 
@@ -140,7 +140,7 @@ def test_parameters_are_of_their_defaults_sort(
 @pytest.mark.parametrize(
     ("old", "new", "line", "field", "message"),
     [
-        ("locks: dev", "locks: devel", 2, "template.locks", "there is no environment 'devel'"),
+        ("locks: dev", "locks: devel", 2, "template.locks", "unknown environment 'devel'"),
         ("longest: 72h", "longest: 3 days", 4, "template.longest", "invalid duration"),
         ("purpose: preview of", "purpose: preview [of]", 3, "template.purpose", "invalid tag value"),
         ("    share", "    owner", 9, "template.parameters.owner", "this parameter is built in"),
@@ -166,7 +166,7 @@ def test_parameters_are_of_their_defaults_sort(
             "unknown par",
         ),
         ("    machine: ml.c7i.large", "    machine: ml.c7i", 20, "endpoints.search.instance_type", "ml.c7i"),
-        ("model: minilm", "model: minilmm", 19, "endpoints.search.model", "there is no model 'minilmm'"),
+        ("model: minilm", "model: minilmm", 19, "endpoints.search.model", "unknown model 'minilmm'"),
         ("tags: {team: search, what: ", "tags: [", 15, "tags", "a mapping"),
     ],
 )
@@ -196,8 +196,8 @@ def test_a_sound_template_has_no_faults(templated: Project) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dev", "environments/ has a file for 'dev'"),
-        ("preview", "environments/ has a file for 'preview'"),
+        ("dev", "environments/ already has a file for 'dev'"),
+        ("preview", "environments/ already has a file for 'preview'"),
         ("PR-1", "invalid name"),
         ("a--b", "invalid name"),
     ],

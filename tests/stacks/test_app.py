@@ -76,14 +76,14 @@ def test_without_an_environment_the_environments_are_listed(project, tmp_path):
     assert result.returncode == 2
     assert (
         result.stderr
-        == "no environment was named\n  help: add -c env=<name>; there are: every, kept, sample\n"
+        == "no environment was named\n  help: add -c env=<name>; available: every, kept, sample\n"
     )
 
 
 def test_an_unknown_environment_is_refused(project, tmp_path):
     result = run_app(project, environment="elsewhere", outdir=tmp_path)
     assert result.returncode == 2
-    assert result.stderr == "there is no environment 'elsewhere'\n  help: there are: every, kept, sample\n"
+    assert result.stderr == "unknown environment 'elsewhere'\n  help: available: every, kept, sample\n"
 
 
 def test_every_fault_of_the_files_is_told_without_a_traceback(project, tmp_path):

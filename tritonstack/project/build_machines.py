@@ -55,7 +55,7 @@ IMAGE_BUILD_SIZE: ComputeType = "BUILD_GENERAL1_LARGE"
 
 @dataclass(frozen=True)
 class ByHand:
-    """No job in the account: `tritonstack build` builds on the machine it runs on."""
+    """Not built in the account: `tritonstack build` builds on the machine it runs on."""
 
     hardware: str
 
@@ -136,11 +136,11 @@ def build_remedy(spec: EnvironmentSpec, instance: InstanceType) -> str:
     """Suggest other instance types or build machines."""
     hardware, family = instance.family.hardware, instance.family
     other = min(_built_for(spec), key=lambda other: other.vcpus, default=None)
-    offer = f"choose a machine that is built for, such as {other.name}; or " if other else ""
+    offer = f"choose an instance type with a build machine, such as {other.name}; or " if other else ""
     return (
-        f"{offer}under builds.machines.{hardware} name a CodeBuild fleet with {family.gpu} "
-        f"(`fleet: <its ARN>`), or write `by_hand: true` and run `tritonstack build {spec.name} --local` "
-        "on a machine that has one"
+        f"{offer}set a CodeBuild fleet with {family.gpu} under builds.machines.{hardware} "
+        f"(`fleet: <ARN>`), or `by_hand: true` and run `tritonstack build {spec.name} --local` "
+        "on a machine with that GPU"
     )
 
 

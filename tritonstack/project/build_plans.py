@@ -16,16 +16,16 @@ from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.models.build_permissions import BuildReach, reach_of
 
 _PARTS = {
-    "spec": "model.yaml has changed since",
-    "files": "files beside model.yaml have changed since",
-    "members": "a model that it is made of has changed since",
-    "builder": "the builder makes other artifacts since",
+    "spec": "model.yaml has changed",
+    "files": "files beside model.yaml have changed",
+    "members": "a member model has changed",
+    "builder": "the build tooling has changed",
 }
 
 
 @dataclass(frozen=True)
 class NeededArtifact:
-    """A model for one kind of machine that an endpoint uses."""
+    """A model for one machine type that an endpoint uses."""
 
     model: str
     targets: tuple[str, ...]
@@ -48,7 +48,7 @@ class NeededArtifact:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the lock's artifact stays although the files have changed."""
+        """Whether the lock's artifact is kept although the files have changed."""
         locked = self.locked
         return locked is not None and (locked.promoted is not None or locked.is_held(self.spec_hash))
 
@@ -94,7 +94,7 @@ def _reason(workspace: Workspace, model: str, targets: tuple[str, ...], locked: 
         return ""
     changes = list(_changes(locked.built_from or {}, hash_parts(model, workspace.models)))
     # Locks of earlier versions do not record the parts.
-    return "; ".join(changes) or "model.yaml, or what it names, has changed since"
+    return "; ".join(changes) or "model.yaml or its files have changed"
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
@@ -108,6 +108,6 @@ def _require_served(workspace: Workspace, names: Collection[str]) -> None:
         if name not in served:
             suggestion = closest(name, served)
             raise UsageError(
-                f"environment {workspace.spec.name!r} serves no model {name!r}",
+                f"environment {workspace.spec.name!r} does not serve model {name!r}",
                 remedy=f"did you mean '{suggestion}'?" if suggestion else f"it serves: {', '.join(served)}",
             )

@@ -1,7 +1,7 @@
-"""The images of the project's own, each made from a folder of containers/ on SageMaker's Triton image.
+"""The project's custom images, each built from a folder of containers/ on SageMaker's Triton image.
 
-`builder` is what models are built in: the very image that serves, and what builds need beside it. Any other
-may be what an endpoint runs, by `image:` in the environment's file.
+`builder` is the build image: the serving image and the build dependencies. Endpoints select any other one
+with `image:` in the environment's file.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from tritonstack.reference.images import image_tag, image_uri
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
-"""PyTorch's own wheels without CUDA, some gigabytes smaller; a GPU's builder takes the usual ones."""
+"""PyTorch's CPU wheels, some gigabytes smaller; GPU builders use the default ones."""
 BUILDER = "builder"
 _SERVING = "serving"
-"""The repository of images that endpoints run, whichever folder they are made from."""
+"""The repository of all serving images."""
 
 
 @dataclass(frozen=True)
 class OwnImage:
-    """One image, with or without what a GPU needs."""
+    """One custom image, for CPU or GPU."""
 
     folder: str
-    """What it is made from, a folder of containers/."""
+    """The source folder in containers/."""
     kind: ImageKind
     base: str
-    """What SageMaker serves with."""
+    """SageMaker's serving image."""
     uri: str
     torch_index: str = ""
 
     @property
     def tag(self) -> str:
-        """It changes with all that the image is made from."""
+        """Return the tag, which depends on everything that the image is built from."""
         return self.uri.rpartition(":")[2]
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What containers/publish.sh is told."""
+        """Return the arguments of containers/publish.sh."""
         return tuple(filter(None, (self.folder, self.base, self.uri, self.torch_index)))
 
 
 def builder_image(project: Project, spec: EnvironmentSpec, *, gpu: bool) -> OwnImage:
-    """The builder of an environment."""
+    """Return the builder of an environment."""
     torch_index = "" if gpu else CPU_TORCH_INDEX
     return _image(project, spec, BUILDER, repository=BUILDER, gpu=gpu, torch_index=torch_index)
 
 
 def endpoint_images(project: Project, spec: EnvironmentSpec) -> tuple[OwnImage, ...]:
-    """What an environment's endpoints run instead of SageMaker's own, each once."""
+    """Return the custom images of an environment's endpoints, without duplicates."""
     wanted = {
         (endpoint.image, bool(variant.instance.gpus))
         for endpoint in spec.endpoints.values()
@@ -65,17 +65,17 @@ def endpoint_images(project: Project, spec: EnvironmentSpec) -> tuple[OwnImage, 
 
 
 def endpoint_image(project: Project, spec: EnvironmentSpec, folder: str, *, gpu: bool) -> OwnImage:
-    """What endpoints that name a folder run on machines of one kind."""
+    """Return the serving image of a folder for one machine type."""
     return _image(project, spec, folder, repository=_SERVING, gpu=gpu)
 
 
 def locked_uri(spec: EnvironmentSpec, locked: LockedImage) -> str:
-    """An endpoint's image by its digest."""
+    """Return the URI of an endpoint's image with its digest."""
     return f"{_repository(spec, _SERVING)}@{locked.digest}"
 
 
 def image_folders(project: Project) -> list[str]:
-    """The folders of containers/ that endpoints can name."""
+    """Return the folders of containers/ that endpoints can name."""
     folders = project.containers
     return sorted(name for name in folders if name != BUILDER and (folders[name] / "Dockerfile").is_file())
 
@@ -98,13 +98,13 @@ def _repository(spec: EnvironmentSpec, name: str) -> str:
 
 
 def _digest(folder: Path, *arguments: str) -> str:
-    """A hash over the folder that an image is built from, and over what the build is told."""
+    """Hash the source folder and the build arguments."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     if not files:
         instead = ", or set `builds: {enabled: false}`" if folder.name == BUILDER else ""
         raise UsageError(
-            f"there is nothing in {folder} to build an image from",
-            remedy=f"bring back containers/{folder.name} from the repository{instead}",
+            f"{folder}: the folder is missing or empty, so the image cannot be built",
+            remedy=f"restore containers/{folder.name} from the repository{instead}",
         )
     digest = hashlib.sha256()
     for argument in arguments:

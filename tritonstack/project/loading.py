@@ -45,7 +45,7 @@ def load_workspace(project: Project, environment: str) -> Workspace:
     """Load an environment with everything it refers to; report all errors of all files at once."""
     if environment in template_names(project):
         raise UsageError(
-            f"{environment!r} is a template: environments are made of it under names of their own",
+            f"{environment!r} is a template, not an environment",
             remedy="add --name <name>, for example --name pr-123",
         )
     _require_known(
@@ -60,8 +60,8 @@ def find_template(project: Project, name: str) -> Template:
     """Load a template, before any instance is filled in."""
     if name in environment_names(project):
         raise UsageError(
-            f"{name!r} is an environment of its own, not a template",
-            remedy="leave out --name; templates are the files <name>.template.yaml",
+            f"{name!r} is an environment, not a template",
+            remedy="omit --name; templates are files named <name>.template.yaml",
         )
     _require_known(name, template_names(project), what="template", where=project.environments_dir)
     return load_template(project.template_file(name), name)
@@ -82,8 +82,8 @@ def load_instance(project: Project, instance: Instance) -> Workspace:
         problems.append(
             template.problem(
                 (HEAD, "locks"),
-                f"there is no environment {template.head.locks!r}",
-                remedy=f"there are: {', '.join(known) or 'none'}",
+                f"unknown environment {template.head.locks!r}",
+                remedy=f"available: {', '.join(known) or 'none'}",
             )
         )
     return _whole(project, document, template.head.locks, problems, instance)
@@ -116,10 +116,10 @@ def require_free(project: Project, name: str) -> None:
         check_name(name)
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--name {text}", remedy=remedy) from None
+        raise UsageError(f"--name: {text}", remedy=remedy) from None
     if name in (*environment_names(project), *template_names(project)):
         raise UsageError(
-            f"environments/ has a file for {name!r}: no instance can have that name",
+            f"environments/ already has a file for {name!r}, so no instance can have that name",
             remedy="choose another --name",
         )
 
@@ -214,9 +214,9 @@ def _require_known(name: str, known: list[str], *, what: str, where: Path) -> No
     if name in known:
         return
     suggestion = closest(name, known)
-    listing = f"there are: {', '.join(known)}" if known else f"{where} holds none"
+    listing = f"available: {', '.join(known)}" if known else f"{where} has none"
     raise UsageError(
-        f"there is no {what} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
+        f"unknown {what} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
     )
 
 
@@ -252,10 +252,10 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
                 suggestion = closest(served.model, known)
                 yield document.problem(
                     served.place,
-                    f"there is no model {served.model!r}",
+                    f"unknown model {served.model!r}",
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
-                    else f"models/ holds: {', '.join(known) or 'none'}",
+                    else f"available in models/: {', '.join(known) or 'none'}",
                 )
         yield from environment_problems(workspace, name)
 
@@ -266,7 +266,7 @@ def _misnamed(
     if document.record.name != expected:
         yield document.problem(
             ("name",),
-            f"the name is {document.record.name!r}, but the file's place says {expected!r}",
+            f"the name is {document.record.name!r}, but the path requires {expected!r}",
             remedy=f"write `name: {expected}`, or rename the file",
         )
 
@@ -282,6 +282,6 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
             if first != workspace.environment.file:
                 yield workspace.environment.problem(
                     ("endpoints", name),
-                    f"the endpoint would be named {full!r}, and so would one of {shown_path(first)}",
-                    remedy="rename one of the two, or choose another name_prefix",
+                    f"endpoint name {full!r} is already used by {shown_path(first)}",
+                    remedy="rename one of them, or choose another name_prefix",
                 )

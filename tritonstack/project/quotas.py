@@ -22,7 +22,7 @@ VPC = "vpc"
 APPLICATION_AUTO_SCALING = "application-autoscaling"
 
 INTERFACE_ENDPOINTS = 3
-"""Of a new network: two for ECR, one for logs."""
+"""Per new network: two for ECR, one for logs."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
     if endpoint.components:
         # SageMaker places the copies of a rolling update within the instance limits.
         most = variant.scaling.max_instances
-        return most, f"{most} machines"
+        return most, f"{most} instances"
     most, rollout = variant.scaling.highest, endpoint.planned_rollout
     if isinstance(rollout, Rolling):
         batch = math.ceil(most * rollout.batch_percent / 100)
-        return most + batch, f"{most} machines, and {batch} more during an update"
-    return 2 * most, f"{most} machines, and as many again during an update"
+        return most + batch, f"{most} instances, and {batch} more during an update"
+    return 2 * most, f"{most} instances, doubled during an update"
 
 
 def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
@@ -73,7 +73,7 @@ def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
             SAGEMAKER,
             "Number of instances across active endpoints",
             total,
-            ("all endpoints together",),
+            ("all endpoints combined",),
         )
 
 
@@ -85,7 +85,7 @@ def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
         if endpoint.components or variant.scaling.varies
     ]
     if scaled:
-        reasons = (f"one for each variant that scales, of {', '.join(dict.fromkeys(scaled))}",)
+        reasons = (f"one per scaled variant of {', '.join(dict.fromkeys(scaled))}",)
         yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", len(scaled), reasons)
 
 
@@ -105,10 +105,10 @@ def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
     # Its build runs before those of models, never concurrently.
     image = _codebuild_quota(IMAGE_BUILD_SIZE, gpu=False)
     if (CODEBUILD, image) not in models:
-        yield Quota(CODEBUILD, image, 1, ("the build of the builder's image",))
+        yield Quota(CODEBUILD, image, 1, ("the build of the build image",))
     for (service, name), names in sorted(models.items()):
         most = min(len(names), spec.builds.concurrent or len(names))
-        less = ("with less, builds wait for each other",) if most > 1 else ()
+        less = ("with a lower quota, builds run one after another",) if most > 1 else ()
         yield Quota(service, name, most, (f"builds of {', '.join(sorted(names))}", *less))
 
 

@@ -38,7 +38,7 @@ def _locks(workspace: Workspace) -> Iterator[Lock]:
             try:
                 yield load_lock(file).record
             except TritonstackError:
-                continue  # `validate` reports it; a damaged lock of another environment stops no build
+                continue  # `validate` reports it; another environment's damaged lock must not stop a build
 
 
 def _entries(

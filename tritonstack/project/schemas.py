@@ -44,7 +44,7 @@ def _template_schema(environment: Mapping[str, Any]) -> dict[str, Any]:
     head = TemplateHead.model_json_schema()
     schema: dict[str, Any] = _with_places(environment)
     return schema | {
-        "description": "A template of environments that come and go.",
+        "description": "A template for temporary environments.",
         "properties": {HEAD: head, **schema["properties"]},
         "required": [HEAD, *environment["required"]],
         "title": "Template",

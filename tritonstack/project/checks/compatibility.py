@@ -90,7 +90,7 @@ def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]
         target = workspace.target_for(served.model, served.instance)
         placed = PlacedEntry(workspace.lock, ("models", served.model, str(target)), artifact)
         if unsealed := broken_seal(placed):
-            yield unsealed  # what else it says may not be so
+            yield unsealed  # its other contents are unreliable
             continue
         yield from _stale(workspace, served.model, artifact)
         yield from _foreign_engine(workspace, served, artifact)
@@ -116,8 +116,8 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
             yield unsealed
         elif not locked.serves_for(image.tag):
             yield placed.problem(
-                f"the locked image {locked.tag} was built from another version of "
-                f"containers/{endpoint.image}, or on another image of SageMaker's",
+                f"locked image {locked.tag} was built from another version of "
+                f"containers/{endpoint.image} or another SageMaker image",
                 remedy=_build_again(workspace),
             )
 
@@ -129,8 +129,8 @@ def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
     suggestion = closest(endpoint.image, known)
     yield workspace.environment.problem(
         ("endpoints", name, "image"),
-        f"containers/{endpoint.image} has no Dockerfile that endpoints' images are made from",
-        remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known) or 'none'}",
+        f"containers/{endpoint.image} has no Dockerfile for serving images",
+        remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
     )
 
 
@@ -139,7 +139,7 @@ def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPa
     if capability and float(capability) < float(release.min_compute_capability):
         yield workspace.environment.problem(
             place,
-            f"{instance.name} has compute capability {capability}, and Triton {release.name} needs "
+            f"{instance.name} has compute capability {capability}, but Triton {release.name} needs "
             f"{release.min_compute_capability}",
             remedy="choose a newer GPU, or an older triton_release",
         )
@@ -162,8 +162,8 @@ def _unbuildable(
     if needed and venue_of(spec, instance) is None:
         yield workspace.environment.problem(
             place,
-            f"models for {instance.name} are built on the very GPU, {instance.family.gpu}, and neither "
-            f"CodeBuild nor SageMaker Processing has one in {spec.region}",
+            f"models for {instance.name} must be built on its GPU, {instance.family.gpu}, but neither "
+            f"CodeBuild nor SageMaker Processing offers it in {spec.region}",
             remedy=build_remedy(spec, instance),
         )
 
@@ -178,11 +178,12 @@ def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath)
         for other in OFFERED[region]
         if bool(FAMILIES[other].gpu) == bool(instance.gpus) and not FAMILIES[other].burstable
     ]
-    offer = f"{region} has the families {', '.join(alike)}" if alike else "choose another region"
+    offer = f"available families in {region}: {', '.join(alike)}" if alike else "choose another region"
     yield workspace.environment.problem(
         place,
-        f"AWS has no price for {instance.name} endpoints in {region}, so it does not offer them there",
-        remedy=f"{offer}; if AWS has added it since, give its price under `prices`",
+        f"{instance.name} endpoints are not in AWS's price list for {region}, so they are not available "
+        "there",
+        remedy=f"{offer}; if AWS has added them, set the price under `prices`",
     )
 
 
@@ -208,7 +209,7 @@ def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
         layout = model.record.layout
         yield workspace.environment.problem(
             served.place,
-            f"the recipe of {served.model!r} makes {built[layout]}, and kind: {endpoint.kind} serves "
+            f"the recipe of {served.model!r} builds {built[layout]}, but kind: {endpoint.kind} serves "
             f"{built[endpoint.kind]}",
             remedy=f"write `kind: {layout}`, or change `recipe.input` in {shown_path(model.file)}",
         )
@@ -253,7 +254,7 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
     if document and not artifact.serves_for(workspace.hashes[model]):
         yield workspace.lock.problem(
             ("models", model),
-            f"the locked artifact {artifact.digest[:12]} was built from another version of "
+            f"locked artifact {artifact.digest[:12]} was built from another version of "
             f"{shown_path(document.file)}",
             remedy=_build_again(workspace),
         )
@@ -271,20 +272,20 @@ def _foreign_engine(
     if not served.instance.gpus:
         yield workspace.lock.problem(
             place,
-            f"{artifact.digest[:12]} holds engines of TensorRT, and {served.instance.name} has no GPU",
+            f"{artifact.digest[:12]} contains TensorRT engines, but {served.instance.name} has no GPU",
             remedy=_build_again(workspace),
         )
     elif not _same_version(artifact.tensorrt, release):
         yield workspace.lock.problem(
             place,
-            f"the engines of {artifact.digest[:12]} were built with TensorRT {artifact.tensorrt}, and Triton "
-            f"{release.name} carries {release.tensorrt}, which does not run them",
+            f"the engines of {artifact.digest[:12]} were built with TensorRT {artifact.tensorrt}, but Triton "
+            f"{release.name} has {release.tensorrt}, which cannot run them",
             remedy=_build_again(workspace),
         )
 
 
 def _same_version(tensorrt: str, release: TritonRelease) -> bool:
-    """Compare versions: 10.9.0.34 equals 10.9.0, the fourth number is the package's."""
+    """Compare versions: 10.9.0.34 equals 10.9.0; the fourth number belongs to the package."""
     return tensorrt.split(".")[:3] == release.tensorrt.split(".")[:3]
 
 
@@ -295,20 +296,21 @@ def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
         return
     weight, release = artifact.item_bytes, workspace.spec.release
     limit = ASYNCHRONOUS_BYTES if endpoint.asynchronous else REAL_TIME_BYTES
-    weighs = f"one request of {served.model!r} or its answer weighs {_mib(weight)}, and"
+    weighs = f"one request or response of {served.model!r} has {_mib(weight)}, but"
     if weight > limit:
         queue = isinstance(endpoint, SingleEndpoint) and weight <= ASYNCHRONOUS_BYTES
         yield workspace.environment.problem(
             served.place,
-            f"{weighs} SageMaker carries {_mib(limit)} {'at most' if endpoint.asynchronous else 'at once'}",
-            remedy=f"add `asynchronous: {{}}`, which carries {_mib(ASYNCHRONOUS_BYTES)}"
+            f"{weighs} SageMaker accepts at most "
+            f"{_mib(limit)}{'' if endpoint.asynchronous else ' in real time'}",
+            remedy=f"add `asynchronous: {{}}`, which accepts {_mib(ASYNCHRONOUS_BYTES)}"
             if queue
-            else "let requests name objects in a bucket that the model reads itself",
+            else "pass object names in requests, and let the model read the objects from its bucket",
         )
     elif weight > _triton_limit(release, endpoint):
         yield workspace.environment.problem(
             served.place,
-            f"{weighs} Triton {release.name} takes requests of {_mib(_triton_limit(release, endpoint))}",
+            f"{weighs} Triton {release.name} accepts at most {_mib(_triton_limit(release, endpoint))}",
             remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
         )
 

@@ -70,8 +70,8 @@ def _unknown(
     suggestion = closest(name, known)
     return document.problem(
         place,
-        f"there is no {what} {name!r}",
-        remedy=f"did you mean '{suggestion}'?" if suggestion else f"there are: {', '.join(known) or 'none'}",
+        f"unknown {what} {name!r}",
+        remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
     )
 
 
@@ -82,7 +82,7 @@ def _has_a_name_of_its_own(
     if spec.name == naming.DELIVERY or spec.name.startswith(f"{naming.DELIVERY}-"):
         yield document.problem(
             place,
-            f"an environment {spec.name!r} would be named like those who carry changes to another",
+            f"the name of environment {spec.name!r} conflicts with the delivery roles of another one",
             remedy="choose another name",
         )
 
@@ -95,7 +95,7 @@ def _previews_are_alone(
         if name == previews.name_prefix or name.startswith(f"{previews.name_prefix}-"):
             yield document.problem(
                 ("previews", "name_prefix"),
-                f"the environment {name!r} is named like a preview, and previews may be deleted",
+                f"environment {name!r} is named like a preview, and previews may be deleted",
                 remedy="choose another name_prefix",
             )
 
@@ -120,8 +120,8 @@ def _previews_have_a_place(
         if theirs != ours:
             yield document.problem(
                 ("previews", "environment"),
-                f"{previews.template}.template.yaml has {field} {ours!r}, and {beside.name} has {theirs!r}",
-                remedy="name the environment beside which previews stand, or give both the same",
+                f"{previews.template}.template.yaml has {field} {ours!r}, but {beside.name} has {theirs!r}",
+                remedy="name the environment whose account and region previews use, or make both equal",
             )
 
 
@@ -132,7 +132,8 @@ def _previews_are_bounded(
     if sample.permissions_boundary is None:
         yield document.problem(
             ("previews", "template"),
-            "its template has no permissions_boundary: a pull request could make itself any role",
+            "its template has no permissions_boundary, so a pull request could create a role with any "
+            "permissions",
             remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
             f"template; the stack that delivers {beside.name} makes that policy",
         )
@@ -165,6 +166,6 @@ def _out_of_order(
     if spec.promotion.source not in names[:index]:
         yield document.problem(
             ("environments", index, "name"),
-            f"{spec.name} is promoted from {spec.promotion.source!r}, whose turn is not before it",
+            f"{spec.name} is promoted from {spec.promotion.source!r}, which is not delivered before it",
             remedy=f"put {spec.promotion.source} before it, or change `promotion` in {spec.name}.yaml",
         )

@@ -27,14 +27,14 @@ def composition_problems(
                 suggestion = closest(step.model, known)
                 yield document.problem(
                     place,
-                    f"there is no model {step.model!r}",
+                    f"unknown model {step.model!r}",
                     remedy=f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
                 )
             elif name in _made_of(step.model, models):
                 yield document.problem(
                     place,
-                    f"{step.model!r} is made of {name!r} itself",
-                    remedy="take one of them out of the other",
+                    f"circular ensemble: {step.model!r} contains {name!r}",
+                    remedy="remove one of them from the other",
                 )
         if not _is_circular(name, models):
             yield from _step_problems(document, recipe, models)
@@ -52,14 +52,14 @@ def _step_problems(
         if spec.generates:
             yield document.problem(
                 place,
-                f"{step.model!r} answers a request in several parts, and a step gives one answer",
-                remedy="serve it on an endpoint of its own",
+                f"{step.model!r} returns several responses per request, but a step must return one",
+                remedy="deploy it on its own endpoint",
             )
         if spec.triton.sequences is not None:
             yield document.problem(
                 place,
-                f"{step.model!r} keeps a state between requests, so that no step after it can be checked",
-                remedy="serve it on an endpoint of its own",
+                f"{step.model!r} keeps state between requests, so later steps cannot be verified",
+                remedy="deploy it on its own endpoint",
             )
 
 
@@ -73,15 +73,15 @@ def _whole_problems(
         listing = ", ".join(f"{name}: {' and '.join(sorted(kinds))}" for name, kinds in machines.items())
         yield document.problem(
             ("recipe", "steps"),
-            f"no machine runs all of its models ({listing})",
-            remedy="give them precisions and formats that run on the same machines",
+            f"no machine type runs all of its models ({listing})",
+            remedy="choose precisions and formats that run on the same machine types",
         )
     yield from _batch_problems(document, recipe, models)
     first = recipe.steps[0].model
     takes, sent = _first_takes(first, models), document.record.test_inputs[0].kind
     if takes is not None and sent not in ("tensors", takes):
         yield document.problem(
-            ("test_inputs", 0), f"the first step, {first!r}, takes {takes}", remedy=f"write {takes}"
+            ("test_inputs", 0), f"the first step, {first!r}, expects {takes}", remedy=f"write {takes}"
         )
 
 
@@ -93,7 +93,7 @@ def _batch_problems(
         if sizes.get(step.model) == 0 and any(sizes.values()):
             yield document.problem(
                 ("recipe", "steps", index, "model"),
-                f"{step.model!r} has no batch dimension (max_batch: 0), and other steps have one",
+                f"{step.model!r} has no batch dimension (max_batch: 0), but other steps have one",
                 remedy="build all steps with a batch dimension, or none",
             )
     place = ("batching", "max_batch")
@@ -102,7 +102,7 @@ def _batch_problems(
         if document.record.batching.max_batch > sizes[smallest]:
             yield document.problem(
                 place,
-                f"{smallest!r} takes {sizes[smallest]} at most",
+                f"{smallest!r} accepts at most {sizes[smallest]}",
                 remedy=f"write {sizes[smallest]}, or remove it",
             )
 

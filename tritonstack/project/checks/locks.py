@@ -24,10 +24,10 @@ from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifes
 from tritonstack.reference.targets import parse_target
 
 _DECIDED_BY_DIGEST = ("archive_bytes", "unpacked_bytes", "tensorrt", "item_bytes")
-"""What follows from an archive's bytes, and so is the same wherever and whenever they were built."""
+"""Figures that depend only on the archive's bytes, and so are equal in all builds of them."""
 _COSINES_ALIKE = 1e-4
 _ERRORS_ALIKE = 10.0
-"""How far the same archive's answers differ between machines: a difference of cosines, a ratio of errors."""
+"""How much answers of one archive may differ between machines: a cosine difference, an error ratio."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Held:
 
     digests: frozenset[str]
     gap: str | None = None
-    """Why there may be more than these, None where there are not."""
+    """Why the list may be incomplete; None if it is complete."""
 
 
 @dataclass
 class Findings:
-    """What was found in locks."""
+    """The findings about locks."""
 
     faults: list[FileProblem] = field(default_factory=list)
     notes: list[FileProblem] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Unlike:
-    """A fact on which a lock and a manifest differ."""
+    """A value that differs between a lock and a manifest."""
 
     fact: str
     locked: object
@@ -59,50 +59,52 @@ class Unlike:
 
     @property
     def words(self) -> str:
-        """Both sides."""
-        return f"the lock says {self.locked}, and its manifest {self.found}"
+        """Return both values."""
+        return f"the lock says {self.locked}, its manifest says {self.found}"
 
 
 def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
-    """A lock against the files beside it; `models` are all that there are."""
+    """Check a lock against the project's files; `models` are all model names."""
     found = Findings()
     asked = set(_asked_for(workspace))
     for placed in entries_of(workspace.lock):
         kind, name, key = placed.path
         if kind == "models" and name not in models:
             suggestion = closest(str(name), models)
-            remedy = "bring models/" + str(name) + " back, or take this whole entry out"
+            remedy = "restore models/" + str(name) + ", or remove this entry"
             found.faults.append(
                 placed.problem(
-                    f"there is no model {name!r}" + (f" (there is {suggestion!r})" if suggestion else ""),
+                    f"unknown model {name!r}" + (f" (did you mean {suggestion!r}?)" if suggestion else ""),
                     remedy=remedy,
                 )
             )
         elif placed.path not in asked:
             found.notes.append(
                 placed.problem(
-                    f"no endpoint of {workspace.spec.name} takes {name} for {key}",
-                    remedy="nothing is wrong with that; the entry may be taken out as a whole",
+                    f"no endpoint of {workspace.spec.name} uses {name} for {key}",
+                    remedy="no action is needed; the entry may be removed",
                 )
             )
         elif hiding := _hiding(workspace, placed):
             found.notes.append(
                 placed.problem(
-                    f"it is never taken: that for {hiding} goes before it, whichever of the two is newer",
-                    remedy=f"whatever is built or promoted next of {name} takes the place of both",
+                    f"never used: the entry for {hiding} takes precedence",
+                    remedy=f"the next build or promotion of {name} replaces both",
                 )
             )
         elif _behind(workspace, placed):
             found.notes.append(
-                placed.problem(f"{placed.entry.digest[:12]} is of an earlier {name}; {_why(placed)}")
+                placed.problem(
+                    f"{placed.entry.digest[:12]} is from an earlier version of {name}; {_why(placed)}"
+                )
             )
     return found
 
 
 def check_manifests(project: Project, document: Document[Lock]) -> list[FileProblem]:
-    """A lock against the manifests of those of its artifacts that lie on this machine.
+    """Check a lock against the manifests of its local artifacts.
 
-    That one of them may be of another build of the same bytes is nothing to tell: it was built here.
+    A manifest from another build of the same bytes is not reported.
     """
     found = Findings()
     for placed in entries_of(document):
@@ -119,23 +121,23 @@ def check_manifests(project: Project, document: Document[Lock]) -> list[FileProb
 def compare_manifest(
     found: Findings, placed: PlacedEntry, manifest: Manifest, target: str, *, origin: str
 ) -> None:
-    """Add on what an entry and a manifest of the same digest differ."""
+    """Add the differences between an entry and a manifest with the same digest."""
     if not isinstance(placed.entry, LockedArtifact):
         return
     for unlike in unlikes(placed.entry, manifest, target=target):
         problem = placed.problem(
             f"{unlike.words} ({origin})",
             at=unlike.fact,
-            remedy="build it again, so that the lock says what was built" if unlike.untrue else None,
+            remedy="rebuild it to update the lock" if unlike.untrue else None,
         )
         (found.faults if unlike.untrue else found.notes).append(problem)
 
 
 def unlikes(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterator[Unlike]:
-    """On what an entry and the manifest of the same digest differ.
+    """Yield the differences between an entry and a manifest with the same digest.
 
-    The same bytes may have been built twice: from files that differ in what leaves no trace in them, and on
-    machines of another speed. So a lock and a manifest may tell of different builds, and both be right.
+    The same bytes may have been built twice: from files that differ without effect on them, and on machines
+    of different speed. Then both the lock and the manifest are right.
     """
     if manifest.digest != entry.digest:
         yield Unlike("digest", entry.digest, manifest.digest, untrue=True)
@@ -156,7 +158,7 @@ def unlikes(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterat
 
 
 def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
-    """The same digest is the same artifact, whichever lock names it."""
+    """Check that equal digests have equal facts in all locks."""
     first: dict[str, tuple[PlacedEntry, tuple[object, ...]]] = {}
     for document in locks.values():
         for placed in entries_of(document):
@@ -171,15 +173,15 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
                     yield placed.problem(
                         f"{entry.digest[:12]} has {fact} {mine} here and {other} in {where}",
                         at=None if fact == "model" else fact,
-                        remedy="one of the two was not written by `tritonstack`: take it back from git, or "
-                        "build it again",
+                        remedy="one of the two was not written by `tritonstack`: restore it from git, or "
+                        "rebuild it",
                     )
 
 
 def check_promotions(
     document: Document[Lock], environments: Iterable[str], held: Callable[[str], Held]
 ) -> Findings:
-    """Whether what was promoted into an environment is or was in the lock of where it came from."""
+    """Check that promoted entries are or were in the lock of their source environment."""
     found, known = Findings(), list(environments)
     for placed in entries_of(document):
         if placed.entry.promoted is None:
@@ -192,26 +194,26 @@ def check_promotions(
             suggestion = closest(source, known)
             found.faults.append(
                 placed.problem(
-                    f"it was promoted from {source!r}, and there is no such environment",
+                    f"promoted from unknown environment {source!r}",
                     at="promoted",
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
-                    else f"there are: {', '.join(known)}",
+                    else f"available: {', '.join(known)}",
                 )
             )
             continue
         problem = placed.problem(
-            f"it was promoted from {source!r}, whose lock does not name {digest[:19]}"
-            + (f"; whether it ever did is not known: {named.gap}" if named.gap else " and never has"),
+            f"promoted from {source!r}, whose lock does not name {digest[:19]}"
+            + (f"; its history is incomplete: {named.gap}" if named.gap else " and never has"),
             at="promoted",
-            remedy=None if named.gap else f"promote from {source} what its lock names",
+            remedy=None if named.gap else f"promote an artifact that the lock of {source} names",
         )
         (found.notes if named.gap else found.faults).append(problem)
     return found
 
 
 def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
-    """The places of a lock that endpoints of the environment look at."""
+    """Yield the lock entries that the environment's endpoints use."""
     for name, endpoint in workspace.spec.endpoints.items():
         for served in workspace.serves(name):
             for target in workspace.spec.acceptable_targets(served.instance):
@@ -222,7 +224,7 @@ def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
 
 
 def _hiding(workspace: Workspace, placed: PlacedEntry) -> str | None:
-    """The target that every machine which could take an entry finds first; no lock of today has both."""
+    """Return the target that takes precedence on every machine; current builds never leave both."""
     _, name, key = map(str, placed.path)
     rivals = workspace.lock.record.rivals(name, key) if isinstance(placed.entry, LockedArtifact) else {}
     wanted = {path[2] for path in _asked_for(workspace) if path[:2] == ("models", name)}
@@ -230,7 +232,7 @@ def _hiding(workspace: Workspace, placed: PlacedEntry) -> str | None:
 
 
 def _behind(workspace: Workspace, placed: PlacedEntry) -> bool:
-    """Whether an artifact is kept on purpose although its model has changed since; others are to be built."""
+    """Return whether an artifact is kept on purpose although its model has changed."""
     entry, now = placed.entry, workspace.hashes.get(str(placed.path[1]))
     return (
         isinstance(entry, LockedArtifact)
@@ -243,12 +245,12 @@ def _behind(workspace: Workspace, placed: PlacedEntry) -> bool:
 def _why(placed: PlacedEntry) -> str:
     back, promoted = placed.entry.rolled_back, placed.entry.promoted
     if back is not None:
-        return f"{back.by} went back to it from {back.instead_of[:12]} at {back.at}"
+        return f"{back.by} restored it in place of {back.instead_of[:12]} at {back.at}"
     return f"promote a later one from {promoted.source if promoted else ''} when it is ready"
 
 
 def _manifest_in(file: Path) -> Manifest | None:
-    """The manifest in a file; None if there is none, or one of another version, which builds replace."""
+    """Return the manifest in a file; None if there is none or it is from another version."""
     try:
         return parse_manifest(file.read_bytes(), origin=file)
     except (FileNotFoundError, TritonstackError):
@@ -265,7 +267,7 @@ def _unlike_figures(locked: Figures | None, found: Figures | None, *, same_build
 
 
 def _far(name: str, one: float | None, other: float | None) -> bool:
-    """Whether figures of the same archive lie further apart than machines explain."""
+    """Return whether figures of one archive differ more than machines explain."""
     if one is None or other is None:
         return True
     if name == "min_cosine":
@@ -273,4 +275,4 @@ def _far(name: str, one: float | None, other: float | None) -> bool:
     if name == "max_absolute_error":
         least, most = sorted((one, other))
         return most > max(least, 1e-9) * _ERRORS_ALIKE
-    return False  # how fast a machine was
+    return False  # speed depends on the machine

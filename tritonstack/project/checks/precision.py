@@ -42,14 +42,14 @@ def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FilePr
         spec = document.record
         if kind in spec.builds_for:
             continue
-        part = f"{served.model!r}" if name == served.model else f"{name!r}, a part of {served.model!r},"
+        part = f"{served.model!r}" if name == served.model else f"{name!r}, a member of {served.model!r},"
         machine, other = ("no GPU", "with a GPU, such as ml.g5.xlarge")
         if kind == "gpu":
             machine, other = ("a GPU", "without a GPU, such as ml.c7i.xlarge")
         yield workspace.environment.problem(
             served.place,
-            f"{part} runs on {'processors' if kind == 'gpu' else 'GPUs'} only, because of "
-            f"`{_cause(spec)}`, and {served.instance.name} has {machine}",
+            f"{part} runs only on {'CPUs' if kind == 'gpu' else 'GPUs'} because of "
+            f"`{_cause(spec)}`, but {served.instance.name} has {machine}",
             remedy=f"choose an instance type {other}, or change {shown_path(document.file)}",
         )
 
@@ -69,7 +69,7 @@ def _untold(
         return
     yield workspace.environment.problem(
         served.place,
-        f"the engines of {model!r} run on later TensorRT versions, and Triton refuses such unless told",
+        f"the engines of {model!r} run on later TensorRT versions, which Triton rejects by default",
         remedy=f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove '
         "`version_compatible`",
     )

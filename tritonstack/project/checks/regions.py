@@ -1,4 +1,4 @@
-"""Whether an environment's region has what its stacks need: refusals, and warnings where AWS may have it."""
+"""Check that an environment's region offers what its stacks need: errors, and warnings if it is unknown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Needs = Mapping[str, FieldPath]
 
 
 def region_problems(document: Document[EnvironmentSpec]) -> Iterator[FileProblem]:
-    """What the region lacks for certain."""
+    """Yield features that the region does not offer."""
     spec = document.record
     needs = _needs(spec)
     for missing in unconfirmed(spec.region, needs, spec.region_features):
@@ -35,13 +35,13 @@ def region_problems(document: Document[EnvironmentSpec]) -> Iterator[FileProblem
 
 
 def region_warnings(document: Document[EnvironmentSpec]) -> list[FileProblem]:
-    """What the region may lack: AWS publishes nothing that says it has it."""
+    """Return features that AWS does not document for the region."""
     spec = document.record
     return list(_warnings(document, spec.region, _needs(spec), spec.region_features))
 
 
 def pipeline_problems(document: Document[DeliverySpec]) -> Iterator[FileProblem]:
-    """What the region of the pipeline lacks for certain."""
+    """Yield features that the pipeline's region does not offer."""
     pipeline = document.record.pipeline
     if pipeline is None:
         return
@@ -51,7 +51,7 @@ def pipeline_problems(document: Document[DeliverySpec]) -> Iterator[FileProblem]
 
 
 def pipeline_warnings(document: Document[DeliverySpec]) -> list[FileProblem]:
-    """What the region of the pipeline may lack."""
+    """Return features that AWS does not document for the pipeline's region."""
     pipeline = document.record.pipeline
     if pipeline is None:
         return []
@@ -86,9 +86,9 @@ def _warnings(
         if unknown:
             yield document.problem(
                 ("region",) if isinstance(document.record, EnvironmentSpec) else ("pipeline", "region"),
-                f"CloudFormation's schemas of {region} are unknown, so these features are not checked: "
+                f"no CloudFormation schemas for {region}, so these features are not checked: "
                 f"{', '.join(unknown)}",
-                remedy=f"check with AWS that the region has them, then write "
+                remedy=f"check that AWS offers them there, then write "
                 f"`{_CONFIRM}: [{', '.join((*confirmed, *unknown))}]`",
             )
         return
@@ -97,8 +97,8 @@ def _warnings(
             name = missing.feature.name
             yield document.problem(
                 needs[name],
-                f"{missing.reason}; if AWS does not offer {name} there, the deploy fails",
-                remedy=f"{_other_region(missing)}; or check with AWS, then add {name!r} to `{_CONFIRM}`",
+                f"{missing.reason}; if AWS does not offer {name} there, the deployment fails",
+                remedy=f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
             )
 
 
@@ -113,13 +113,12 @@ def _refusal(
     return document.problem(
         place,
         missing.reason,
-        remedy=f"{elsewhere}{_other_region(missing)}; "
-        f"if AWS has added it since, add {name!r} to `{_CONFIRM}`",
+        remedy=f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
     )
 
 
 def _other_region(missing: MissingFeature) -> str:
-    """Regions with the feature, the nearest by name first."""
+    """Suggest regions with the feature, those with similar names first."""
     area = missing.region.partition("-")[0]
     known = regions_with(missing.feature.name, ACCOUNTS)
     near = [region for region in known if region.startswith(f"{area}-")] or known

@@ -30,10 +30,9 @@ def release_problems(
         if isinstance(recipe, TreesRecipe) and not recipe.is_lightgbm and release < CHECKPOINTS_SINCE:
             yield workspace.environment.problem(
                 served.place,
-                f"FIL in Triton {release} cannot read the checkpoints of treelite 4 that the trees of "
-                f"{name!r} become",
-                remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; models of LightGBM's need not, "
-                "with `library: lightgbm` in recipe",
+                f"FIL in Triton {release} cannot read treelite 4 checkpoints, the format of {name!r}",
+                remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; LightGBM models can instead set "
+                "`library: lightgbm` in recipe",
             )
 
 
@@ -43,14 +42,14 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
     if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
         where = f"Triton {spec.release.name} runs"
         if spec.python != spec.release.python:
-            where = "the local server that the embedded cloud starts runs"
+            where = "the embedded cloud's local server runs"
         yield document.problem(
             ("recipe", "pythons"),
-            f"the packages are for Python {' and '.join(recipe.pythons)}, and {where} Python {spec.python}, "
+            f"the packages are for Python {' and '.join(recipe.pythons)}, but {where} Python {spec.python} "
             f"in environment {spec.name!r}",
             remedy=f'add "{spec.python}"',
         )
-    if not is_embedded(spec.account):  # there, the build asks the server itself
+    if not is_embedded(spec.account):  # for the embedded cloud, the build checks the server
         yield from numpy_problems(document, release=spec.release.name, what="the image")
 
 
@@ -61,31 +60,32 @@ def _generating_problems(
     document = workspace.models.get(served.model)
     if document is None or not document.record.generates:
         return
-    told = f"{served.model!r} answers a request in parts, and"
+    told = f"{served.model!r} streams its responses, but"
     release = workspace.spec.release.name
     asked = endpoint.environment.get(INFERENCE_TYPE)
     if endpoint.image is None:
         yield workspace.environment.problem(
             served.place,
-            f"{served.model!r} needs Triton's vLLM backend, which SageMaker's images do not have",
-            remedy="write `image: <folder of containers/>`, and make that image from NVIDIA's "
+            f"{served.model!r} requires Triton's vLLM backend, which SageMaker's images do not have",
+            remedy="write `image: <folder of containers/>`, and base that image on NVIDIA's "
             f"tritonserver:{release}-vllm-python-py3",
         )
     if isinstance(endpoint, MultiModelEndpoint):
         yield workspace.environment.problem(
             served.place,
-            f"{told} multi-model endpoints ask for one answer; vLLM also wants its weights at one place",
-            remedy="give it an endpoint of its own (kind: single)",
+            f"{told} multi-model endpoints return one response; vLLM also requires one fixed path of its "
+            "weights",
+            remedy="deploy it on its own endpoint (kind: single)",
         )
     elif release < SINCE[INFERENCE_TYPE]:
         yield workspace.environment.problem(
             served.place,
-            f"{told} SageMaker's front end of Triton {release} refuses such models",
+            f"{told} SageMaker's front end in Triton {release} rejects such models",
             remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
         )
     elif asked and asked not in GENERATING:
         yield workspace.environment.problem(
             (*served.place[:2], "environment", INFERENCE_TYPE),
-            f"{told} {asked!r} asks for one answer",
-            remedy=f"remove it: the container gets {GENERATING[0]!r}; or write {GENERATING[1]!r}",
+            f"{told} {asked!r} requires one response",
+            remedy=f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",
         )

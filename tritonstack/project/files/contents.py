@@ -45,8 +45,8 @@ def numpy_problems(
             yield _requirement_problem(
                 document,
                 number,
-                f"the Python backend of {what} (Triton {release}) works with NumPy 1, got {version}",
-                f"write numpy==1.26.4, or remove it and use the NumPy of {what}{otherwise}",
+                f"the Python backend of {what} (Triton {release}) requires NumPy 1, got {version}",
+                f"write numpy==1.26.4, or remove it to use the NumPy of {what}{otherwise}",
             )
 
 
@@ -60,7 +60,7 @@ def _requirement_problem(document: Document[ModelSpec], line: int, message: str,
 def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileProblem]:
     for number, line in requirements_of(document):
         if pinned_version(line) is None:
-            yield _requirement_problem(document, number, f"{line!r} names no exact version", REMEDY)
+            yield _requirement_problem(document, number, f"{line!r} has no exact version", REMEDY)
 
 
 def _incomplete_weights(document: Document[ModelSpec]) -> Iterator[FileProblem]:

@@ -169,7 +169,7 @@ def _own_file_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
             continue
         if found is None:
             yield document.problem(
-                place, f"there is no file {name} beside it", remedy="add it, or correct its name"
+                place, f"file {name} does not exist beside it", remedy="add it, or correct its name"
             )
 
 
@@ -205,7 +205,7 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
             folder / (f"{module}{CODE_SUFFIX}" if f"{module}{CODE_SUFFIX}" in helpers else module),
             None,
             "",
-            f"`import {module}` never finds it: Python's or the image's own module comes first",
+            f"`import {module}` does not find it: Python's or the image's own module takes precedence",
             "rename it",
         )
         for module in sorted(module_names(helpers) & TAKEN & imported)
@@ -218,7 +218,8 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
         problems.append(
             document.problem(
                 ("trust", "pickle"),
-                f"the package beside model.py holds a pickle, which can run code when loaded: {pickles[0]}",
+                "the package beside model.py contains a pickle, which can run code when loaded: "
+                f"{pickles[0]}",
                 remedy="remove it, or write `trust: {pickle: <reason>}`",
             )
         )

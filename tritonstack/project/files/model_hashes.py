@@ -1,8 +1,8 @@
-"""A hash of everything in this repository that a model's artifact depends on.
+"""Hash everything in the repository that a model's artifact depends on.
 
-It changes when the artifact has to be built again: with model.yaml (but for its description), with the files
-beside it that the build reads, with Python modules beside a model's code, with a `file://` source, and with
-the models of an ensemble's steps. What lies elsewhere is named by an exact version in model.yaml.
+The hash changes when the artifact must be rebuilt: with model.yaml (except its description), the files that
+the build reads, Python modules beside the model's code, a `file://` source, and the members of an ensemble.
+Everything else has an exact version in model.yaml.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
 BUILDER_VERSION = 3
-"""Raised when model_build makes other bytes from the same model.yaml."""
+"""Incremented when model_build produces other bytes from the same model.yaml."""
 
 
 def model_hash(name: str, models: Mapping[str, Document[ModelSpec]]) -> str:
-    """The hash of a model; `models` holds it and all that its steps name."""
+    """Return the hash of a model; `models` contains it and its members."""
     return _hash_of(_facts(name, models))
 
 
 def hash_parts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, str]:
-    """What the hash of a model is made of, each part shortened: they tell what has changed."""
+    """Return the shortened parts of a model's hash, which show what has changed."""
     return {part: _hash_of(fact)[:12] for part, fact in _facts(name, models).items() if fact}
 
 
@@ -48,7 +48,7 @@ def _hash_of(facts: object) -> str:
 
 def _own_files(document: Document[ModelSpec]) -> Iterator[tuple[str, str]]:
     files = model_files(document)
-    # Python modules of a source were not packed once: another name makes another hash.
+    # Python modules of a source were once not packed; another name changes the hash.
     packs_code = isinstance(document.record.recipe, PythonRecipe)
     with kept_digests(document.file) as digests:
         yield from ((name, digests.sha256(file)) for name, file in sorted(files.own.items()))

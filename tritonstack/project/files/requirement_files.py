@@ -9,7 +9,7 @@ _PINNED = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*===?\s*(?P<version>[^\s,;*<>=!~]+)\s*"
     r"(;[^#]*?)?(\s--hash=\S+)*"
 )
-REMEDY = "write <name>==<version>, with --hash=sha256:… behind it where you want the file itself pinned"
+REMEDY = "write <name>==<version>, optionally followed by --hash=sha256:… to pin the file"
 
 
 def requirement_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 LENGTH_BYTES = 8
 LONGEST_HEADER = 100_000_000
-REMEDY = "fetch or copy the file again, and compare its size with the original's"
+REMEDY = "download or copy the file again, and compare its size with the original's"
 
 
 def header_fault(file: Path, name: str | None = None) -> str | None:
@@ -17,22 +17,22 @@ def header_fault(file: Path, name: str | None = None) -> str | None:
     size, length = file.stat().st_size, _header_length(file)
     if size < LENGTH_BYTES or length > min(LONGEST_HEADER, size - LENGTH_BYTES):
         return (
-            f"{name} is no safetensors file, or cut short: it has {size} bytes, and its header alone "
-            f"would be {length}"
+            f"{name} is truncated or not a safetensors file: it has {size} bytes, but its header alone "
+            f"would have {length}"
         )
     with file.open("rb") as stream:
         stream.seek(LENGTH_BYTES)
         try:
             header = json.loads(stream.read(length))
         except ValueError as error:
-            return f"the header of {name} is no JSON: {error}"
+            return f"the header of {name} is not JSON: {error}"
     if not isinstance(header, dict):
         return f"the header of {name} does not list tensors"
     ends = [entry["data_offsets"][1] for key, entry in header.items() if _is_tensor(key, entry)]
     told = LENGTH_BYTES + length + max(ends, default=0)
     if size != told:
-        kind = "cut short" if size < told else "too long"
-        return f"{name} is {kind}: it has {size} bytes, and by its own header {told}"
+        kind = "truncated" if size < told else "too long"
+        return f"{name} is {kind}: got {size} bytes, expected {told} according to its header"
     return None
 
 
