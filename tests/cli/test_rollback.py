@@ -125,7 +125,7 @@ def test_what_was_edited_by_hand_goes_with_it_and_is_said(
     for more in (("--dry-run",), ()):
         code, _, err = rollback(capsys, dev, *more)
         assert code == 0
-        assert "the entry of minilm for cpu in environments/dev.lock.yaml was edited by hand" in err
+        assert "the entry of minilm for cpu in environments/dev.lock.yaml was edited manually" in err
     assert dev.locked() == "11"
     assert outcome(capsys, dev.project, "validate", "dev")[0] == 0
 

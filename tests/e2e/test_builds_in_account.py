@@ -194,7 +194,7 @@ def test_from_an_empty_account_to_a_lock(account: Account) -> None:
     first += process.communicate(timeout=60)[0]
     assert process.returncode == 1
     assert "✓ deploying tritonstack-dev-build and its dependencies" in first
-    assert "✓ building the builder's image 25.04-py3-cpu-" in first
+    assert "✓ building the build image 25.04-py3-cpu-" in first
     assert first.count("error: ") == 1
     assert "error: stopped following; still running in AWS: broken, own, tiny" in first
     assert "Traceback" not in first

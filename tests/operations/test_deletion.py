@@ -323,7 +323,7 @@ def test_what_is_protected_by_now_is_neither_emptied_nor_deleted(
     stack = PlayedStack(["UPDATE_COMPLETE"], protected=True)
     played = PlayedCloudFormation(one=stack)
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: 3)
-    with pytest.raises(StackFailedError, match="was protected meanwhile"):
+    with pytest.raises(StackFailedError, match="is now protected"):
         delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock)
     assert stack.asked == 0
     assert "logs: 3 objects deleted" not in told

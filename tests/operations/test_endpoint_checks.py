@@ -75,7 +75,7 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         "configuration: main: RoutingConfig is missing",
     ),
     (PLAIN, "config/KmsKeyId", "other", "configuration: KmsKeyId is other"),
-    (PLAIN, "config/DataCaptureConfig", {"EnableCapture": True}, "configuration: DataCaptureConfig is there"),
+    (PLAIN, "config/DataCaptureConfig", {"EnableCapture": True}, "configuration: DataCaptureConfig exists"),
     (
         PLAIN,
         "config/AsyncInferenceConfig",
@@ -147,7 +147,7 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         PLAIN,
         "described/ProductionVariants/0/CurrentInstanceCount",
         0,
-        "machines: main: none of its 2 machines",
+        "machines: main: 0 of 2 instances",
     ),
     (
         COMPARED,
@@ -174,7 +174,7 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
         PLAIN,
         f"schedules|{TARGET}",
         [{"ScheduledActionName": "night"}],
-        "scaling: main: schedule[night] is there",
+        "scaling: main: schedule[night] exists",
     ),
     (
         PLAIN,
@@ -187,12 +187,12 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
     (PLAIN, f"alarms/{NAME}-latency-p99/Threshold", 1e9, f"alarms: {NAME}-latency-p99: Threshold is 1"),
     (PLAIN, f"alarms/{NAME}-latency-p99/ActionsEnabled", False, "ActionsEnabled is False, expected True"),
     (PLAIN, f"alarms/{NAME}-latency-p99/AlarmActions", [], "AlarmActions is"),
-    (PLAIN, f"alarms/{NAME}-server-errors", None, f"alarms: there is no alarm {NAME}-server-errors"),
+    (PLAIN, f"alarms/{NAME}-server-errors", None, f"alarms: alarm {NAME}-server-errors"),
     (PLAIN, f"alarms/{NAME}-server-errors/StateValue", "ALARM", f"health: {NAME}-server-errors is in ALARM"),
     (PLAIN, f"alarms/{NAME}-server-errors/Dimensions/0/Value", "x", "Dimensions["),
     # components
     (COMPONENT, "component", None, "component: inference component"),
-    (COMPONENT, "component/InferenceComponentStatus", "Failed", "component: it is Failed"),
+    (COMPONENT, "component/InferenceComponentStatus", "Failed", "component: its status is Failed"),
     (COMPONENT, "component/RuntimeConfig/DesiredCopyCount", 9, "component: 9 copies, expected 0 to 3"),
     (
         COMPONENT,

@@ -107,7 +107,7 @@ def test_a_tag_that_means_another_image_is_left_alone(dev: StrictEcr, prod: Stri
 @pytest.mark.parametrize(
     ("instead", "why"),
     [
-        (LAYERS[1][::-1], "is sha256:"),
+        (LAYERS[1][::-1], "got sha256:"),
         (b"something else", "got 14 bytes, manifest expects 31"),
         (LAYERS[1] + b"!", "got 32 bytes, manifest expects 31"),
     ],

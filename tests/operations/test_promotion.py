@@ -190,7 +190,7 @@ def test_engines_that_the_target_cannot_load_are_refused_before_its_deploy_would
 def test_a_model_that_the_target_does_not_serve(files: Project) -> None:
     with pytest.raises(UsageError) as caught:
         decided(files, "minilmm")
-    assert str(caught.value) == "'prod' serves no model 'minilmm'\n  help: did you mean 'minilm'?"
+    assert str(caught.value) == "'prod' does not serve model 'minilmm'\n  help: did you mean 'minilm'?"
 
 
 def test_who_went_back_to_it_in_the_source_is_no_matter_in_the_target(files: Project) -> None:

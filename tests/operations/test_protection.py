@@ -93,7 +93,7 @@ def test_what_is_lifted_has_to_be_committed(committed: Project) -> None:
 def test_without_a_file_what_is_deployed_decides(committed: Project) -> None:
     message, remedy = refusal(committed, LOCKED, described=False)
     assert "the deployed stacks of environment" in message
-    assert "write" in remedy
+    assert "restore" in remedy
 
 
 def test_without_git_file_and_stacks_decide(project: Project) -> None:

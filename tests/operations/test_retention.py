@@ -193,7 +193,7 @@ def test_what_cannot_be_known_marks_nothing_and_says_so(dev: Dev, damage: str) -
         dev.project.lock_file("prod").write_text("models: 3\n")
     found = dev.mark()
     assert found.marked == ()
-    assert {"git": "not in git", "lock": "cannot be read", "other lock": "lock of prod"}[damage] in str(
+    assert {"git": "not in git", "lock": "cannot read", "other lock": "lock of prod"}[damage] in str(
         found.gap
     )
     assert dev.bucket.marked() == set()

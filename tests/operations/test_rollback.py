@@ -123,7 +123,7 @@ def test_a_beginning_that_may_mean_several_is_refused(story: Story) -> None:
     story.lock("11")
     story.lock("12")
     story.lock("33")
-    with pytest.raises(RollbackError, match="'1' may mean digest 121212121212, or digest 111111111111"):
+    with pytest.raises(RollbackError, match="'1' is ambiguous: digest 121212121212, or digest 111111111111"):
         story.plan("1")
 
 
@@ -136,7 +136,7 @@ def test_what_nobody_ever_served_is_refused(story: Story) -> None:
 def test_what_is_served_already_is_no_way_back(story: Story) -> None:
     story.lock("11")
     story.lock("22")
-    with pytest.raises(RollbackError, match="is that of 2222 already"):
+    with pytest.raises(RollbackError, match="already serves the artifacts of 2222"):
         story.plan("2222")
 
 
@@ -272,6 +272,6 @@ def test_what_was_edited_by_hand_is_not_gone_back_to(story: Story) -> None:
     edit(story.project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
     story.repository.commit("by hand")
     story.lock("22")
-    with pytest.raises(RollbackError, match="was edited by hand"):
+    with pytest.raises(RollbackError, match="was edited manually"):
         story.plan()
     assert steps(story.plan("HEAD~2")) == ["minilm cpu 22 -> 11"]

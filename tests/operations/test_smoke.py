@@ -153,7 +153,7 @@ def test_an_output_that_is_missing(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     endpoints = PlayedEndpoints(lambda fields, tensors: {"embedding": RIGHT, "label": RIGHT})
-    assert told(here.smoke(endpoints)) == [("wrong", "it answers embedding, label, and not scores")]
+    assert told(here.smoke(endpoints)) == [("wrong", "output scores is missing; got embedding, label")]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_shadow_cannot_be_asked_which_is_no_fault(cloud: Cloud, tmp_path: Path
     here.stock("minilm", example())
     main, shadow = here.smoke(answering(RIGHT))
     assert (main.outcome, shadow.variant, shadow.outcome) == ("ok", "shadow", "cannot-be-asked")
-    assert "its answers are dropped" in shadow.detail
+    assert "their answers are dropped" in shadow.detail
     assert not shadow.is_fault
 
 

@@ -42,22 +42,22 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
         (event(), [], [ServedDigest("m", A, A)], []),
         (event(), ["environments/dev.yaml"], [], ["environments/dev.yaml differs from commit cccccccc"]),
         (event(), ["a", "b", "c"], [], ["a and 2 more differ from commit cccccccc"]),
-        (event(), None, [], ["it was deployed from commit cccccccc, which git does not know here"]),
-        (event(commit=f"{COMMIT}+"), [], [], ["it was deployed from uncommitted files"]),
+        (event(), None, [], ["deployed from commit cccccccc, which is not in this git checkout"]),
+        (event(commit=f"{COMMIT}+"), [], [], ["deployed from uncommitted files"]),
         (
             event(commit=f"{COMMIT}+uncommitted", uncommitted=("app.py", "stacks/new.py")),
             [],
             [],
-            ["it was deployed from uncommitted files: app.py, stacks/new.py"],
+            ["deployed from uncommitted files: app.py, stacks/new.py"],
         ),
-        (event(commit=None), None, [], ["it was deployed from uncommitted files"]),
-        (None, None, [], ["nobody has written down from which commit it was deployed"]),
+        (event(commit=None), None, [], ["deployed from uncommitted files"]),
+        (None, None, [], ["no record of the deployed commit"]),
         (
             event(),
             [],
             [ServedDigest("m", A, B), ServedDigest("n", None, B)],
             [
-                f"m is {A[:12]}, and the lock names {B[:12]}",
+                f"m is {A[:12]}, lock expects {B[:12]}",
                 f"n is missing, lock expects {B[:12]}",
             ],
         ),
@@ -123,7 +123,7 @@ def test_what_is_amiss_stands_below_the_table() -> None:
         models=(ServedDigest("minilm", A, B), *(ServedDigest(f"m{number}", A, A) for number in range(5))),
         traffic=Traffic(requests=10, server_errors=3),
         ringing=("t-dev-search-server-errors",),
-        drift=("scaling: main is not registered for scaling",),
+        drift=("scaling: main: not registered for scaling",),
         to_deploy=("environments/dev.yaml differs from commit cccccccc",),
         deployed=event(),
         verdict=event("refuted", note="x" * 1000),
@@ -134,7 +134,7 @@ def test_what_is_amiss_stands_below_the_table() -> None:
     assert said[-5:-1] == [
         "  search: t-dev-search-server-errors is in ALARM",
         "  search: 3 requests failed in the last 15 minutes (5XX)",
-        "  search: not as deployed: scaling: main is not registered for scaling",
+        "  search: not as deployed: scaling: main: not registered for scaling",
         "  search: to deploy: environments/dev.yaml differs from commit cccccccc",
     ]
     assert said[-1].startswith("  search: refuted: xxx")

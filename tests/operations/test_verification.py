@@ -207,9 +207,9 @@ BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one
 
 
 def test_a_verdict_in_a_line() -> None:
-    assert verdict(GOOD).words == "verified: dev runs what commit cccccccc asks for (3 values compared)"
+    assert verdict(GOOD).words == "verified: dev matches commit cccccccc (3 values compared)"
     assert verdict(GOOD, asked=False).words.endswith("; no smoke requests were sent")
-    assert verdict(BAD).words == "refuted: 1 thing is not what commit cccccccc asks for"
+    assert verdict(BAD).words == "failed: 1 difference from commit cccccccc"
     assert verdict(BAD).faults == ["search: alarms: one rings"]
 
 
@@ -262,5 +262,5 @@ def test_a_verdict_that_cannot_be_written_is_told_all_the_same(
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
 
     monkeypatch.setattr("tritonstack.operations.verification.verdicts.record_event", refused)
-    with pytest.raises(VerdictNotWrittenError, match="refuted: 1 thing is not what commit cccccccc asks for"):
+    with pytest.raises(VerdictNotWrittenError, match="failed: 1 difference from commit cccccccc"):
         record_verdict(cloud, workspace, verdict(BAD))

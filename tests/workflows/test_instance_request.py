@@ -59,7 +59,7 @@ def test_a_parameter_set_to_its_default_follows_the_template_again() -> None:
         (
             InstanceRequest("pr-1", ttl="1h"),
             replace(STANDING, template="test"),
-            "'pr-1' is an instance of test already",
+            "'pr-1' is already an instance of test",
         ),
     ],
 )

@@ -221,7 +221,7 @@ def test_credentials_that_expire_end_the_watching_and_not_the_build(
     (outcome,) = watched.run()
     assert outcome.error is not None
     assert "the build of minilm, which is still running in AWS" in outcome.error.message
-    assert "it attaches" in str(outcome.error.remedy)
+    assert "attach to running builds" in str(outcome.error.remedy)
     assert watched.codebuild.stopped == []
 
 
@@ -325,7 +325,7 @@ def test_credentials_that_expire_before_there_is_room_do_not_end_the_watching_of
     outcomes = {outcome.needed.model: outcome.error for outcome in watched.run()}
     late = outcomes.pop("model-4")
     assert late is not None
-    assert "the build of model-4 could not be started" in late.message
+    assert "cannot start the build of model-4" in late.message
     assert list(outcomes.values()) == [None] * 4
 
 
@@ -345,4 +345,4 @@ def test_the_builders_image_waits_for_room_too(
     monkeypatch.setattr(module, "image_job", image_job)
     monkeypatch.setattr(module, "missing_images", lambda *_: [OUTPUTS["CpuImage"]])
     assert watched.run(wait_for_it=False) == []
-    assert "building the builder's image 1" in capsys.readouterr().err
+    assert "building the build image 1" in capsys.readouterr().err
