@@ -21,9 +21,7 @@ def history(
     model: Annotated[str, typer.Argument(help="The model.", autocompletion=complete_model)],
     environments: Annotated[
         list[str] | None,
-        typer.Option(
-            "--env", help="An environment; can be repeated.", autocompletion=complete_deployable
-        ),
+        typer.Option("--env", help="An environment; can be repeated.", autocompletion=complete_deployable),
     ] = None,
     name: NameOption = None,
     offline: Annotated[bool, typer.Option("--offline", help="Use git only; query no environment.")] = False,

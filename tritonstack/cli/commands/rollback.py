@@ -21,9 +21,7 @@ def rollback(
     environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
     endpoint: Annotated[
         str,
-        typer.Argument(
-            help="The endpoint's name in the environment file.", autocompletion=complete_endpoint
-        ),
+        typer.Argument(help="The endpoint's name in the environment file.", autocompletion=complete_endpoint),
     ],
     to: Annotated[
         str | None,

@@ -57,7 +57,7 @@ def check_online(workspace: Workspace, reach: Callable[[], Cloud]) -> Findings |
             return Unchecked(name, f"bucket {bucket} does not exist; the foundation is not deployed")
         return _check(cloud, workspace)
     except (BotoCoreError, ClientError) as error:
-        return Unchecked(name, f"AWS answered: {error}")
+        return Unchecked(name, f"AWS error: {error}")
     except TritonstackError as error:
         return Unchecked(name, error.message)
 

@@ -25,6 +25,6 @@ def tag_image(digest: str, uri: str) -> None:
         engine.images.get(digest).tag(repository, tag=tag)
     except ImageNotFound:
         raise ImageNotBuiltError(
-            f"this machine's Docker engine does not hold {digest[:19]}, which is to be {tag}",
+            f"image {digest[:19]} is not in the local Docker engine; cannot tag it {tag}",
             remedy="promote on the machine that built it, or build it here for both environments",
         ) from None

@@ -71,7 +71,7 @@ def verify_workspace(
     revision = revision_of(workspace)
     with (
         synthesized(session, workspace, cdk_of(workspace, cloud)) as assembly,
-        session.reporter.step("looking at what runs") as step,
+        session.reporter.step("reading the current state") as step,
     ):
         require_unchanged(workspace, revision)
         stacks = [] if endpoints else look_at_shared_stacks(cloud, workspace, assembly)

@@ -36,7 +36,7 @@ def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> Non
     require_bootstrap(session, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
     with (
         synthesized(session, target.workspace, cdk, stack) as assembly,
-        session.reporter.step(f"deploying {stack}, which makes the bucket of {spec.name}") as step,
+        session.reporter.step(f"deploying {stack}, which creates the bucket of {spec.name}") as step,
     ):
         cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
 
