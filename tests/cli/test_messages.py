@@ -48,7 +48,7 @@ def test_an_unknown_environment(project: Project, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["build", "dev", "minilmm"], "environment 'dev' serves no model 'minilmm'"),
+        (["build", "dev", "minilmm"], "environment 'dev' does not serve model 'minilmm'"),
         (["invoke", "dev", "serch"], "environment 'dev' has no endpoint 'serch'"),
     ],
 )

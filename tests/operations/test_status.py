@@ -130,14 +130,14 @@ def test_what_is_amiss_stands_below_the_table() -> None:
     )
     said = lines(amiss)
     assert any("minilm aaaaaaaa ≠ lock" in line for line in said)
-    assert any("… 6 of 6 are there" in line for line in said)
+    assert any("… 6 of 6 present" in line for line in said)
     assert said[-5:-1] == [
         "  search: t-dev-search-server-errors is in ALARM",
         "  search: 3 requests failed in the last 15 minutes (5XX)",
         "  search: not as deployed: scaling: main: not registered for scaling",
         "  search: to deploy: environments/dev.yaml differs from commit cccccccc",
     ]
-    assert said[-1].startswith("  search: refuted: xxx")
+    assert said[-1].startswith("  search: failed verification: xxx")
     assert len(said[-1]) < 400
 
 
