@@ -184,7 +184,7 @@ def test_an_artifact_that_is_older_than_its_files_is_promoted(files: Project) ->
 def test_engines_that_the_target_cannot_load_are_refused_before_its_deploy_would(files: Project) -> None:
     build(files, target="sm86-25.04", tensorrt="10.3.0")
     edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
-    assert "were built with TensorRT 10.3.0, and Triton 25.04 carries" in refusal(files)
+    assert "were built with TensorRT 10.3.0, but Triton 25.04 has" in refusal(files)
 
 
 def test_a_model_that_the_target_does_not_serve(files: Project) -> None:

@@ -228,7 +228,7 @@ def test_a_model_on_two_sizes_of_one_machine_is_built_once(project: Project) -> 
 
 
 def test_models_that_the_environment_does_not_serve_are_refused(project: Project) -> None:
-    with pytest.raises(UsageError, match="serves no model 'minilmm'"):
+    with pytest.raises(UsageError, match="does not serve model 'minilmm'"):
         needed_artifacts(load_workspace(project, "dev"), ["minilmm"])
 
 

@@ -41,7 +41,7 @@ def test_an_engine_of_another_tensorrt_is_refused_at_the_locks_line(tmp_path: Pa
     problem = only(unbuilt(workspace, "e"))
     assert problem.field == "models.encoder.sm86-25.04.tensorrt"
     assert problem.message == (
-        "the engines of abababababab were built with TensorRT 10.3.0.26, and Triton 25.04 carries 10.9.0, "
+        "the engines of abababababab were built with TensorRT 10.3.0.26, but Triton 25.04 has 10.9.0, "
         "which cannot run them"
     )
     assert problem.line is not None
