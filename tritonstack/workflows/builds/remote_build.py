@@ -78,8 +78,8 @@ def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None
 def _deploy_if_other(session: Session, workspace: Workspace, cloud: Cloud, name: str) -> None:
     """Deploy a stack and its foundation if its template differs from the files."""
     cdk = cdk_of(workspace, cloud)
+    require_bootstrap(cloud, workspace.spec.bootstrap)
     with synthesized(session, workspace, cdk, name) as assembly:
-        require_bootstrap(session, cloud, cdk, workspace.spec.bootstrap, allowed=None)
         standing = _settled(session, cloud, name)
         deployed = deployed_templates(cloud, [standing] if standing else [], wanted=assembly)
         if deployed.get(name) != assembly.template(name):

@@ -6,25 +6,23 @@ import shlex
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli
 from tritonstack.operations.stacks import is_bootstrapped
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap
 from tritonstack.workflows.session import Session
 
 
-def require_bootstrap(
-    session: Session, cloud: Cloud, cdk: CdkCli, bootstrap: Bootstrap, *, allowed: bool | None
-) -> None:
-    """Bootstrap the account if needed and allowed; raise if it is needed and not allowed.
-
-    `allowed` is None if the command has no option for it.
-    """
-    if lacks_bootstrap(cloud, bootstrap, allowed=allowed):
-        bootstrap_account(session, cdk, bootstrap)
+def require_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
+    """Raise if the account needs a bootstrap."""
+    lacks_bootstrap(cloud, bootstrap, allowed=None)
 
 
 def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None) -> bool:
-    """Return True if the account needs a bootstrap; raise if that is not allowed."""
+    """Return True if the account needs a bootstrap; raise if that is not allowed.
+
+    `allowed` is None if the command has no option for it.
+    """
     if is_bootstrapped(cloud, bootstrap):
         return False
     if not allowed:
@@ -38,7 +36,7 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
     return True
 
 
-def bootstrap_account(session: Session, cdk: CdkCli, bootstrap: Bootstrap) -> None:
-    """Run `cdk bootstrap`."""
+def bootstrap_account(session: Session, cdk: CdkCli, bootstrap: Bootstrap, assembly: Assembly) -> None:
+    """Run `cdk bootstrap`. It loads the stacks without need; the assembly saves another synthesis."""
     with session.reporter.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
-        cdk.run("bootstrap", *bootstrap.arguments, on_line=step.log)
+        cdk.run("bootstrap", *bootstrap.arguments, assembly=assembly.folder, on_line=step.log)

@@ -82,7 +82,7 @@ def _deploy(
             changes = changes.of(stacks)
         changes.require_possible(refused_fates(cdk, changes))
         if unprepared:  # only after it is certain that the deploy is possible
-            bootstrap_account(session, cdk, spec.bootstrap)
+            bootstrap_account(session, cdk, spec.bootstrap, assembly)
         if missing or loan:
             foundation = naming.foundation_stack_name(spec.base)
             _cdk_deploy(session, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")

@@ -21,7 +21,7 @@ from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
 from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted, load_lock
 from tritonstack.workflows.artifacts.copying import Side, has_bucket
-from tritonstack.workflows.deployment.bootstrap import require_bootstrap
+from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.session import Session
 
@@ -33,12 +33,12 @@ def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> Non
     spec = target.workspace.spec
     stack = naming.foundation_stack_name(spec.base)
     cdk = cdk_of(target.workspace, target.cloud)
-    require_bootstrap(session, target.cloud, cdk, spec.bootstrap, allowed=bootstrap)
-    with (
-        synthesized(session, target.workspace, cdk, stack) as assembly,
-        session.reporter.step(f"deploying {stack}, which creates the bucket of {spec.name}") as step,
-    ):
-        cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
+    unprepared = lacks_bootstrap(target.cloud, spec.bootstrap, allowed=bootstrap)
+    with synthesized(session, target.workspace, cdk, stack) as assembly:
+        if unprepared:
+            bootstrap_account(session, cdk, spec.bootstrap, assembly)
+        with session.reporter.step(f"deploying {stack}, which creates the bucket of {spec.name}") as step:
+            cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
 
 
 def lock_all(
