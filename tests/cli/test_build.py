@@ -191,9 +191,8 @@ def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
         cloud = Cloud("111111111111", "us-east-1", keys)
         monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
-        monkeypatch.setattr(remote_build, "find_cdk", lambda *_, **__: None)
 
-        def deploy(_state: object, _cloud: object, _cdk: object, stack: str, _bootstrap: object) -> None:
+        def deploy(_session: object, _workspace: object, _cloud: object, stack: str) -> None:
             deployed.append((stack, started(project)))
 
         monkeypatch.setattr(remote_build, "_deploy_if_other", deploy)
