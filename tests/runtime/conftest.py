@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.python_models import python_model
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import TritonInstallation, TritonServer, find_installation
 
@@ -33,20 +34,7 @@ input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] } ]
 """
 
-NEGATE = """
-import os, sys
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        responses = []
-        for request in requests:
-            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
-            if (x == 666).any():
-                os.abort()
-            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", -x)]))
-        return responses
-"""
+NEGATE = python_model("-x", "if (x == 666).any(): os.abort()")
 
 
 def scale_graph() -> onnx.ModelProto:

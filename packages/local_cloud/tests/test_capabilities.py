@@ -93,9 +93,9 @@ def test_every_limit_names_its_service_and_is_told_once():
     by_service = {limit.service for limit in found}
     assert {"CloudWatch", "EC2", "IAM", "KMS", "S3", "SageMaker", "SNS", "EventBridge"} <= by_service
     told = {limit.what: limit.why for limit in found}
-    assert told["AWS::IAM::Role"].startswith("It is kept and read back; no permission is checked")
+    assert told["AWS::IAM::Role"].startswith("It is stored and returned; only bucket policies")
     assert told["AWS::Events::Rule.Targets.RetryPolicy"].endswith("an event is sent once.")
-    assert told["ContainerDefinition.ContainerHostname"].endswith("nobody calls it by name.")
+    assert told["ContainerDefinition.ContainerHostname"].endswith("needs no host name.")
     assert all(line in limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))
 
 
@@ -115,5 +115,5 @@ def test_fields_that_moto_drops_are_listed_as_not_kept(account):
     topic = sns.create_topic(Name="t", Attributes={"TracingConfig": "Active"})["TopicArn"]
     assert "TracingConfig" not in sns.get_topic_attributes(TopicArn=topic)["Attributes"]
     told = {limit.what: limit.why for limit in limits()}
-    assert told["AWS::Logs::LogGroup.LogGroupClass"].startswith("Not kept")
-    assert told["AWS::SNS::Topic.TracingConfig"].startswith("Not kept")
+    assert told["AWS::Logs::LogGroup.LogGroupClass"].startswith("Not stored")
+    assert told["AWS::SNS::Topic.TracingConfig"].startswith("Not stored")

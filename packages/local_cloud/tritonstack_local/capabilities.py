@@ -1,7 +1,7 @@
 """List what the local cloud implements, emulates, and rejects (`tritonstack up --capabilities`, COVERAGE.md).
 
 Everything accepted without its effect on AWS is listed with the reason. Providers declare it for properties,
-each service for its request fields, and OF_SERVICES for whole services.
+each service for its request fields, and SERVICE_LIMITS for whole services.
 """
 
 from __future__ import annotations
@@ -36,72 +36,58 @@ _TYPE_SERVICES = {
     "Events": "EventBridge",
 }
 
-OF_SERVICES: tuple[tuple[str, str, str], ...] = (
-    (
-        "Application Auto Scaling",
-        "scaling",
-        "Targets and policies are stored and returned; nothing scales.",
-    ),
-    ("Application Auto Scaling", "alarms", "Target tracking creates no alarms."),
-    (
-        "CloudWatch",
-        "time",
-        "Periods follow the local cloud's time scale; values are kept for at least three hours.",
-    ),
-    ("CloudWatch", "alarms' history", "It is deleted with its alarm, and holds the last 500 entries."),
-    ("CloudWatch", "a restart", "Metric values are lost; alarms are kept."),
-    ("CloudWatch", "metrics", "Only SageMaker, CodeBuild, and metric filters publish metrics."),
-    (
-        "CloudWatch",
-        "metric math",
-        f"Operators and {' and '.join(SUPPORTED_FUNCTIONS)}; other functions are rejected.",
-    ),
-    ("CloudWatch", "alarms' events", "Alarms notify SNS topics only; they send no EventBridge events."),
-    ("CloudWatch", "anomaly detection, PromQL, Metrics Insights", "They are rejected."),
-    (
-        "CloudWatch Logs",
-        "retention and encryption",
-        "Settings are stored and returned; log lines neither expire nor are encrypted.",
-    ),
-    ("EC2", "networks", "They are stored and returned; no traffic passes through them."),
-    (
-        "CodePipeline",
-        "actions",
-        "S3 sources, CodeBuild, CloudFormation, and approvals run; other actions are rejected.",
-    ),
-    ("CodePipeline", "state changes", "Executions send no EventBridge events."),
-    (
-        "ECR",
-        "images",
-        "The API stores images; docker push and pull, scanning, and lifecycle policies do not work.",
-    ),
-    ("ECR", "layers", "An image's layers must exist; its config and an index's images are not checked."),
-    ("EventBridge", "events", "Only endpoints send events; stacks and other services send none."),
-    ("EventBridge", "schedules", "They are stored and returned; no schedule runs."),
-    (
-        "IAM",
-        "permissions",
-        "Policies are stored and returned; only bucket policies and cross-account trust are enforced.",
-    ),
-    ("KMS", "encryption", "Keys encrypt the input of Encrypt; no other service encrypts with them."),
-    (
-        "Resource Groups Tagging",
-        "aws:cloudformation tags",
-        "Resources get their stack's own tags only.",
-    ),
-    (
-        "S3",
-        "lifecycle and public access",
-        "Settings are stored and returned; objects neither expire nor change.",
-    ),
-    ("SNS", "delivery", "Messages reach queues and HTTP endpoints; no email or text message is sent."),
-    (
-        "STS",
-        "trust policies",
-        "Trust policies are enforced across accounts; web identities are always rejected.",
-    ),
-)
-"""Differences from AWS that apply to a whole service: the service, the feature, the difference."""
+SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
+    "Application Auto Scaling": {
+        "scaling": "Targets and policies are stored and returned; nothing scales.",
+        "alarms": "Target tracking creates no alarms.",
+    },
+    "CloudWatch": {
+        "time": "Periods follow the local cloud's time scale; values are kept for at least three hours.",
+        "alarms' history": "It is deleted with its alarm, and holds the last 500 entries.",
+        "a restart": "Metric values are lost; alarms are kept.",
+        "metrics": "Only SageMaker, CodeBuild, and metric filters publish metrics.",
+        "metric math": f"Operators and {' and '.join(SUPPORTED_FUNCTIONS)}; other functions are rejected.",
+        "alarms' events": "Alarms notify SNS topics only; they send no EventBridge events.",
+        "anomaly detection, PromQL, Metrics Insights": "They are rejected.",
+    },
+    "CloudWatch Logs": {
+        "retention and encryption": "Settings are stored and returned; lines do not expire or get encrypted.",
+    },
+    "EC2": {
+        "networks": "They are stored and returned; no traffic passes through them.",
+    },
+    "CodePipeline": {
+        "actions": "S3 sources, CodeBuild, CloudFormation, and approvals run; other actions are rejected.",
+        "state changes": "Executions send no EventBridge events.",
+    },
+    "ECR": {
+        "images": "The API stores images; docker push and pull, scanning, and lifecycle rules do not work.",
+        "layers": "An image's layers must exist; its config and an index's images are not checked.",
+    },
+    "EventBridge": {
+        "events": "Only endpoints send events; stacks and other services send none.",
+        "schedules": "They are stored and returned; no schedule runs.",
+    },
+    "IAM": {
+        "permissions": "Only bucket policies and cross-account trust are enforced; all else is stored.",
+    },
+    "KMS": {
+        "encryption": "Keys encrypt the input of Encrypt; no other service encrypts with them.",
+    },
+    "Resource Groups Tagging": {
+        "aws:cloudformation tags": "Resources get their stack's own tags only.",
+    },
+    "S3": {
+        "lifecycle and public access": "Settings are stored and returned; objects neither expire nor change.",
+    },
+    "SNS": {
+        "delivery": "Messages reach queues and HTTP endpoints; no email or text message is sent.",
+    },
+    "STS": {
+        "trust policies": "Trust policies are enforced across accounts; web identities are always rejected.",
+    },
+}
+"""Differences from AWS that apply to a whole service: service, feature, difference."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +116,11 @@ def capabilities() -> tuple[TypeCapability, ...]:
 
 def limits() -> tuple[Limit, ...]:
     """Return everything accepted without its effect on AWS, sorted by service."""
-    found = [Limit(*of_service) for of_service in OF_SERVICES]
+    found: list[Limit] = []
     for provider in PROVIDERS.values():
         found += _limits_of(provider)
     for service, fields in (
+        *SERVICE_LIMITS.items(),
         ("SageMaker", ACCEPTED_WITHOUT_EFFECT),
         ("CodeBuild", ACCEPTED_IN_CODEBUILD),
         ("CodePipeline", ACCEPTED_IN_CODEPIPELINE),

@@ -298,7 +298,7 @@ def _locked(state_dir: Path) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise _already_running(state_dir, read_address(state_dir))
             time.sleep(_POLL_S)
-        # A killed cloud has left it, and nobody must take what it says for this one's.
+        # Left by a killed cloud; it must not be read as this cloud's address.
         _remove_address(state_dir)
         yield
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 # Roles attach AWS's managed policies, which moto knows only when told so before its first import.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
-# Nobody starts an instance of EC2 here, and 1,300 images would be written with every change of a network.
+# No EC2 instance runs here, and 1,300 images would be saved with every change of a network.
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 
 from moto.moto_server.werkzeug_app import (
@@ -246,7 +246,7 @@ class LocalCloud:
 def _ground_of(settings: CloudSettings) -> ContainerGroup | None:
     if not settings.containers:
         return None
-    # Imported here: nobody else needs Docker's library.
+    # Imported here: only containers need the Docker library.
     from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
     from tritonstack_local.container_group import ContainerGroup  # noqa: PLC0415
 
@@ -266,7 +266,7 @@ class _Moto(DomainDispatcherApplication):
     """moto's services; one that it does not have is refused, where moto would break."""
 
     def get_application(self, environ: dict[str, Any]) -> Any:
-        # Made on first use, a service's application looks at a backend that nobody asked for.
+        # Creating the application of a service reads a backend that no request named.
         with untouched(), crossing():
             return super().get_application(environ)
 

@@ -259,7 +259,7 @@ def test_composite_alarms_that_cannot_be_followed_are_refused(cloudwatch):
     for changes, message in (
         ({"AlarmRule": "ALARM(two)"}, "cycle"),
         ({"AlarmRule": "ALARM(gone)"}, r"alarms \[gone\] in the alarm rule do not exist"),
-        ({"AlarmRule": "ALARM(a"}, "not understood"),
+        ({"AlarmRule": "ALARM(a"}, "unexpected"),
         ({"AlarmRule": "ALARM(a)", "ActionsSuppressor": "a"}, "ActionsSuppressor"),
     ):
         with pytest.raises(ClientError, match=message):
@@ -337,7 +337,7 @@ def test_the_stacks_alarm_on_tritons_errors_rings_while_somebody_calls(logs, clo
     put_alarm(cloudwatch, **asked, Threshold=1)
     error = "E1121 10:00:00.123456 2 model_lifecycle.cc:642] \"failed to load 'bert' version 1\""
     write(logs, "I1121 10:00:00.123456 2 server.cc:1] Started", error)
-    await_state(cloudwatch, "OK")  # nobody calls
+    await_state(cloudwatch, "OK")  # no requests
 
     def called_in_vain():
         """A minute may end between the two, and then it takes another one with both."""

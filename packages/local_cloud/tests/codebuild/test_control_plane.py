@@ -90,13 +90,13 @@ def test_a_name_is_taken_once(account):
         ({"source": {"type": "NO_SOURCE"}}, "buildspec is required when type is NO_SOURCE"),
         ({"source": {"type": "NO_SOURCE", "location": "b/k", "buildspec": "x"}}, "location must be empty"),
         ({"source": {"type": "S3"}}, "location must not be empty when type is S3"),
-        ({"source": {"type": "GITHUB", "location": "x"}}, "does not offer ProjectSource.type=GITHUB"),
+        ({"source": {"type": "GITHUB", "location": "x"}}, "does not support ProjectSource.type=GITHUB"),
         ({"environment": an_environment(type="WINDOWS_CONTAINER")}, "WINDOWS_CONTAINER"),
         ({"artifacts": {"type": "S3"}}, "location must not be empty"),
         ({"artifacts": {"type": "CODEPIPELINE"}}, "must both be of type CODEPIPELINE"),
         ({"logsConfig": {"s3Logs": {"status": "ENABLED", "location": "x"}}}, "logs go to CloudWatch Logs"),
-        ({"badgeEnabled": True}, "does not offer CreateProject.badgeEnabled"),
-        ({"autoRetryLimit": 2}, "nothing is retried by itself"),
+        ({"badgeEnabled": True}, "does not support CreateProject.badgeEnabled"),
+        ({"autoRetryLimit": 2}, "automatic retries are not supported"),
         ({"concurrentBuildLimit": 0}, "concurrent build limit"),
         ({"secondaryArtifacts": [{"type": "S3", "location": "b"}]}, "artifactIdentifier must be given"),
     ],
@@ -113,7 +113,7 @@ def test_requests_are_held_against_the_service_model(account):
     assert "Value '9999' at 'timeoutInMinutes' failed to satisfy constraint" in words
     code, words = refusal(account.codebuild.create_webhook, projectName=account.name)
     assert code == "UnknownOperationException"
-    assert words.startswith("The embedded cloud does not offer CodeBuild's CreateWebhook; it offers Batch")
+    assert words.startswith("The embedded cloud does not support CodeBuild's CreateWebhook; it supports B")
 
 
 def test_a_token_gives_the_build_that_it_gave_before(account):

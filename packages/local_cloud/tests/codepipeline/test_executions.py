@@ -204,10 +204,10 @@ def test_an_execution_is_stopped(pipeline):
         (
             [{"name": "x", "actions": [action("Invoke/Lambda", "l", FunctionName="f")]}],
             {},
-            "does not offer Invoke by AWS's Lambda",
+            "does not support Invoke by AWS's Lambda",
         ),
-        ([{**APPROVAL, "onFailure": {"result": "ROLLBACK"}}], {}, "stages have no conditions"),
-        ([stack_stage(OutputFileName="o")], {}, "does not offer CloudFormation.OutputFileName"),
+        ([{**APPROVAL, "onFailure": {"result": "ROLLBACK"}}], {}, "stage conditions"),
+        ([stack_stage(OutputFileName="o")], {}, "does not support CloudFormation.OutputFileName"),
     ],
 )
 def test_what_is_wrong_or_not_built_is_refused(pipeline, stages, more, said):
@@ -290,7 +290,7 @@ def test_a_pipeline_of_a_template(pipeline):
     assert pipeline.api.list_tags_for_resource(resourceArn=arn)["tags"] == []
 
     refused = {"P": declared({"name": "x", "actions": [action("Invoke/Lambda", "l")]})}
-    with pytest.raises(ClientError, match="does not offer Invoke by AWS's Lambda"):
+    with pytest.raises(ClientError, match="does not support Invoke by AWS's Lambda"):
         stack.update(refused)
     assert stack.delete() == "DELETE_COMPLETE"
     assert pipeline.api.list_pipelines()["pipelines"] == []

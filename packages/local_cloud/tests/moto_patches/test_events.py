@@ -144,7 +144,7 @@ def test_a_rule_starts_a_build_and_says_what_is_otherwise(account):
 
 def test_targets_that_get_no_events_are_refused(account):
     arn = "arn:aws:lambda:eu-west-1:111122223333:function:f"
-    with pytest.raises(ClientError, match="does not offer targets of lambda"):
+    with pytest.raises(ClientError, match="does not support targets of lambda"):
         put_rule(account, Arn=arn)
 
 

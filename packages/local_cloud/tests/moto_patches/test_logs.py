@@ -33,8 +33,8 @@ def test_patterns(pattern, line, expected):
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("{ $.code = 500 }", "does not offer filter patterns for JSON"),
-        ("[ip, user]", "does not offer filter patterns for columns"),
+        ("{ $.code = 500 }", "does not support filter patterns for JSON"),
+        ("[ip, user]", "does not support filter patterns for columns"),
         ("?a b", "optional terms"),
         ("a:b", "double quotes"),
         ('"open', "Invalid character"),

@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import run_cloud, short_id, tarball
+from tests.python_models import python_model
 from tritonstack.base.paths import find_project
 from tritonstack.client import EndpointClient, ModelFailedError, decode_reply, encode_request
 from tritonstack.client.codec import content_type_for
@@ -25,27 +26,6 @@ input [{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }]
 output [{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }]
 """
 
-MODEL = """
-import time
-
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        responses = []
-        for request in requests:
-            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
-            if x.flat[0] == -1:
-                error = pb_utils.TritonError("minus one is no input")
-                responses.append(pb_utils.InferenceResponse(error=error))
-                continue
-            if x.flat[0] == -2:
-                time.sleep(2)
-            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", x * FACTOR)]))
-        return responses
-"""
-
 BROKEN = """
 class TritonPythonModel:
     def initialize(self, args):
@@ -58,7 +38,8 @@ def repository(code):
 
 
 def scaling_by(factor):
-    return repository(MODEL.replace("FACTOR", str(factor)))
+    fail = "if x.flat[0] == -1: error = 'minus one is no input'"
+    return repository(python_model(f"x * {factor}", fail, "if x.flat[0] == -2: time.sleep(2)"))
 
 
 @pytest.fixture

@@ -157,5 +157,5 @@ def test_tags_that_came_later_and_went(account, tagging):
 
 
 def test_what_it_does_not_offer_is_refused(tagging):
-    with pytest.raises(ClientError, match="does not offer Resource Groups Tagging API's TagResources"):
+    with pytest.raises(ClientError, match="does not support Resource Groups Tagging API's TagResources"):
         tagging.tag_resources(ResourceARNList=["arn:aws:sns:eu-west-1:1:t"], Tags={"a": "1"})

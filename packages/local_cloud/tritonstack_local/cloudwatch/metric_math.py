@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tritonstack_local.cloudwatch.tokens import Cursor, matches
+from tritonstack_local.cloudwatch.tokens import TokenCursor, matches
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)|(?P<name>[A-Za-z]\w*)|(?P<text>\"[^\"]*\"|'[^']*')"
@@ -91,8 +91,8 @@ class Inputs:
 
 def parse_expression(text: str) -> Node:
     """Parse an expression, or raise ExpressionError."""
-    tokens = matches(_TOKEN, text, fault=ExpressionError)
-    parser = _Parser((match[match.lastgroup or 0] for match in tokens), fault=ExpressionError)
+    tokens = matches(_TOKEN, text, error=ExpressionError)
+    parser = _ExpressionParser((match[match.lastgroup or 0] for match in tokens), error=ExpressionError)
     node = parser.level(0)
     if parser.ahead is not None:
         raise ExpressionError(f"unexpected {parser.ahead!r}")
@@ -123,16 +123,17 @@ def _names(node: Node) -> Iterator[str]:
             yield from _names(argument)
 
 
-class _Parser(Cursor[str]):
+class _ExpressionParser(TokenCursor[str]):
     def level(self, number: int) -> Node:
-        """Parse operators of this level and of tighter ones, left to right."""
+        """Parse operators of this precedence level and higher."""
         if number == len(_LEVELS):
             return self._sign()
-        node = self.level(number + 1)
-        while self.ahead in _LEVELS[number]:
-            sign = _LEVELS[number][self.take()]
-            node = FunctionCall(sign, (node, self.level(number + 1)))
-        return node
+        signs = _LEVELS[number]
+        return self.chain(
+            signs,
+            lambda: self.level(number + 1),
+            lambda sign, operands: FunctionCall(signs[sign], operands),
+        )
 
     def _sign(self) -> Node:
         if self.ahead != "-":

@@ -35,7 +35,7 @@ from tritonstack_local.time_scale import TimeScale
 _LOOKS_A_MINUTE = 4
 _SHORTEST_PAUSE_S = 0.05
 _MINUTE_S = 60
-# The store is swept now and then: what nobody writes to any more would stay for good.
+# Delete old values once per so many evaluations; idle metrics would keep theirs otherwise.
 _LOOKS_A_SWEEP = 240
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class AlarmEvaluator:
         self._thread.start()
 
     def close(self) -> None:
-        """End; what still waits to be told is told to nobody."""
+        """Stop; pending notifications are dropped."""
         self._errands.put(None)
         self._thread.join()
 

@@ -141,7 +141,7 @@ class Builds:
         return {"build": build.as_api(scope)}
 
     def _refuse_beyond_limit(self, scope: Scope, project: ProjectRecord) -> None:
-        """A project with a limit of its own lets nobody wait, as on AWS."""
+        """Reject a build beyond the project's own limit; such builds are not queued, as on AWS."""
         limit = project.fields.get("concurrentBuildLimit")
         builds = self._store.builds.within(scope)
         running = sum(build.project == project.name and not build.complete for build in builds)

@@ -14,7 +14,7 @@ def invalid_input(message: str) -> ServiceError:
 
 def not_built(what: str, reason: str) -> ServiceError:
     """Refuse what CodeBuild has and this cloud has not; better than to pretend."""
-    return invalid_input(f"The embedded cloud does not offer {what}: {reason}.")
+    return invalid_input(f"The embedded cloud does not support {what}: {reason}.")
 
 
 def no_project(arn: str) -> ServiceError:

@@ -16,26 +16,26 @@ from tritonstack_local.codebuild.faults import not_built
 from tritonstack_local.service.faults import ServiceError
 from tritonstack_local.service.wire import service_model
 
-_THIS_MACHINE = "a build has the machine that this cloud runs on"
-_NO_GIT = "sources come from S3 or a pipeline, or there is none"
-_NO_CACHE = "every build starts with an empty cache, which CodeBuild promises no more than this"
-_NO_RETRY = "nothing is retried by itself"
-_NO_REGISTRY = "images are those that the machine's Docker engine holds"
-_NOT_ENCRYPTED = "nothing is encrypted here"
-_NO_QUEUE = "no build waits: this machine has no quotas, and a project refuses beyond its own limit"
+_THIS_MACHINE = "builds run on this machine"
+_NO_GIT = "supported sources: S3, CODEPIPELINE, NO_SOURCE"
+_NO_CACHE = "every build starts with an empty cache"
+_NO_RETRY = "automatic retries are not supported"
+_NO_REGISTRY = "images must be in this machine's Docker engine"
+_NOT_ENCRYPTED = "nothing is encrypted"
+_NO_QUEUE = "builds are never queued; builds beyond the project's limit are rejected"
 
 # Field, as the service model names it below its structure -> why nothing comes of it here.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "CreateProject.cache": _NO_CACHE,
     "CreateProject.encryptionKey": _NOT_ENCRYPTED,
     "CreateProject.queuedTimeoutInMinutes": _NO_QUEUE,
-    "CreateProject.vpcConfig": "a build reaches what this machine reaches",
+    "CreateProject.vpcConfig": "builds use this machine's network",
     "ProjectEnvironment.computeType": _THIS_MACHINE,
     "ProjectEnvironment.fleet": _THIS_MACHINE,
     "ProjectEnvironment.hostKernel": _THIS_MACHINE,
     "ProjectEnvironment.imagePullCredentialsType": _NO_REGISTRY,
     "ProjectArtifacts.encryptionDisabled": _NOT_ENCRYPTED,
-    "ProjectArtifacts.bucketOwnerAccess": "objects belong to the account of their bucket",
+    "ProjectArtifacts.bucketOwnerAccess": "objects belong to the bucket's account",
     "StartBuild.cacheOverride": _NO_CACHE,
     "StartBuild.encryptionKeyOverride": _NOT_ENCRYPTED,
     "StartBuild.queuedTimeoutInMinutesOverride": _NO_QUEUE,
@@ -44,18 +44,18 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "StartBuild.hostKernelOverride": _THIS_MACHINE,
     "StartBuild.imagePullCredentialsTypeOverride": _NO_REGISTRY,
     "buildspec.cache": _NO_CACHE,
-    "buildspec.reports": "test reports are not kept",
-    "buildspec.proxy": "there is no proxy between a build and this cloud",
+    "buildspec.reports": "test reports are not stored",
+    "buildspec.proxy": "builds use no proxy",
     "buildspec.env.git-credential-helper": _NO_GIT,
-    "buildspec.phases.install.runtime-versions": "the image has the versions that it has",
-    "buildspec.run-as": "in effect in a container; elsewhere every user is the one who runs this cloud",
+    "buildspec.phases.install.runtime-versions": "runtime versions depend on the image",
+    "buildspec.run-as": "effective in containers only; otherwise commands run as the user of the local cloud",
 }
 
 # Field -> why it is refused.
 REFUSED: dict[str, str] = {
-    "CreateProject.badgeEnabled": "there is no page that would show a badge",
+    "CreateProject.badgeEnabled": "build badges are not supported",
     "CreateProject.fileSystemLocations": "there are no file systems to mount",
-    "CreateProject.buildBatchConfig": "batches of builds are not built",
+    "CreateProject.buildBatchConfig": "batch builds are not supported",
     "CreateProject.autoRetryLimit": _NO_RETRY,
     "ProjectSource.gitCloneDepth": _NO_GIT,
     "ProjectSource.gitSubmodulesConfig": _NO_GIT,
@@ -64,24 +64,24 @@ REFUSED: dict[str, str] = {
     "ProjectSource.buildStatusConfig": _NO_GIT,
     "ProjectSource.insecureSsl": _NO_GIT,
     "ProjectEnvironment.computeConfiguration": _THIS_MACHINE,
-    "ProjectEnvironment.certificate": "S3 here has no certificate to check",
+    "ProjectEnvironment.certificate": "S3 uses no TLS here",
     "ProjectEnvironment.registryCredential": _NO_REGISTRY,
-    "ProjectEnvironment.dockerServer": "there is no Docker server but the machine's own",
+    "ProjectEnvironment.dockerServer": "only this machine's Docker engine is available",
     "StartBuild.sourceAuthOverride": _NO_GIT,
     "StartBuild.gitCloneDepthOverride": _NO_GIT,
     "StartBuild.gitSubmodulesConfigOverride": _NO_GIT,
     "StartBuild.insecureSslOverride": _NO_GIT,
     "StartBuild.reportBuildStatusOverride": _NO_GIT,
     "StartBuild.buildStatusConfigOverride": _NO_GIT,
-    "StartBuild.certificateOverride": "S3 here has no certificate to check",
+    "StartBuild.certificateOverride": "S3 uses no TLS here",
     "StartBuild.registryCredentialOverride": _NO_REGISTRY,
-    "StartBuild.debugSessionEnabled": "there is no session to log in to",
+    "StartBuild.debugSessionEnabled": "debug sessions are not supported",
     "StartBuild.autoRetryLimitOverride": _NO_RETRY,
-    "buildspec.batch": "batches of builds are not built",
-    "buildspec.version 0.1": "write version 0.2, whose commands see what earlier ones have set",
+    "buildspec.batch": "batch builds are not supported",
+    "buildspec.version 0.1": "use version 0.2",
     "buildspec.on-failure RETRY": _NO_RETRY,
-    "buildspec.artifacts.enable-symlinks": "links are followed",
-    "buildspec.artifacts.s3-prefix": "the project says where its artifacts go",
+    "buildspec.artifacts.enable-symlinks": "symbolic links are always followed",
+    "buildspec.artifacts.s3-prefix": "the project sets the location of artifacts",
 }
 
 PIPELINE = "CODEPIPELINE"

@@ -26,7 +26,7 @@ def invalid(code: str, message: str) -> ServiceError:
 
 def not_built(what: str, reason: str) -> ServiceError:
     """Refuse what CodePipeline has and this cloud has not; better than to pretend."""
-    return ServiceError("InvalidStructureException", f"The embedded cloud does not offer {what}: {reason}.")
+    return ServiceError("InvalidStructureException", f"The embedded cloud does not support {what}: {reason}.")
 
 
 class ActionFailedError(TritonstackError):

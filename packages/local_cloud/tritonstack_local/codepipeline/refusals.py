@@ -10,28 +10,28 @@ from typing import Any
 
 from tritonstack_local.codepipeline.faults import not_built
 
-_NO_CONDITIONS = "stages have no conditions, and are retried by nobody but a caller"
-_NO_GIT = "no Git provider tells this cloud of changes"
-_ONE_REGION = "artifacts have one store"
+_NO_CONDITIONS = "stage conditions and automatic retries are not supported"
+_NO_GIT = "the local cloud receives no webhooks from Git providers"
+_ONE_REGION = "cross-region actions are not supported"
 
 # Field, as the service model names it below its structure -> why nothing comes of it here.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
-    "ArtifactStore.encryptionKey": "nothing is encrypted here",
-    "S3.PollForSourceChanges": "sources are not looked at by the clock: start an execution",
-    "CloudFormation.RoleArn": "every operation on a stack is permitted",
+    "ArtifactStore.encryptionKey": "nothing is encrypted",
+    "S3.PollForSourceChanges": "sources are not polled; start an execution",
+    "CloudFormation.RoleArn": "all stack operations are allowed",
 }
 
 # Field -> why it is refused.
 REFUSED: dict[str, str] = {
     "PipelineDeclaration.artifactStores": _ONE_REGION,
     "PipelineDeclaration.triggers": _NO_GIT,
-    "StageDeclaration.blockers": "they are for gates that AWS itself sets",
+    "StageDeclaration.blockers": "blockers are set by AWS only",
     "StageDeclaration.beforeEntry": _NO_CONDITIONS,
     "StageDeclaration.onSuccess": _NO_CONDITIONS,
     "StageDeclaration.onFailure": _NO_CONDITIONS,
-    "ActionDeclaration.commands": "the Commands action is not built; a CodeBuild project runs commands",
-    "ActionDeclaration.outputVariables": "the Commands action is not built",
-    "ActionDeclaration.environmentVariables": "the Commands action is not built",
+    "ActionDeclaration.commands": "the Commands action is not supported; use a CodeBuild project",
+    "ActionDeclaration.outputVariables": "the Commands action is not supported",
+    "ActionDeclaration.environmentVariables": "the Commands action is not supported",
 }
 
 # Provider of an action -> the fields of its configuration.

@@ -1,6 +1,6 @@
 """Store the layers of repositories, and uploads in progress.
 
-Their bytes lie in S3, as on AWS: in a bucket of an account that nobody uses, from which presigned links lead.
+The content is in S3, as on AWS: in a bucket of a reserved account, read through presigned URLs.
 """
 
 from __future__ import annotations

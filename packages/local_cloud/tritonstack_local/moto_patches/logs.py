@@ -60,7 +60,7 @@ def parse_pattern(text: str) -> FilterPattern:
     if stripped[:1] in {"{", "["}:
         kind = "JSON" if stripped[0] == "{" else "columns"
         raise PatternError(
-            f"The embedded cloud does not offer filter patterns for {kind}, only for plain text."
+            f"The embedded cloud does not support filter patterns for {kind}, only for plain text."
         )
     if stripped.startswith("%"):
         return FilterPattern(expression=_expression(stripped))
@@ -202,14 +202,14 @@ def _check(pattern: str, group: str, others: Iterable[Mapping[str, Any]]) -> Non
 def _check_transformation(given: Mapping[str, Any]) -> None:
     if given.get("dimensions"):
         raise PatternError(
-            "The embedded cloud does not offer dimensions of metric filters: they name fields or columns."
+            "The embedded cloud does not support dimensions of metric filters: they name fields or columns."
         )
     try:
         float(given["metricValue"])
     except ValueError as error:
         raise PatternError(
-            f"The embedded cloud does not offer metricValue {given['metricValue']!r}, only numbers: no value "
-            "is taken out of lines."
+            f"The embedded cloud does not support metricValue {given['metricValue']!r}, only "
+            "numbers, not values from lines."
         ) from error
 
 

@@ -150,7 +150,7 @@ def _computed(
     period: int,
 ) -> Series:
     if query["Expression"].lstrip().upper().startswith("SELECT"):
-        raise ValidationError("The embedded cloud does not offer Metrics Insights queries.")
+        raise ValidationError("The embedded cloud does not support Metrics Insights queries.")
     if len({len(series) for series in metrics.values()} | {span.count}) > 1:
         raise ValidationError("The embedded cloud offers expressions over metrics of one Period alone.")
     try:

@@ -9,8 +9,8 @@ from tritonstack.base.errors import TritonstackError
 
 
 def sentence(reason: str) -> str:
-    """Create a sentence of a reason, which the tables of what is refused hold as half of one."""
-    return f"{reason[0].upper()}{reason[1:]}."
+    """Return a reason as a sentence: with a capital letter and a final period."""
+    return f"{reason[0].upper()}{reason[1:].removesuffix('.')}."
 
 
 class ServiceError(TritonstackError):

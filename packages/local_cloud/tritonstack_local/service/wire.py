@@ -59,8 +59,8 @@ def read_control_call(request: Request, *, offered: Mapping[str, object], servic
     if operation not in offered:
         raise ServiceError(
             "UnknownOperationException",
-            f"The embedded cloud does not offer {metadata['serviceId']}'s "
-            f"{operation or 'request without X-Amz-Target'}; it offers {', '.join(sorted(offered))}.",
+            f"The embedded cloud does not support {metadata['serviceId']}'s "
+            f"{operation or 'request without X-Amz-Target'}; it supports {', '.join(sorted(offered))}.",
         )
     try:
         fields = json.loads(request.get_data() or b"{}")

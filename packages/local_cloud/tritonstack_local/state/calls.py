@@ -63,7 +63,7 @@ def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:
 
 
 def read_call(environ: WSGIEnvironment, *, service: str, bodies: BodyStore) -> ServiceCall:
-    """Read a request whole, so that answering it waits for nobody, and say what it asks for."""
+    """Read a whole request, so that handling it never waits for the client."""
     request = Request(environ, shallow=True)
     if service == "s3" and _is_object(request):
         body = bodies.receive(environ["wsgi.input"])

@@ -229,7 +229,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def told(file: Path, fault: sqlite3.Error) -> TritonstackError:
-    """Say what a fault means: what a disk refuses is no damage, and nobody should give a whole state up."""
+    """Return the error to raise: an I/O error of the disk is not damage of the state."""
     # The low byte of a code is the reason, the others are its details; a fault of Python's own has none.
     reason = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if reason == sqlite3.SQLITE_BUSY:

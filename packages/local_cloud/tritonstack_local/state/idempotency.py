@@ -1,9 +1,9 @@
 """Record the answers of deployment steps, so that a step interrupted by a kill is not repeated.
 
-A deployment makes things by calls to this cloud, and learns their ids from the answers. A kill between a call
-and the note of its answer would leave a thing behind that nobody knows. So the calls of a step carry its
-name, and what they are answered is kept along with what they changed, until the step has its note. After a
-restart the step is done again: the calls that were answered before get the same answer and change nothing.
+A deployment creates resources by calls to this cloud and reads their ids from the responses. A kill between a
+call and the record of its response would leak a resource. So the calls of a step carry its name, and their
+responses are saved with their changes until the step is recorded. After a restart the step runs again: calls
+answered before return the same response and change nothing.
 """
 
 from __future__ import annotations

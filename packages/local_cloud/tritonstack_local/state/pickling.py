@@ -94,7 +94,7 @@ def _fields_of(kind: type[Any]) -> tuple[str, ...]:
 
 
 def _nobody() -> None:
-    """Stand for a thread: what was running does not run any more."""
+    """Replace a thread: it does not run after a restart."""
 
 
 def _function(value: types.FunctionType) -> Any:

@@ -2,7 +2,7 @@
 
 Services tell of changes as they make them. One thread writes: whatever changed while it wrote goes into its
 next write, together, so that many requests share one. A request is answered when its changes are written;
-changes of the slow kind (log lines) are written within half a second, and nobody waits for them.
+slow changes (log lines) are written within half a second, and no request waits for them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReadWriteLock:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Look while nobody changes anything. One thread at a time does."""
+        """Hold off changes while one thread reads."""
         with self._condition:
             self._looking += 1
             self._condition.wait_for(lambda: not self._changing)

@@ -79,8 +79,8 @@ def test_another_name_is_another_project(stack):
 @pytest.mark.parametrize(
     ("properties", "reason"),
     [
-        ({"Source": {"Type": "GITHUB", "Location": "x"}}, "does not offer ProjectSource.type=GITHUB"),
-        ({"AutoRetryLimit": 1}, "nothing is retried by itself"),
+        ({"Source": {"Type": "GITHUB", "Location": "x"}}, "does not support ProjectSource.type=GITHUB"),
+        ({"AutoRetryLimit": 1}, "automatic retries are not supported"),
         ({"Triggers": {"Webhook": True}}, "property Triggers of AWS::CodeBuild::Project is unknown"),
         ({"Environment": {"Type": "LINUX_CONTAINER", "Speed": 1}}, "property Environment.Speed"),
     ],

@@ -215,31 +215,28 @@ def config(*, model="m", **changes):
     [
         (
             config(AsyncInferenceConfig=ASYNCHRONOUS),
-            "Config: The embedded cloud does not offer CreateEndpointConfig.AsyncInferenceConfig: "
-            "asynchronous endpoints are not built; they run on AWS alone.",
+            "Config: The embedded cloud does not support CreateEndpointConfig.AsyncInferenceConfig: "
+            "asynchronous endpoints run on AWS only.",
         ),
         (
             config(ShadowProductionVariants=[{**VARIANT, "VariantName": "shadow", "ModelName": "m"}]),
-            "Config: The embedded cloud does not offer CreateEndpointConfig.ShadowProductionVariants: "
-            "shadow variants are not built; they run on AWS alone.",
+            "Config: The embedded cloud does not support CreateEndpointConfig.ShadowProductionVariants: "
+            "shadow variants run on AWS only.",
         ),
         (
             config(model=None),
-            "Config: The embedded cloud does not offer ProductionVariant without ModelName: it is for "
-            "inference components, and copies of models on machines that SageMaker manages are not built; "
-            "they run on AWS alone.",
+            "Config: The embedded cloud does not support ProductionVariant without ModelName: it is for "
+            "inference components, which run on AWS only.",
         ),
         (
             config(variant={"ManagedInstanceScaling": {"Status": "ENABLED"}}),
-            "Config: The embedded cloud does not offer ProductionVariant.ManagedInstanceScaling: it is for "
-            "inference components, and copies of models on machines that SageMaker manages are not built; "
-            "they run on AWS alone.",
+            "Config: The embedded cloud does not support ProductionVariant.ManagedInstanceScaling: it is for "
+            "inference components, which run on AWS only.",
         ),
         (
             config(model=None)
             | {"Component": resource("AWS::SageMaker::InferenceComponent", EndpointName="e")},
-            "Component: The embedded cloud does not offer inference components: copies of models on machines "
-            "that SageMaker manages are not built; they run on AWS alone.",
+            "Component: Inference components run on AWS only.",
         ),
     ],
     ids=["asynchronous", "shadow", "without a model", "managed scaling", "component"],

@@ -33,7 +33,7 @@ def with_math(expression, *, period=60, **more):
     ("given", "message"),
     [
         (PLAIN | {"ComparisonOperator": "LessThanLowerThreshold"}, "there is no anomaly detection"),
-        (PLAIN | {"EvaluationWindow": {"SlidingWindow": {}}}, "windows slide by the minute"),
+        (PLAIN | {"EvaluationWindow": {"SlidingWindow": {}}}, "windows move by one minute"),
         (PLAIN | {"ThresholdMetricId": "m"}, "there is no anomaly detection"),
         (PLAIN | {"Statistic": None, "ExtendedStatistic": "median"}, "ExtendedStatistic is not supported"),
         (PLAIN | {"Statistic": "Median"}, "Statistic 'Median' is none of"),

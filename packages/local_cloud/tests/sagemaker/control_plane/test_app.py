@@ -247,14 +247,14 @@ def test_a_wrong_type_and_an_unknown_field_are_refused(cloud):
     assert post("SageMaker.DescribeModel", b"[" * 100_000)[1]["__type"] == "SerializationException"
     status, answer = post("SageMaker.CreateTrainingJob", b"{}")
     assert (status, answer["__type"]) == (400, "UnknownOperationException")
-    assert "does not offer SageMaker's CreateTrainingJob" in answer["message"]
+    assert "does not support SageMaker's CreateTrainingJob" in answer["message"]
 
 
 @pytest.mark.parametrize(
     ("container", "words"),
     [
         ({"Mode": "MultiModel"}, "ModelDataUrl must be given for a container in MultiModel mode"),
-        ({"Environment": {"SAGEMAKER_MULTI_MODEL": "true"}}, "does not offer SAGEMAKER_MULTI_MODEL=true"),
+        ({"Environment": {"SAGEMAKER_MULTI_MODEL": "true"}}, "does not support SAGEMAKER_MULTI_MODEL=true"),
         ({"MultiModelConfig": {"ModelCacheSetting": "Enabled"}}, "for a container in MultiModel mode only"),
         ({"ModelPackageName": "p"}, "ContainerDefinition.ModelPackageName"),
         ({"Image": "nvcr.io/nvidia/tritonserver:24.09-py3"}, "Using non-ECR image"),
@@ -308,7 +308,7 @@ def test_a_model_is_one_container(cloud, request_fields, words):
         ({}, {"ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}, "ServerlessConfig"),
         ({}, {"ManagedInstanceScaling": {"Status": "ENABLED"}}, "ManagedInstanceScaling"),
         ({}, {"ModelName": None}, "ProductionVariant without ModelName"),
-        ({}, {"RoutingConfig": {"RoutingStrategy": "KV_AWARE"}}, "does not offer RoutingStrategy KV_AWARE"),
+        ({}, {"RoutingConfig": {"RoutingStrategy": "KV_AWARE"}}, "does not support RoutingStrategy KV_AWARE"),
         ({}, {"InstanceType": None}, r"ProductionVariants\[0\].InstanceType must be given"),
         (
             {
@@ -319,7 +319,7 @@ def test_a_model_is_one_container(cloud, request_fields, words):
                 }
             },
             {},
-            "does not offer DataCaptureConfig.DestinationS3Uri=https://b: it is written to s3:// only",
+            "does not support DataCaptureConfig.DestinationS3Uri=https://b: it is written to s3:// only",
         ),
     ],
 )

@@ -145,7 +145,7 @@ def check_updatable(stack: Stack) -> None:
 
 
 def new_stack(context: ActionContext, name: str) -> Stack:
-    """Return a stack that nobody knows yet."""
+    """Return a new stack, which is not stored yet."""
     if not re.fullmatch(r"[a-zA-Z][-a-zA-Z0-9]{0,127}", name):
         raise CloudFormationError(
             f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: "

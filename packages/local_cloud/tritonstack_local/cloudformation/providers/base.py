@@ -16,10 +16,11 @@ from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.faults import sentence
 
 Members = Mapping[str, "Members | None"]
 
-NOT_ENFORCED = "It is kept and read back; no permission is checked but a bucket policy's."
+NOT_ENFORCED = "It is stored and returned; only bucket policies are enforced."
 
 
 class ProviderError(Exception):
@@ -55,6 +56,13 @@ class Property:
             yield from unknown_members(value, shape_named(self.shape), path)
         elif self.members is not None:
             yield from _unknown(value, self.members, path)
+
+
+def api_property(shape: str, *, required: bool, reason: str | None) -> Property:
+    """Return a property that is a field of the service's API; `reason` says why it has no effect here."""
+    return Property(
+        shape=shape, required=required, effect=reason is None, why=sentence(reason) if reason else ""
+    )
 
 
 def _unknown(value: Any, members: Members, path: str) -> Iterator[str]:
@@ -132,7 +140,7 @@ class Provider(ABC):
     attribute_names: ClassVar[frozenset[str]] = frozenset()
     """What `Fn::GetAtt` answers."""
     kept_only: ClassVar[str] = ""
-    """Why resources of this type do nothing, if they are only kept and can be read back."""
+    """Why resources of this type do nothing, if they are only stored and returned."""
     volatile_attributes: ClassVar[frozenset[str]] = frozenset()
     """Attributes that an update in place may change."""
     maps_tags: ClassVar[bool] = False

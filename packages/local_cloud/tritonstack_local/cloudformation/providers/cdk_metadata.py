@@ -13,7 +13,9 @@ class CdkMetadataProvider(Provider):
 
     type_name = "AWS::CDK::Metadata"
     properties: ClassVar = {
-        "Analytics": Property(effect=False, why="It tells AWS which constructs are used; nobody here asks.")
+        "Analytics": Property(
+            effect=False, why="Usage statistics for AWS; the local cloud does not read them."
+        )
     }
 
     def create(self, request: ResourceRequest) -> str:

@@ -32,11 +32,11 @@ _SETTINGS = (
 )
 
 ACTIONS = ("AlarmActions", "InsufficientDataActions", "OKActions")
-SNS_ALONE = "Topics of SNS are told; any other action is written into the alarm's history as failed."
+SNS_ALONE = "SNS topics are notified; other actions are recorded as failed in the alarm's history."
 _METRICS = {
-    "AccountId": "Refused: alarms look at their own account.",
-    "Expression": "Metric math is computed but for SEARCH, SORT, times, bands and quotas, which are refused.",
-    "Period": "An expression has the period of its metrics, which must all have the same.",
+    "AccountId": "Rejected: alarms use metrics of their own account only.",
+    "Expression": "Only operators, FILL, and IF are supported.",
+    "Period": "An expression uses the period of its metrics, which must all be equal.",
 }
 
 
@@ -87,7 +87,7 @@ _COMPOSITE_SETTINGS = (
     "Tags",
 )
 
-_NO_SUPPRESSION = "Not kept: no alarm holds another one's actions back, so topics hear of more than on AWS."
+_NO_SUPPRESSION = "Not stored: alarms do not suppress each other; topics receive more than on AWS."
 
 
 class CompositeAlarmProvider(AlarmProvider):
@@ -123,10 +123,10 @@ class DashboardProvider(Provider):
     name_property = "DashboardName"
     properties: ClassVar = {
         "DashboardBody": Property(
-            required=True, why="It is kept and read back; there is no console that shows it."
+            required=True, why="It is stored and returned; there is no console to show it."
         ),
         "DashboardName": Property(create_only=True),
-        "Tags": Property(effect=False, why="They are not kept: nothing here asks for them."),
+        "Tags": Property(effect=False, why="They are not stored."),
     }
 
     def create(self, request: ResourceRequest) -> str:

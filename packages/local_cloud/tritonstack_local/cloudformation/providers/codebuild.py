@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from tritonstack_local.cloudformation.providers.base import Property, Provider, ResourceRequest, removed
+from tritonstack_local.cloudformation.providers.base import (
+    Property,
+    Provider,
+    ResourceRequest,
+    api_property,
+    removed,
+)
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api
 from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, refusal_of
-from tritonstack_local.service.faults import sentence
 
 # Property -> the field of CreateProject that it is.
 _FIELDS = {
@@ -51,16 +56,6 @@ _ABSENT: Mapping[str, Any] = {
 }
 
 
-def _property(name: str, field: str) -> Property:
-    why = ACCEPTED_WITHOUT_EFFECT.get(f"CreateProject.{field}")
-    return Property(
-        shape=f"codebuild:CreateProject.{field}",
-        required=name in _REQUIRED,
-        effect=why is None,
-        why=sentence(why) if why else "",
-    )
-
-
 class ProjectProvider(Provider):
     """Identifier: the project's name, which is also what `Ref` answers."""
 
@@ -68,7 +63,14 @@ class ProjectProvider(Provider):
     name_property = "Name"
     properties: ClassVar = {
         "Name": Property(create_only=True),
-        **{name: _property(name, field) for name, field in _FIELDS.items()},
+        **{
+            name: api_property(
+                f"codebuild:CreateProject.{field}",
+                required=name in _REQUIRED,
+                reason=ACCEPTED_WITHOUT_EFFECT.get(f"CreateProject.{field}"),
+            )
+            for name, field in _FIELDS.items()
+        },
     }
     attribute_names = frozenset({"Arn"})
 

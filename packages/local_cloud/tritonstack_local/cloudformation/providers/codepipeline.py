@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from tritonstack_local.cloudformation.providers.base import Property, Provider, ResourceRequest, ignoring
+from tritonstack_local.cloudformation.providers.base import (
+    Property,
+    Provider,
+    ResourceRequest,
+    api_property,
+    ignoring,
+)
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api
 from tritonstack_local.codepipeline.refusals import ACCEPTED_WITHOUT_EFFECT, refusal_of
-from tritonstack_local.service.faults import sentence
 
 # Property -> the field of the declaration that it is, and its shape.
 _FIELDS = {
@@ -24,16 +29,6 @@ _FIELDS = {
 _REQUIRED = {"RoleArn", "Stages"}
 
 
-def _property(name: str, field: str, shape: str) -> Property:
-    why = ACCEPTED_WITHOUT_EFFECT.get(f"PipelineDeclaration.{field}")
-    return Property(
-        shape=f"codepipeline:{shape}",
-        required=name in _REQUIRED,
-        effect=why is None,
-        why=sentence(why) if why else "",
-    )
-
-
 class PipelineProvider(Provider):
     """Identifier: the pipeline's name, which `Ref` answers too. It runs when it is made, as on AWS."""
 
@@ -43,7 +38,14 @@ class PipelineProvider(Provider):
         "Name": Property(create_only=True),
         "RestartExecutionOnUpdate": Property(),
         "Tags": Property(shape="codepipeline:TagList"),
-        **{name: _property(name, *field) for name, field in _FIELDS.items()},
+        **{
+            name: api_property(
+                f"codepipeline:{shape}",
+                required=name in _REQUIRED,
+                reason=ACCEPTED_WITHOUT_EFFECT.get(f"PipelineDeclaration.{field}"),
+            )
+            for name, (field, shape) in _FIELDS.items()
+        },
     }
     attribute_names = frozenset({"Version"})
     volatile_attributes = frozenset({"Version"})

@@ -14,22 +14,22 @@ from tritonstack_local.cloudformation.providers.base import (
     ignoring,
 )
 
-_HEARD = "Only endpoints of this cloud, and whoever calls PutEvents, send events."
+_HEARD = "Only endpoints and PutEvents send events."
 _DELIVERED = (
-    "Events reach topics, queues, log groups, buses, projects and pipelines; other targets are refused."
+    "Supported: SNS, SQS, log groups, event buses, CodeBuild, and pipelines; other targets are rejected."
 )
-_KIND = "It is for targets of a kind that is refused."
+_KIND = "It applies to target types that are rejected."
 _TARGETS = {
     "AppSyncParameters": _KIND,
     "BatchParameters": _KIND,
-    "DeadLetterConfig": "It is kept and read back; what cannot be delivered is lost.",
+    "DeadLetterConfig": "It is stored and returned; undeliverable messages are dropped.",
     "EcsParameters": _KIND,
     "HttpParameters": _KIND,
-    "Input": "Topics, projects and pipelines get it; for other targets it is refused.",
-    "InputPath": "Topics, projects and pipelines get it; for other targets it is refused.",
+    "Input": "Supported for topics, CodeBuild projects, and pipelines; rejected for other targets.",
+    "InputPath": "Supported for topics, CodeBuild projects, and pipelines; rejected for other targets.",
     "KinesisParameters": _KIND,
     "RedshiftDataParameters": _KIND,
-    "RetryPolicy": "It is kept and read back; an event is sent once.",
+    "RetryPolicy": "It is stored and returned; an event is sent once.",
     "RoleArn": NOT_ENFORCED,
     "RunCommandParameters": _KIND,
     "SageMakerPipelineParameters": _KIND,
@@ -47,7 +47,7 @@ class RuleProvider(Provider):
         "Name": Property(create_only=True),
         "RoleArn": Property(effect=False, why=NOT_ENFORCED),
         "ScheduleExpression": Property(
-            effect=False, why="It is kept and read back; no rule runs by the clock."
+            effect=False, why="It is stored and returned; no rule runs on a schedule."
         ),
         "State": Property(),
         "Tags": Property(shape="events:TagList"),
@@ -124,7 +124,7 @@ class ScheduleProvider(Provider):
     """Identifier: the schedule's name, which `Ref` answers too."""
 
     type_name = "AWS::Scheduler::Schedule"
-    kept_only = "It is kept and read back; no schedule runs by the clock."
+    kept_only = "It is stored and returned; no schedule runs."
     name_property = "Name"
     properties: ClassVar = {
         "Name": Property(create_only=True),

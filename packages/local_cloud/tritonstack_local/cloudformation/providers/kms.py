@@ -45,22 +45,18 @@ class KeyProvider(Provider):
 
     type_name = "AWS::KMS::Key"
     properties: ClassVar = {
-        "BypassPolicyLockoutSafetyCheck": Property(
-            effect=False, why="No policy locks anybody out: none is enforced."
-        ),
+        "BypassPolicyLockoutSafetyCheck": Property(effect=False, why="Key policies are not enforced."),
         "Description": Property(),
-        "EnableKeyRotation": Property(effect=False, why="It is kept and read back; no key is rotated."),
+        "EnableKeyRotation": Property(effect=False, why="It is stored and returned; no key is rotated."),
         "Enabled": Property(),
         "KeyPolicy": Property(effect=False, why=NOT_ENFORCED),
-        "KeySpec": Property(
-            why="Encrypt, Sign and the like work; what other services keep is not encrypted."
-        ),
+        "KeySpec": Property(why="KMS operations work; other services do not encrypt with keys."),
         "KeyUsage": Property(),
         "MultiRegion": Property(),
         "PendingWindowInDays": Property(
-            effect=False, why="It is kept and read back; the key waits for good."
+            effect=False, why="It is stored and returned; a scheduled deletion never runs."
         ),
-        "RotationPeriodInDays": Property(effect=False, why="Not kept: no key is rotated."),
+        "RotationPeriodInDays": Property(effect=False, why="Not stored: keys are not rotated."),
         "Tags": Property(members={"Key": None, "Value": None}),
     }
     attribute_names = frozenset({"Arn", "KeyId"})

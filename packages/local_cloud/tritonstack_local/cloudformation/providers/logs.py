@@ -21,13 +21,13 @@ class LogGroupProvider(Provider):
     type_name = "AWS::Logs::LogGroup"
     name_property = "LogGroupName"
     properties: ClassVar = {
-        "KmsKeyId": Property(effect=False, why="It is kept and read back; nothing is encrypted."),
-        "LogGroupClass": Property(effect=False, why="Not kept: every group is of the STANDARD class."),
+        "KmsKeyId": Property(effect=False, why="It is stored and returned; nothing is encrypted."),
+        "LogGroupClass": Property(effect=False, why="Not stored: every group has the STANDARD class."),
         "LogGroupName": Property(create_only=True),
         "RetentionInDays": Property(
             shape="logs:PutRetentionPolicy.retentionInDays",
             effect=False,
-            why="It is kept and read back; lines stay for as long as their group.",
+            why="It is stored and returned; lines are kept until their group is deleted.",
         ),
         "Tags": Property(members={"Key": None, "Value": None}),
     }
@@ -99,15 +99,15 @@ class MetricFilterProvider(Provider):
     properties: ClassVar = {
         "FilterName": Property(create_only=True),
         "FilterPattern": Property(
-            required=True, why="Patterns for plain text count; those for JSON and columns are refused."
+            required=True, why="Patterns for plain text only; patterns for JSON and columns are rejected."
         ),
         "LogGroupName": Property(create_only=True, required=True),
         "MetricTransformations": Property(
             members=_TRANSFORMATION,
             required=True,
             inner={
-                "Dimensions": "Refused: they name fields of JSON or columns.",
-                "MetricValue": "A number; values that stand in the lines are refused.",
+                "Dimensions": "Rejected: they refer to JSON fields or columns.",
+                "MetricValue": "A number; references to values in the lines are rejected.",
             },
         ),
     }

@@ -1,20 +1,15 @@
-"""Resource types that are rejected, each with its reason.
-
-A type that stands neither here nor among the providers is refused too, as unrecognised.
-"""
+"""Rejected resource types, with the reasons. Types neither here nor in PROVIDERS are unrecognized."""
 
 from collections.abc import Mapping
 
 from tritonstack_local.sagemaker.control_plane.refusals import NO_COMPONENTS
+from tritonstack_local.service.faults import sentence
 
 _NO_PROVIDER = (
-    "The embedded cloud does not offer connections: nobody could complete the handshake with a Git provider. "
-    "A pipeline's source can lie in S3."
+    "The embedded cloud does not support connections to Git providers. Use S3 as the source of a pipeline."
 )
 REFUSED_TYPES: Mapping[str, str] = {
     "AWS::CodeConnections::Connection": _NO_PROVIDER,
     "AWS::CodeStarConnections::Connection": _NO_PROVIDER,
-    "AWS::SageMaker::InferenceComponent": (
-        f"The embedded cloud does not offer inference components: {NO_COMPONENTS}."
-    ),
+    "AWS::SageMaker::InferenceComponent": sentence(NO_COMPONENTS),
 }

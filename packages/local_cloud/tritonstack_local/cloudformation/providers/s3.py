@@ -42,7 +42,7 @@ NOT_EVEN_KEPT = dict.fromkeys(
         "Rules.ObjectSizeGreaterThan",
         "Rules.ObjectSizeLessThan",
     ),
-    "Not even kept: it is missing when the rules are read back.",
+    "It is not stored, and missing from the returned rules.",
 )
 
 
@@ -140,26 +140,26 @@ class BucketProvider(Provider):
     name_property = "BucketName"
     properties: ClassVar = {
         "BucketName": Property(create_only=True),
-        "AccessControl": Property(why="Kept and read back; only anonymous callers are held to it."),
+        "AccessControl": Property(why="It is stored and returned; it applies to anonymous callers only."),
         "BucketEncryption": Property(
-            members=_ENCRYPTION, why="Objects are said to be encrypted as it asks; none is."
+            members=_ENCRYPTION, why="Objects are reported as encrypted, but stored as plain text."
         ),
         "LifecycleConfiguration": Property(
             members=LIFECYCLE_MEMBERS,
             effect=False,
-            why="It is kept and read back; objects neither expire nor move to another class.",
+            why="It is stored and returned; objects neither expire nor change their storage class.",
             inner=NOT_EVEN_KEPT,
         ),
         "LoggingConfiguration": Property(members={"DestinationBucketName": None, "LogFilePrefix": None}),
         "OwnershipControls": Property(
             shape="s3:OwnershipControls",
             effect=False,
-            why="Kept and read back; access lists go on to be taken.",
+            why="It is stored and returned; ACLs are still accepted.",
         ),
         "PublicAccessBlockConfiguration": Property(
             shape="s3:PublicAccessBlockConfiguration",
             effect=False,
-            why="It is kept and read back; public access lists and policies are taken all the same.",
+            why="It is stored and returned; public ACLs and policies are still accepted.",
         ),
         "Tags": Property(shape="s3:TagSet"),
         "VersioningConfiguration": Property(members={"Status": None}),
@@ -296,8 +296,7 @@ class BucketPolicyProvider(Provider):
         "Bucket": Property(create_only=True, required=True),
         "PolicyDocument": Property(
             required=True,
-            why="It is held against the caller's account and the encryption that a request names; "
-            "conditions of other kinds are refused.",
+            why="Enforced by the caller's account and the requested encryption; others are rejected.",
         ),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from tritonstack_local.cloudformation.providers.base import Property, Provider, ProviderError, ResourceRequest
@@ -128,122 +129,95 @@ def _wait(request: ResourceRequest, name: str, *, cancelled: Callable[[], bool])
         request.pause(_POLL_S)
 
 
-_CREATE_ONLY = (
-    "AsyncInferenceConfig",
-    "DataCaptureConfig",
-    "EnableNetworkIsolation",
-    "ExecutionRoleArn",
-    "ExplainerConfig",
-    "KmsKeyId",
-    "MetricsConfig",
-    "ProductionVariants",
-    "ShadowProductionVariants",
-    "VpcConfig",
-)
+class ImmutableProvider(Provider):
+    """A resource of which only the tags can change. Identifier: its ARN, which is also what `Ref` returns."""
+
+    create_only: ClassVar[tuple[str, ...]]
+
+    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what SageMaker would reject, before any resource is created."""
+        yield from super().problems(logical_id, properties)
+        refusal = refusal_of_template(f"Create{self._kind}", properties)
+        if refusal is not None:
+            yield f"{logical_id}: {refusal}"
+
+    def create(self, request: ResourceRequest) -> str:
+        """Create the resource."""
+        name = request.name(f"{self._kind}Name", max_length=63, lower=True)
+        settings = request.api(*self.create_only, "Tags")
+        created = self._call(request, "Create", name, **settings)
+        return str(created[f"{self._kind}Arn"])
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Change the tags."""
+        change_tags(request, physical_id, previous)
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Delete the resource."""
+        with unless_gone():
+            self._call(request, "Delete", name_of(request, f"{self._kind}Name", physical_id))
+
+    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return ARN and name."""
+        name = f"{self._kind}Name"
+        return {f"{self._kind}Arn": physical_id, name: name_of(request, name, physical_id)}
+
+    @property
+    def _kind(self) -> str:
+        return self.type_name.rpartition("::")[2]
+
+    def _call(self, request: ResourceRequest, verb: str, name: str, **settings: Any) -> dict[str, Any]:
+        call = getattr(request.client("sagemaker"), xform_name(f"{verb}{self._kind}"))
+        answer: dict[str, Any] = call(**{f"{self._kind}Name": name}, **settings)
+        return answer
 
 
-class EndpointConfigProvider(Provider):
-    """Identifier: the configuration's ARN, which `Ref` answers too. Nothing but its tags can change."""
-
-    type_name = "AWS::SageMaker::EndpointConfig"
-    name_property = "EndpointConfigName"
-    properties: ClassVar = {
-        "EndpointConfigName": Property(create_only=True),
+def _properties(kind: str, create_only: tuple[str, ...], *, required: str = "") -> dict[str, Property]:
+    return {
+        f"{kind}Name": Property(create_only=True),
         "Tags": Property(shape="sagemaker:TagList"),
         **{
             name: Property(
-                shape=f"sagemaker:CreateEndpointConfig.{name}",
-                create_only=True,
-                required=name == "ProductionVariants",
+                shape=f"sagemaker:Create{kind}.{name}", create_only=True, required=name == required
             )
-            for name in _CREATE_ONLY
+            for name in create_only
         },
     }
+
+
+class EndpointConfigProvider(ImmutableProvider):
+    """Endpoint configurations."""
+
+    type_name = "AWS::SageMaker::EndpointConfig"
+    name_property = "EndpointConfigName"
+    create_only = (
+        "AsyncInferenceConfig",
+        "DataCaptureConfig",
+        "EnableNetworkIsolation",
+        "ExecutionRoleArn",
+        "ExplainerConfig",
+        "KmsKeyId",
+        "MetricsConfig",
+        "ProductionVariants",
+        "ShadowProductionVariants",
+        "VpcConfig",
+    )
+    properties: ClassVar = _properties("EndpointConfig", create_only, required="ProductionVariants")
     attribute_names = frozenset({"EndpointConfigArn", "EndpointConfigName"})
 
-    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what SageMaker would refuse too, before anything is made."""
-        yield from super().problems(logical_id, properties)
-        refusal = refusal_of_template("CreateEndpointConfig", properties)
-        if refusal is not None:
-            yield f"{logical_id}: {refusal}"
 
-    def create(self, request: ResourceRequest) -> str:
-        """Create the configuration."""
-        name = request.name("EndpointConfigName", max_length=63, lower=True)
-        made = request.client("sagemaker").create_endpoint_config(
-            EndpointConfigName=name, **request.api(*_CREATE_ONLY, "Tags")
-        )
-        return str(made["EndpointConfigArn"])
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change the tags."""
-        change_tags(request, physical_id, previous)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the configuration."""
-        with unless_gone():
-            request.client("sagemaker").delete_endpoint_config(
-                EndpointConfigName=name_of(request, "EndpointConfigName", physical_id)
-            )
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return ARN and name."""
-        return {
-            "EndpointConfigArn": physical_id,
-            "EndpointConfigName": name_of(request, "EndpointConfigName", physical_id),
-        }
-
-
-_MODEL_CREATE_ONLY = (
-    "Containers",
-    "EnableNetworkIsolation",
-    "ExecutionRoleArn",
-    "InferenceExecutionConfig",
-    "PrimaryContainer",
-    "VpcConfig",
-)
-
-
-class ModelProvider(Provider):
-    """Identifier: the model's ARN, which is also what `Ref` answers. Nothing but its tags can change."""
+class ModelProvider(ImmutableProvider):
+    """Models."""
 
     type_name = "AWS::SageMaker::Model"
     name_property = "ModelName"
-    properties: ClassVar = {
-        "ModelName": Property(create_only=True),
-        "Tags": Property(shape="sagemaker:TagList"),
-        **{
-            name: Property(shape=f"sagemaker:CreateModel.{name}", create_only=True)
-            for name in _MODEL_CREATE_ONLY
-        },
-    }
+    create_only = (
+        "Containers",
+        "EnableNetworkIsolation",
+        "ExecutionRoleArn",
+        "InferenceExecutionConfig",
+        "PrimaryContainer",
+        "VpcConfig",
+    )
+    properties: ClassVar = _properties("Model", create_only)
     attribute_names = frozenset({"ModelArn", "ModelName"})
-
-    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what SageMaker would refuse too, before anything is made."""
-        yield from super().problems(logical_id, properties)
-        refusal = refusal_of_template("CreateModel", properties)
-        if refusal is not None:
-            yield f"{logical_id}: {refusal}"
-
-    def create(self, request: ResourceRequest) -> str:
-        """Create the model."""
-        name = request.name("ModelName", max_length=63, lower=True)
-        made = request.client("sagemaker").create_model(
-            ModelName=name, **request.api(*_MODEL_CREATE_ONLY, "Tags")
-        )
-        return str(made["ModelArn"])
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change the tags."""
-        change_tags(request, physical_id, previous)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the model."""
-        with unless_gone():
-            request.client("sagemaker").delete_model(ModelName=name_of(request, "ModelName", physical_id))
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return ARN and name."""
-        return {"ModelArn": physical_id, "ModelName": name_of(request, "ModelName", physical_id)}

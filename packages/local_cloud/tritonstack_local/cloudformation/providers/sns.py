@@ -22,19 +22,18 @@ class SubscriptionProvider(Provider):
 
     type_name = "AWS::SNS::Subscription"
     properties: ClassVar = {
-        "DeliveryPolicy": Property(effect=False, why="It is kept and read back; a message is sent once."),
+        "DeliveryPolicy": Property(effect=False, why="It is stored and returned; a message is sent once."),
         "Endpoint": Property(create_only=True),
         "FilterPolicy": Property(),
         "FilterPolicyScope": Property(),
         "Protocol": Property(
             create_only=True,
             required=True,
-            why="Messages reach queues (sqs) and web servers (http, https) that this machine reaches; mail "
-            "and text messages are not sent.",
+            why="Supported: sqs, http, and https; no email or text message is sent.",
         ),
         "RawMessageDelivery": Property(),
         "RedrivePolicy": Property(
-            effect=False, why="It is kept and read back; what cannot be delivered is lost."
+            effect=False, why="It is stored and returned; undeliverable messages are dropped."
         ),
         "TopicArn": Property(create_only=True, required=True),
     }
@@ -90,14 +89,12 @@ class TopicProvider(Provider):
     type_name = "AWS::SNS::Topic"
     name_property = "TopicName"
     properties: ClassVar = {
-        "DisplayName": Property(
-            effect=False, why="It is kept and read back; no mail is sent that would show it."
-        ),
-        "KmsMasterKeyId": Property(effect=False, why="It is kept and read back; nothing is encrypted."),
-        "SignatureVersion": Property(effect=False, why="Not kept: messages are signed in one way."),
+        "DisplayName": Property(effect=False, why="It is stored and returned; no email is sent."),
+        "KmsMasterKeyId": Property(effect=False, why="It is stored and returned; nothing is encrypted."),
+        "SignatureVersion": Property(effect=False, why="Not stored: one signature version is used."),
         "Tags": Property(shape="sns:TagList"),
         "TopicName": Property(create_only=True),
-        "TracingConfig": Property(effect=False, why="Not kept: there is no X-Ray."),
+        "TracingConfig": Property(effect=False, why="Not stored: there is no X-Ray."),
     }
     attribute_names = frozenset({"TopicArn", "TopicName"})
 

@@ -15,15 +15,13 @@ class ParameterProvider(Provider):
     maps_tags = True
     properties: ClassVar = {
         "AllowedPattern": Property(
-            effect=False, why="It is kept and read back; values are not held against it."
+            effect=False, why="It is stored and returned; values are not checked against it."
         ),
-        "DataType": Property(
-            effect=False, why="It is kept and read back; nobody checks that an image exists."
-        ),
+        "DataType": Property(effect=False, why="It is stored and returned; the image is not checked."),
         "Description": Property(),
         "Name": Property(create_only=True),
         "Tags": Property(),
-        "Tier": Property(effect=False, why="It is kept and read back; every parameter has the same limits."),
+        "Tier": Property(effect=False, why="It is stored and returned; every parameter has the same limits."),
         "Type": Property(required=True),
         "Value": Property(required=True),
     }

@@ -10,96 +10,58 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tritonstack_local.cloudwatch.tokens import Cursor, matches
+from tritonstack_local.cloudwatch.tokens import TokenCursor, matches
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<test>ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*(?:\"(?P<quoted>[^\"]+)\"|'(?P<single>[^']+)'|(?P<bare>[^()\"']+?))\s*\)"
     r"|(?P<word>AND|OR|NOT|TRUE|FALSE)\b|(?P<sign>[()]))"
 )
 States = Callable[[str], str | None]
-"""The state of an alarm by its name, None where there is no such alarm."""
+"""Returns the state of an alarm by name; None for an unknown alarm."""
 
 
 class RuleError(Exception):
-    """A rule that cannot be followed; the message says why."""
+    """An invalid rule; the message gives the reason."""
 
 
 @dataclass(frozen=True)
-class Test:
-    """Whether an alarm is in a state."""
+class Rule:
+    """One node of a rule: AND, OR, NOT, TRUE, FALSE, or a state that `alarm` must be in."""
 
-    state: str
-    alarm: str
-
-
-@dataclass(frozen=True)
-class Constant:
-    """TRUE or FALSE."""
-
-    holds: bool
-
-
-@dataclass(frozen=True)
-class Not:
-    """The opposite."""
-
-    rule: Rule
-
-
-@dataclass(frozen=True)
-class Both:
-    """AND."""
-
-    left: Rule
-    right: Rule
-
-
-@dataclass(frozen=True)
-class Either:
-    """OR."""
-
-    left: Rule
-    right: Rule
-
-
-Rule = Test | Constant | Not | Both | Either
+    operator: str
+    operands: tuple[Rule, ...] = ()
+    alarm: str = ""
 
 
 def parse_rule(text: str) -> Rule:
-    """Parse, or raise RuleError."""
-    parser = _Parser(_tokens(text), fault=RuleError)
-    rule = parser.either()
+    """Parse a rule, or raise RuleError."""
+    parser = _RuleParser(_tokens(text), error=RuleError)
+    rule = parser.rule()
     if parser.ahead is not None:
-        raise RuleError(f"{_shown(parser.ahead)} is not expected there")
+        raise _unexpected(parser.ahead)
     return rule
 
 
 def holds(rule: Rule, states: States) -> bool:
     """Return whether a rule holds; an alarm that does not exist is in no state."""
-    match rule:
-        case Test(state, alarm):
-            return states(alarm) == state
-        case Constant(value):
-            return value
-        case Not(inner):
-            return not holds(inner, states)
-        case Both(left, right):
-            return holds(left, states) and holds(right, states)
-        case Either(left, right):
-            return holds(left, states) or holds(right, states)
+    operands = [holds(operand, states) for operand in rule.operands]
+    match rule.operator:
+        case "AND":
+            return all(operands)
+        case "OR":
+            return any(operands)
+        case "NOT":
+            return not operands[0]
+        case "TRUE" | "FALSE":
+            return rule.operator == "TRUE"
+        case state:
+            return states(rule.alarm) == state
 
 
 def alarms_in(rule: Rule) -> set[str]:
     """Return the names of all alarms that a rule mentions."""
-    match rule:
-        case Test(_, alarm):
-            return {alarm}
-        case Constant():
-            return set()
-        case Not(inner):
-            return alarms_in(inner)
-        case Both(left, right) | Either(left, right):
-            return alarms_in(left) | alarms_in(right)
+    own = {rule.alarm} if rule.alarm else set()
+    return own.union(*map(alarms_in, rule.operands))
 
 
 def check_rule(name: str, rules: Mapping[str, Rule], *, exists: Callable[[str], bool]) -> None:
@@ -117,52 +79,44 @@ def check_rule(name: str, rules: Mapping[str, Rule], *, exists: Callable[[str], 
             waiting |= alarms_in(rules[alarm])
 
 
-_Token = str | Test
+_Token = str | Rule
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for match in matches(_TOKEN, text, fault=RuleError):
+    for match in matches(_TOKEN, text, error=RuleError):
         if match["test"]:
-            yield Test(match["test"], _name(match["quoted"] or match["single"] or match["bare"]))
+            yield Rule(match["test"], alarm=_name(match["quoted"] or match["single"] or match["bare"]))
         else:
             yield match["word"] or match["sign"]
 
 
 def _name(text: str) -> str:
-    """An alarm may be named by its ARN."""
+    """Return the name of an alarm given by name or by ARN."""
     return text.split(":alarm:", 1)[1] if text.startswith("arn:") and ":alarm:" in text else text
 
 
-def _shown(token: _Token) -> str:
-    return repr(token) if isinstance(token, str) else f"'{token.state}({token.alarm})'"
+def _unexpected(token: _Token) -> RuleError:
+    return RuleError(f"unexpected '{token if isinstance(token, str) else token.operator}'")
 
 
-class _Parser(Cursor[_Token]):
-    def either(self) -> Rule:
-        rule = self._both()
-        while self.ahead == "OR":
-            self.take()
-            rule = Either(rule, self._both())
-        return rule
+class _RuleParser(TokenCursor[_Token]):
+    def rule(self) -> Rule:
+        return self.chain(("OR",), self._and, Rule)
 
-    def _both(self) -> Rule:
-        rule = self._not()
-        while self.ahead == "AND":
-            self.take()
-            rule = Both(rule, self._not())
-        return rule
+    def _and(self) -> Rule:
+        return self.chain(("AND",), self._not, Rule)
 
     def _not(self) -> Rule:
-        piece = self.take()
-        if piece == "NOT":
-            return Not(self._not())
-        if isinstance(piece, Test):
-            return piece
-        if piece in {"TRUE", "FALSE"}:
-            return Constant(piece == "TRUE")
-        if piece != "(":
-            raise RuleError(f"{_shown(piece)} is not expected there")
-        rule = self.either()
+        token = self.take()
+        if isinstance(token, Rule):
+            return token
+        if token == "NOT":  # noqa: S105 - a word of the grammar
+            return Rule("NOT", (self._not(),))
+        if token in {"TRUE", "FALSE"}:
+            return Rule(token)
+        if token != "(":  # noqa: S105
+            raise _unexpected(token)
+        rule = self.rule()
         if self.take() != ")":
-            raise RuleError("a ')' is missing")
+            raise RuleError("missing ')'")
         return rule

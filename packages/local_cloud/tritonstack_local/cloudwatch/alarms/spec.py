@@ -30,9 +30,9 @@ NOT_BUILT: Mapping[str, str] = {
     "ThresholdMetricId": "there is no anomaly detection",
     "EvaluationCriteria": "PromQL is not evaluated",
     "EvaluationInterval": "alarms are evaluated several times a minute",
-    "EvaluationWindow": "windows slide by the minute",
-    "WarmUpConfiguration": "an alarm is evaluated from its first minute on",
-    "ActionConfiguration": "actions are carried out once, when the state changes",
+    "EvaluationWindow": "windows move by one minute",
+    "WarmUpConfiguration": "alarms are evaluated from their first minute",
+    "ActionConfiguration": "actions run once, when the state changes",
 }
 """Parameters of PutMetricAlarm that are refused, each with its reason."""
 
@@ -140,7 +140,7 @@ def read_alarm(given: Mapping[str, Any]) -> AlarmSpec:
     """Read a PutMetricAlarm request, or raise AlarmRefusedError."""
     for name, why in NOT_BUILT.items():
         if given.get(name):
-            raise AlarmRefusedError(f"The embedded cloud does not offer {name} in PutMetricAlarm: {why}.")
+            raise AlarmRefusedError(f"The embedded cloud does not support {name} in PutMetricAlarm: {why}.")
     condition = _condition(given)
     metrics = given.get("Metrics")
     if bool(metrics) == bool(given.get("MetricName")):
@@ -162,7 +162,7 @@ def _condition(given: Mapping[str, Any]) -> Condition:
     comparison = given.get("ComparisonOperator", "")
     if comparison not in COMPARISONS:
         raise AlarmRefusedError(
-            f"The embedded cloud does not offer the ComparisonOperator {comparison!r}: there is no anomaly "
+            f"The embedded cloud does not support the ComparisonOperator {comparison!r}: there is no anomaly "
             f"detection. It offers {', '.join(COMPARISONS)}."
         )
     missing = given.get("TreatMissingData") or "missing"
@@ -217,13 +217,13 @@ def _queries(given: Sequence[Mapping[str, Any]]) -> tuple[tuple[Query, ...], Que
 def _one_query(item: Mapping[str, Any]) -> Query:
     if item.get("AccountId"):
         raise AlarmRefusedError(
-            "The embedded cloud does not offer AccountId in PutMetricAlarm: alarms look at their own account."
+            "The embedded cloud does not support AccountId in PutMetricAlarm: use the own account."
         )
     if stat := item.get("MetricStat"):
         return _query(item["Id"], stat["Metric"], stat["Stat"], stat)
     text = _needed(item, "Expression")
     if text.lstrip().upper().startswith("SELECT"):
-        raise AlarmRefusedError("The embedded cloud does not offer Metrics Insights queries in alarms.")
+        raise AlarmRefusedError("The embedded cloud does not support Metrics Insights queries in alarms.")
     try:
         return Query(item["Id"], expression=parse_expression(text))
     except ExpressionError as error:

@@ -6,8 +6,8 @@ of standard input means that the build is over or its cloud is gone: everything 
 is the first of its process namespace, the kernel then ends every other in it; without a namespace every
 descendant is looked up and ended, whatever group or session it made for itself.
 
-What commands write goes to standard output as it comes. After a command's last line comes its mark, which
-nobody else knows, and its exit status.
+Output of commands is copied to standard output as it arrives. After the last line of a command follow its
+secret end marker and its exit status.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ def remove_left_over(folder: Path) -> None:
     except NoEngineError:
         return
     except DOCKER_FAULTS as fault:
-        # What is left over is in nobody's way, and no reason not to start.
-        log.warning("containers of earlier builds could not be removed: %s", fault)
+        # Leftover containers are harmless; start anyway.
+        log.warning("cannot remove containers of earlier builds: %s", fault)
 
 
 def _decoded(line: bytes) -> str:

@@ -113,7 +113,7 @@ class ProcessMachine:
         raise MachineGoneError("the build's processes have ended")
 
     def end(self) -> None:
-        """End every process; the agent does that when nobody speaks to it any more."""
+        """End every process; the agent does so when its standard input closes."""
         with self._lock:
             assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
             self._process.stdin.close()

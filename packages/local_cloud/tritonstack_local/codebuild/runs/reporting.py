@@ -113,9 +113,9 @@ class LogStreamWriter:
                 self._send()
             self._send()
         except (ClientError, BotoCoreError) as fault:
-            log.warning("the log %s is no longer carried to CloudWatch Logs: %s", self._scope, fault)
+            log.warning("stopped copying the log %s to CloudWatch Logs: %s", self._scope, fault)
             with self._lock:
-                # Nobody takes from what waits any more.
+                # The queue is no longer drained.
                 self._room = 0
 
     def _make_stream(self, scope: LogLocation) -> None:

@@ -188,7 +188,7 @@ def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp
     shutil.rmtree(dependencies.folder, ignore_errors=True)
     start_server = triton_starter(server_home=server_home)
     if dependencies.container_group is not None:
-        # Imported here: nobody else needs Docker's library.
+        # Imported here: only containers need the Docker library.
         from tritonstack_local.sagemaker.runtime.container_servers import ContainerStarter  # noqa: PLC0415
 
         start_server = ContainerStarter(container_group=dependencies.container_group, otherwise=start_server)

@@ -26,7 +26,7 @@ from tritonstack_local.sagemaker.hosting.lookups import IsScaled
 from tritonstack_local.sagemaker.hosting.rollouts import check_rollout
 from tritonstack_local.service.faults import validation_exception
 
-NO_ZERO = "a variant without an instance answers nobody, and only inference components scale to zero"
+NO_ZERO = "a variant needs at least one instance; only inference components scale to zero"
 
 
 class Endpoints:

@@ -17,7 +17,7 @@ def already_exists(kind: str, arn: str) -> ServiceError:
 
 def not_built(field: str, reason: str) -> ServiceError:
     """Refuse what SageMaker has and this cloud has not; better than to pretend."""
-    return validation_exception(f"The embedded cloud does not offer {field}: {reason}.")
+    return validation_exception(f"The embedded cloud does not support {field}: {reason}.")
 
 
 def invocation_refused(message: str) -> ServiceError:

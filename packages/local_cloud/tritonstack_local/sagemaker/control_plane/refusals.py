@@ -14,30 +14,30 @@ from tritonstack_local.sagemaker.control_plane.faults import not_built
 from tritonstack_local.sagemaker.control_plane.plans import LEAST_OUTSTANDING, RANDOM
 from tritonstack_local.service.faults import ServiceError, validation_exception
 
-NO_COMPONENTS = "copies of models on machines that SageMaker manages are not built; they run on AWS alone"
-_FOR_COMPONENTS = f"it is for inference components, and {NO_COMPONENTS}"
-_NO_QUEUE = "asynchronous endpoints are not built; they run on AWS alone"
-_NO_AWARENESS = "requests are routed at random or to the least busy instance, never by what they hold"
-_NO_SERVERLESS = "serverless endpoints are not built"
+NO_COMPONENTS = "inference components run on AWS only"
+_FOR_COMPONENTS = "it is for inference components, which run on AWS only"
+_NO_QUEUE = "asynchronous endpoints run on AWS only"
+_NO_AWARENESS = "requests are routed randomly or to the least busy instance"
+_NO_SERVERLESS = "serverless endpoints run on AWS only"
 
 # Field, as the service model names it below its operation -> why nothing comes of it here.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "CreateModel.ExecutionRoleArn": "the artifact is read with the account's own credentials",
     "CreateModel.VpcConfig": "the server has no network at all",
     "CreateModel.EnableNetworkIsolation": "the server never has a network, isolated or not",
-    "ContainerDefinition.Image": "the installed Triton plays every image of an ECR repository",
-    "ContainerDefinition.ContainerHostname": "there is one container and nobody calls it by name",
+    "ContainerDefinition.Image": "the installed Triton serves every ECR image",
+    "ContainerDefinition.ContainerHostname": "the single container needs no host name",
     "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
     "CreateEndpointConfig.MetricsConfig": "metrics are published per variant, once per minute, in any case",
-    "ProductionVariant.InstanceType": "its memory bounds multi-model endpoints; but this machine serves",
-    "ProductionVariant.EnableSSMAccess": "there is no instance to log in to",
+    "ProductionVariant.InstanceType": "only its memory counts, as the limit of multi-model endpoints",
+    "ProductionVariant.EnableSSMAccess": "there are no instances to log in to",
     "ProductionVariant.InferenceAmiVersion": "there is no host driver to choose",
 }
 
 # Field -> why it is refused.
 REFUSED: dict[str, str] = {
-    "CreateModel.InferenceExecutionConfig": "a model here is one container",
-    "ContainerDefinition.ImageConfig": "there is no private registry to read from",
+    "CreateModel.InferenceExecutionConfig": "a model has one container",
+    "ContainerDefinition.ImageConfig": "private registries are not supported",
     "ContainerDefinition.ModelDataSource": "only ModelDataUrl, a compressed archive, is read",
     "ContainerDefinition.AdditionalModelDataSources": "only ModelDataUrl, a compressed archive, is read",
     "ContainerDefinition.ModelPackageName": "there is no model registry",
@@ -45,7 +45,7 @@ REFUSED: dict[str, str] = {
     "ContainerDefinition.ContainerMetricsConfig": "container metrics are not published",
     "CreateEndpointConfig.AsyncInferenceConfig": _NO_QUEUE,
     "CreateEndpointConfig.ExplainerConfig": "there is no explainer",
-    "CreateEndpointConfig.ShadowProductionVariants": "shadow variants are not built; they run on AWS alone",
+    "CreateEndpointConfig.ShadowProductionVariants": "shadow variants run on AWS only",
     "CreateEndpointConfig.ExecutionRoleArn": _FOR_COMPONENTS,
     "CreateEndpointConfig.VpcConfig": _FOR_COMPONENTS,
     "CreateEndpointConfig.EnableNetworkIsolation": _FOR_COMPONENTS,
@@ -59,10 +59,10 @@ REFUSED: dict[str, str] = {
     "ProductionVariant.CapacityReservationConfig": "there is no capacity to reserve",
     "ProductionVariant.AcceleratorPartitionLayouts": "there is no accelerator to divide",
     "DesiredWeightAndCapacity.ServerlessUpdateConfig": _NO_SERVERLESS,
-    "InvokeEndpoint.TargetContainerHostname": "a model here is one container",
+    "InvokeEndpoint.TargetContainerHostname": "a model has one container",
     "InvokeEndpoint.EnableExplanations": "there is no explainer",
     "InvokeEndpoint.InferenceComponentName": NO_COMPONENTS,
-    "InvokeEndpoint.SessionId": "stateful sessions are not built",
+    "InvokeEndpoint.SessionId": "stateful sessions are not supported",
     "InvokeEndpoint.PrefixAwareId": _NO_AWARENESS,
     "ProductionVariantRoutingConfig.PrefixAwareRoutingConfig": _NO_AWARENESS,
 }
@@ -116,7 +116,7 @@ def refuse_unbuilt_model(fields: Mapping[str, Any]) -> None:
     refuse_unbuilt("CreateModel", fields)
     containers = fields.get("Containers", [])
     if len(containers) > 1:
-        raise not_built("CreateModel.Containers with several containers", "a model here is one container")
+        raise not_built("CreateModel.Containers with several containers", "a model has one container")
     if bool(containers) == bool(fields.get("PrimaryContainer")):
         raise validation_exception("Exactly one of PrimaryContainer and Containers must be given.")
     container = fields.get("PrimaryContainer") or containers[0]

@@ -21,7 +21,7 @@ DRAIN_TIMEOUT_S = 65.0
 # SageMaker sends SIGKILL so long after SIGTERM.
 STOP_GRACE_S = 30.0
 CLOSE_GRACE_S = 2.0
-# Servers end with this process in any case; waiting longer than this for them helps nobody.
+# Servers end with this process anyway; waiting longer has no benefit.
 CLOSE_TIMEOUT_S = 10.0
 
 log = logging.getLogger(__name__)

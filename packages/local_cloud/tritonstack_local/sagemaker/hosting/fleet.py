@@ -124,7 +124,7 @@ class InstancePool:
         candidates = holding or ready
         if self.plan.routing == LEAST_OUTSTANDING:
             return min(candidates, key=self._running.__getitem__)
-        return random.choice(candidates)  # noqa: S311 - nobody must not guess it
+        return random.choice(candidates)  # noqa: S311 - not used for security
 
 
 def _holds(instance: EndpointInstance, target: str) -> bool:

@@ -85,7 +85,7 @@ def _restart(patient: Restartable, reason: str) -> None:
         log.warning("%s: its container %s and is restarted", patient.name, reason)
         try:
             patient.restart()
-        except Exception as fault:  # whatever it was: nobody else would ever restart it
+        except Exception as fault:  # any failure: this loop is the only one that restarts it
             log.debug("restarting %s", patient.name, exc_info=True)
             reason = f"could not be restarted ({fault})"
             pause_s = min(max(_FIRST_PAUSE_S, 2 * pause_s), _LONGEST_PAUSE_S)
@@ -123,7 +123,7 @@ class EndpointInstance:
         self.plan = plan
         self.id = id_
         self.folder = folder
-        self.on_change: Callable[[], None] = _nobody
+        self.on_change: Callable[[], None] = _ignore
         self._start = start
         self._log = log
         self._starts = 0
@@ -227,5 +227,5 @@ class EndpointInstance:
         self.on_change()
 
 
-def _nobody() -> None:
-    """Nobody takes requests there yet."""
+def _ignore() -> None:
+    """Do nothing: the instance takes no requests yet."""

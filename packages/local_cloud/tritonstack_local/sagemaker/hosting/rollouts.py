@@ -48,7 +48,7 @@ class Rollout:
 
 
 def plan_rollout(config: Mapping[str, Any] | None, *, new: Counts, old: Counts) -> Rollout:
-    """Work out the steps; without a configuration all traffic moves at once and nobody waits."""
+    """Plan the steps; without a configuration, all traffic moves at once."""
     config = config or {}
     alarms = tuple(
         item["AlarmName"] for item in config.get("AutoRollbackConfiguration", {}).get("Alarms", [])

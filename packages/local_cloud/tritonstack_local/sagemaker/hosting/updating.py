@@ -98,7 +98,7 @@ class Update:
         self._means.supply.retire(self._fleet)
 
     def _existing_alarms(self) -> dict[str, str]:
-        """Return the states of the alarms; without one of them nobody would notice what it is there for."""
+        """Return the states of the rollout's alarms; a missing alarm is an error."""
         found = self._states()
         missing = [name for name in self._rollout.alarms if name not in found]
         if missing:

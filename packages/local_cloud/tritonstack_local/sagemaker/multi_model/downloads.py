@@ -50,9 +50,9 @@ class _Leaving:
 
 
 class Downloads:
-    """Brings models to the volume; those that are not pinned go, the least recently used first, for others.
+    """Downloads models to the volume; evicts the least recently used ones that are not pinned.
 
-    A model on the volume is not looked for in S3 again: if its object changes or goes, nobody notices.
+    A model on the volume is not fetched from S3 again, even if its object changes or is deleted.
     """
 
     def __init__(self, *, shelf: DownloadFolders, volume_bytes: int | None) -> None:

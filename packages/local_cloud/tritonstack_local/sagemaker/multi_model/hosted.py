@@ -26,8 +26,8 @@ from tritonstack_local.sagemaker.multi_model.measures import Measures
 from tritonstack_local.sagemaker.multi_model.model import HostedModel, RoomOutcome, server_ends, told
 from tritonstack_local.service.faults import ServiceError
 
-# How long a request that nobody waits for any more may still be running; it cannot be seen from here, and to
-# unload a model under it stops the server for minutes.
+# How long an abandoned request may still run in the server. Unloading its model meanwhile blocks the server
+# for minutes.
 GIVEN_UP_REQUEST_S = 300.0
 # A load that has taken this long may hang: other loads no longer wait for it to make or take room.
 HANGING_AFTER_S = 10.0
@@ -77,7 +77,7 @@ class HostedModels:
         except TritonUnreachableError:  # another server is asked, and counts it
             counts = False
             raise
-        except TritonRequestError:  # nobody waits for the answer, but the server may go on working at it
+        except TritonRequestError:  # the client has given up, but the server may still run the request
             give_back = self._give_back_later
             raise
         finally:
@@ -186,7 +186,7 @@ class HostedModels:
             self._downloads.remove(model.target)  # it may be mended when it is asked for again
         elif isinstance(fault, ServiceError):
             self._downloads.let_go(model.target)
-        # Else nobody knows whether the server goes on reading it.
+        # Otherwise the server may still read it.
 
     def _bring(self, model: HostedModel) -> None:
         deadline = time.monotonic() + self._limit_s
@@ -207,8 +207,8 @@ class HostedModels:
                 return step(alone)
             except ModelCapacityError as full:
                 said_by_server = isinstance(full.refusal, LoadRefusedError)
-                # The room that a neighbor left was not enough, and nobody else has taken it: a model that
-                # always lacks memory evicts one neighbor per request.
+                # The memory that one eviction freed was not enough, and no other model took it: a model
+                # that always lacks memory evicts one other model per request.
                 in_vain = model.entries_at_eviction == self._entries - 1
                 if alone or (said_by_server and in_vain):
                     raise full.refusal from full
@@ -354,7 +354,7 @@ class HostedModels:
             gone.set_result(None)  # the model's next load waits for it, whatever came of this
 
     def _vacate(self) -> None:
-        """Tell those who wait that there may be room that nobody has taken yet."""
+        """Notify waiting loads that memory may be free."""
         with self._changed:
             self._vacancies += 1
             self._changed.notify_all()

@@ -17,7 +17,7 @@ from tritonstack_local.sagemaker.multi_model.limits import limits_of
 from tritonstack_local.sagemaker.multi_model.measures import Measures
 from tritonstack_local.time_scale import REAL_MINUTE_S, TimeScale
 
-# However fast minutes pass, nobody has to know sooner.
+# Lower bound of the reporting interval, at any time scale.
 _SHORTEST_MINUTE_S = 0.5
 
 

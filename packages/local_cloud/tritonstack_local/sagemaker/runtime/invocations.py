@@ -260,7 +260,7 @@ def _entrance(
 
 
 def _is_relieved(container: RunningContainer, answer: TritonResponse, *, timeout_s: float) -> bool:
-    """Whether a container that lacked memory for a request has got some, from a model that nobody asks."""
+    """Return whether unloading an idle model freed memory for a request that lacked it."""
     if answer.status != NO_ROOM or container.models is None:
         return False
     return container.models.relieve(timeout_s=timeout_s)
