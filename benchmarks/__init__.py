@@ -1,1 +1,1 @@
-"""Measurements, each compared with a peer in the same run; never part of the tests."""
+"""Benchmarks, each with a baseline from the same run; not part of the tests."""

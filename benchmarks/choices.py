@@ -1,4 +1,4 @@
-"""Whether `precision: auto` makes the same artifact again beside busy processes.
+"""Check that `precision: auto` makes the same artifact again on a busy machine.
 
     python -m benchmarks.choices [--builds 10] [--busy 1]
 
@@ -31,7 +31,7 @@ ACCEPT = Accept(cosine=0.97, relative=0.3)
 
 
 def main() -> int:
-    """Build, and compare digests."""
+    """Build repeatedly and compare the digests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--builds", type=int, default=10, help="number of builds")
     parser.add_argument("--busy", type=int, default=1, help="number of busy processes")
@@ -47,13 +47,13 @@ def main() -> int:
                 manifest = build_model(model=model, folders=folders).manifest
             digests.add(manifest.digest)
             print(f"{number:2} {_words(manifest)} ({time.monotonic() - begin:.0f} s)", flush=True)
-    print(f"{len(digests)} digest(s) from {options.builds} builds beside {options.busy} busy processes")
+    print(f"{len(digests)} digest(s) from {options.builds} builds with {options.busy} busy processes")
     return 0 if len(digests) == 1 else 1
 
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """Processes that use all the processor time they get."""
+    """Run processes that use all the CPU time they get."""
     processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield

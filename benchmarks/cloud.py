@@ -1,4 +1,4 @@
-"""What the embedded cloud costs: starting, idling, and being between a caller and its model.
+"""Measure the local AWS: start-up, idle cost, and the overhead of an invocation.
 
     python -m benchmarks.cloud [--rounds 5] [--requests 500]
 
@@ -70,32 +70,34 @@ Row = tuple[str, str]
 def main() -> None:
     """Measure and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="starts of each, of which the median counts")
-    parser.add_argument("--requests", type=int, default=500, help="invocations of each kind")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="number of starts, of which the median is reported"
+    )
+    parser.add_argument("--requests", type=int, default=500, help="number of invocations of each kind")
     options = parser.parse_args()
-    table = Table("what", "measured", title="the embedded cloud on this machine")
+    table = Table("what", "measured", title="the local AWS on this machine")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for row in (*starting(folder, options.rounds), *serving(folder, options.requests)):
             table.add_row(*row)
     Console().print(table)
-    Console().print(f"wanted: ready within {LIMIT_S:g} s of its start, without endpoints")
+    Console().print(f"limit: ready within {LIMIT_S:g} s, without endpoints")
 
 
 @dataclass(frozen=True)
 class Started:
-    """A server that runs, and how long it took until it answered."""
+    """A running server, and the time until its first answer."""
 
     pid: int
     seconds: float
     url: str
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Those that lead AWS's tools there."""
+    """Environment variables that direct AWS tools to it."""
 
 
 def starting(folder: Path, rounds: int) -> Iterator[Row]:
-    """The cloud and its peer take turns, on a machine that has started each before."""
-    kinds = {"the cloud": started_cloud, "peer, moto_server": started_moto}
+    """Start the cloud and its baseline alternately, after a warm-up of each."""
+    kinds = {"the cloud": started_cloud, "baseline, moto_server": started_moto}
     times: dict[str, list[float]] = {kind: [] for kind in kinds}
     idle: list[Row] = []
     for number in range(rounds):
@@ -104,7 +106,7 @@ def starting(folder: Path, rounds: int) -> Iterator[Row]:
                 times[kind].append(started.seconds)
                 if number == rounds - 1:
                     idle.append((f"{kind}: memory, idle", str(footprint(started.pid))))
-                    idle.append((f"{kind}: processor, idle", idle_processor(started.pid, seconds=IDLE_S)))
+                    idle.append((f"{kind}: CPU, idle", idle_processor(started.pid, seconds=IDLE_S)))
     for kind, taken in times.items():
         seconds = f"{statistics.median(taken):.2f} s, best {min(taken):.2f}, worst {max(taken):.2f}"
         yield f"{kind}: start to ready", seconds
@@ -113,7 +115,7 @@ def starting(folder: Path, rounds: int) -> Iterator[Row]:
 
 @contextmanager
 def started_cloud(folder: Path) -> Iterator[Started]:
-    """A cloud without endpoints, as `tritonstack up --detach` starts it."""
+    """Start a cloud without endpoints, as `tritonstack up --detach` does."""
     settings = CloudSettings(
         state_dir=folder,
         server_home=find_project(Path(__file__).parent).server_dir,
@@ -130,7 +132,7 @@ def started_cloud(folder: Path) -> Iterator[Started]:
 
 @contextmanager
 def started_moto(folder: Path) -> Iterator[Started]:
-    """Stock moto's server, with all of its services and none asked for."""
+    """Start moto's own server, with all of its services."""
     del folder
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -148,7 +150,7 @@ def started_moto(folder: Path) -> Iterator[Started]:
 
 
 def answers(port: int) -> bool:
-    """Whether a server listens and answers at all."""
+    """Return whether a server answers."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/")
@@ -161,14 +163,14 @@ def answers(port: int) -> bool:
 
 
 def serving(folder: Path, requests: int) -> Iterator[Row]:
-    """One endpoint: what it adds to the memory, and what the cloud adds to a request."""
+    """Measure the memory of one endpoint, and the cloud's overhead per request."""
     repository = write_repository(folder / "repository")
     with started_cloud(folder / "serving") as started, bare_triton(folder, repository) as triton:
         keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
         session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
         deploy(session, started.url, repository, folder / "model.tar.gz")
         yield "the cloud: memory, one endpoint in service", str(footprint(started.pid))
-        yield "the cloud: processor, one endpoint in service", idle_processor(started.pid, seconds=IDLE_S)
+        yield "the cloud: CPU, one endpoint in service", idle_processor(started.pid, seconds=IDLE_S)
         asked = {
             "bare tritonserver": lambda: triton.request("POST", "/invocations", body=BODY).status,
             "the cloud, plain HTTP": asking_plainly(started.url, keys),
@@ -183,7 +185,7 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
 
 
 def taking_turns(asked: dict[str, Callable[[], int]], requests: int) -> dict[str, list[float]]:
-    """The milliseconds of each kind of request, one of each after the other."""
+    """Return the milliseconds of each kind of request, interleaved."""
     times: dict[str, list[float]] = {name: [] for name in asked}
     for number in range(WARM_UP + requests):
         for name, ask in asked.items():
@@ -197,7 +199,7 @@ def taking_turns(asked: dict[str, Callable[[], int]], requests: int) -> dict[str
 
 
 def asking_plainly(url: str, keys: Credentials) -> Callable[[], int]:
-    """InvokeEndpoint over a kept connection, signed once."""
+    """Call InvokeEndpoint over a kept-alive connection, signed once."""
     path = f"/endpoints/{NAME}/invocations"
     request = AWSRequest("POST", url + path, data=BODY, headers={"Content-Type": JSON})
     SigV4Auth(keys, "sagemaker", REGION).add_auth(request)
@@ -215,7 +217,7 @@ def asking_plainly(url: str, keys: Credentials) -> Callable[[], int]:
 
 
 def asking_with_boto3(session: boto3.Session, url: str) -> Callable[[], int]:
-    """InvokeEndpoint as everybody calls it."""
+    """Call InvokeEndpoint through boto3."""
     runtime = session.client("sagemaker-runtime", endpoint_url=url)
 
     def ask() -> int:
@@ -228,7 +230,7 @@ def asking_with_boto3(session: boto3.Session, url: str) -> Callable[[], int]:
 
 @contextmanager
 def bare_triton(folder: Path, repository: Path) -> Iterator[TritonServer]:
-    """The same server with the same model, and no cloud before it."""
+    """Start the same server with the same model, without a cloud in front of it."""
     home = find_project(Path(__file__).parent).server_dir
     with TritonServer.start(
         installation=find_installation(home=home),
@@ -241,7 +243,7 @@ def bare_triton(folder: Path, repository: Path) -> Iterator[TritonServer]:
 
 
 def deploy(session: boto3.Session, url: str, repository: Path, archive: Path) -> None:
-    """An endpoint in service."""
+    """Create an endpoint and wait until it is InService."""
     s3, sagemaker = session.client("s3", endpoint_url=url), session.client("sagemaker", endpoint_url=url)
     pack(repository, archive)
     s3.create_bucket(Bucket=NAME)
@@ -262,7 +264,7 @@ def deploy(session: boto3.Session, url: str, repository: Path, archive: Path) ->
 
 
 def write_repository(repository: Path) -> Path:
-    """A model of a few lines."""
+    """Write a model of a few lines."""
     (repository / "double/1").mkdir(parents=True)
     (repository / "double/1/model.py").write_text(CODE)
     (repository / "double/config.pbtxt").write_text(CONFIG)

@@ -1,4 +1,4 @@
-"""The memory and the processor time of a process and all that it has started, as Linux counts them."""
+"""Measure the memory and CPU time of a process and its descendants, as Linux counts them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a tree of processes takes."""
+    """Memory and size of a process tree."""
 
     processes: int
     resident_mib: float
-    """Memory that each has in use, shared pages counted for each."""
+    """Resident memory; shared pages count once per process."""
     proportional_mib: float
-    """The same with every shared page counted once."""
+    """Resident memory; shared pages count once."""
 
     def __str__(self) -> str:
         return (
@@ -29,7 +29,7 @@ class Footprint:
 
 
 def footprint(pid: int) -> Footprint:
-    """Measure a tree of processes."""
+    """Measure a process tree."""
     pids = list(tree(pid))
     rollups = [_rollup(one) for one in pids]
     return Footprint(
@@ -40,7 +40,7 @@ def footprint(pid: int) -> Footprint:
 
 
 def idle_processor(pid: int, *, seconds: float) -> str:
-    """The share of one core that a tree takes while nobody asks it for anything."""
+    """Return the share of one core that an idle process tree uses."""
     before, started = _ticks(pid), time.monotonic()
     time.sleep(seconds)
     share = (_ticks(pid) - before) / TICKS_PER_S / (time.monotonic() - started)
@@ -48,7 +48,7 @@ def idle_processor(pid: int, *, seconds: float) -> str:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """A process and its descendants, in namespaces of their own too."""
+    """Yield a process and its descendants, including those in other namespaces."""
     yield pid
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
@@ -56,7 +56,7 @@ def tree(pid: int) -> Iterator[int]:
 
 
 def _rollup(pid: int) -> dict[str, int]:
-    """In KiB."""
+    """Return the memory figures in KiB."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     return {name: int(value.split()[0]) for name, value in (line.split(":", 1) for line in lines)}
 

@@ -1,4 +1,4 @@
-"""Precision levels of the MiniLM embedding model: how near the framework, and how fast, beside torch.
+"""Measure the precision levels of MiniLM: accuracy and speed, compared with torch.
 
     python -m benchmarks.levels [--threads 1] [--rounds 15]
 
@@ -44,11 +44,11 @@ TEXTS = 20
 
 
 def main() -> None:
-    """Measure all and print one table."""
+    """Measure everything and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, help="threads of torch and of each graph")
     parser.add_argument(
-        "--rounds", type=int, default=15, help="runs of each shape, of which the median counts"
+        "--rounds", type=int, default=15, help="number of runs per shape, of which the median is reported"
     )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -93,7 +93,7 @@ def _cases(framework: TextFramework, texts: list[str]) -> list[Case]:
 def _graphs(
     framework: TextFramework, cases: list[Case], folder: Path, threads: int
 ) -> tuple[dict[str, Run], dict[str, int]]:
-    """A way to run each graph that can be made here, and what it weighs."""
+    """Return a function that runs each graph that this machine can make, and the graphs' sizes."""
     graph = framework.export(folder / "graph")
     runs: dict[str, Run] = {}
     sizes = {}
@@ -118,7 +118,7 @@ def _tokens(batch: int, length: int) -> dict[str, Array]:
 
 
 def _times(runs: Mapping[str, Run], inputs: Mapping[str, Array], rounds: int) -> dict[str, float]:
-    """Median milliseconds of each; the first round warms up."""
+    """Return the median milliseconds of each; the first round is a warm-up."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
         for name, run in runs.items():
@@ -129,7 +129,7 @@ def _times(runs: Mapping[str, Run], inputs: Mapping[str, Array], rounds: int) ->
 
 
 def _cosines(run: Run, framework: TextFramework, texts: list[str]) -> Array:
-    """The cosine to torch's vector, text by text."""
+    """Return the cosine to torch's vector per text."""
     cosines = []
     for text in texts:
         inputs = framework.tokenize([text])

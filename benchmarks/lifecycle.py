@@ -1,4 +1,4 @@
-"""How long the life of an endpoint takes on this machine: synth, deploy, invoke, destroy.
+"""Time the lifecycle of an endpoint on this machine: synth, deploy, invoke, destroy.
 
     python -m benchmarks.lifecycle [--requests 300]
 
@@ -36,7 +36,7 @@ ENVIRONMENT, ENDPOINT = "local", "minilm"
 def main() -> None:
     """Measure everything once and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--requests", type=int, default=300, help="invocations measured")
+    parser.add_argument("--requests", type=int, default=300, help="number of invocations")
     requests = parser.parse_args().requests
     os.environ["TRITONSTACK_CLOUD"] = "bench"
     project = find_project(Path(__file__).parent)
@@ -47,20 +47,20 @@ def main() -> None:
     finally:
         command("tritonstack", "down", "--forget")
     rows += framework(project, workspace, requests)
-    table = Table("what", "measured", title="life of an endpoint on this machine")
+    table = Table("what", "measured", title="endpoint lifecycle on this machine")
     for row in rows:
         table.add_row(*row)
     Console().print(table)
 
 
 def deployment(project: Project, spec: EnvironmentSpec, requests: int) -> Iterator[tuple[str, str]]:
-    """Each step of the endpoint's life, in order."""
+    """Measure each step of the lifecycle, in order."""
     with tempfile.TemporaryDirectory() as output:
         synth = ("cdk", "synth", "--quiet", "-c", f"env={ENVIRONMENT}", "--output", output)
         yield "cdk synth, first", seconds(lambda: command(*synth))
         yield "cdk synth, warm", seconds(lambda: command(*synth))
     command("tritonstack", "build", ENVIRONMENT, "--no-publish")
-    yield "start the embedded cloud", seconds(lambda: command("tritonstack", "up", "--detach"))
+    yield "start the local AWS", seconds(lambda: command("tritonstack", "up", "--detach"))
     yield (
         "bootstrap and deploy",
         seconds(lambda: command("tritonstack", "deploy", ENVIRONMENT, "--bootstrap")),
@@ -71,11 +71,11 @@ def deployment(project: Project, spec: EnvironmentSpec, requests: int) -> Iterat
 
 
 def framework(project: Project, workspace: Workspace, requests: int) -> Iterator[tuple[str, str]]:
-    """The same texts through tokenizer and torch in this process."""
+    """Run the same texts through tokenizer and torch in this process."""
     model = workspace.models[workspace.spec.endpoints[ENDPOINT].models[0]]
     recipe = model.record.recipe
     if not isinstance(recipe, TextEmbeddingRecipe) or model.record.source is None:
-        raise SystemExit(f"{model.record.name} is no text-embedding model, and this measures one")
+        raise SystemExit(f"{model.record.name} is not a text-embedding model, which this benchmark needs")
     source = fetch_source(model.record.source, model_folder=model.file.parent, cache_dir=project.cache_dir)
     peer = TextFramework(source=source, recipe=recipe)
     texts = _texts(workspace)
@@ -83,13 +83,13 @@ def framework(project: Project, workspace: Workspace, requests: int) -> Iterator
     def embed(index: int) -> object:
         return peer.answer(peer.tokenize([texts[index % len(texts)]]))
 
-    yield "peer: torch in this process", percentiles(embed, requests)
+    yield "baseline: torch in this process", percentiles(embed, requests)
 
 
 def _invocation(project: Project, spec: EnvironmentSpec) -> Callable[[int], object]:
     address = read_address(project.cloud_dir())
     if address is None:
-        raise SystemExit("the embedded cloud has gone")
+        raise SystemExit("the local AWS has stopped")
     runtime = cloud_of(spec, variables=address.environment()).client("sagemaker-runtime")
     client = EndpointClient(endpoint_name=spec.endpoint_name(ENDPOINT), runtime=runtime)
     texts = _texts(load_workspace(project, ENVIRONMENT))

@@ -1,4 +1,4 @@
-"""What every benchmark needs: a stopwatch, percentiles, commands that show their words when they fail."""
+"""Shared helpers of the benchmarks: a stopwatch, percentiles, and commands that show their output on failure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def command(*argv: str, folder: Path | None = None) -> None:
 
 
 def seconds(action: Callable[[], object]) -> str:
-    """How long one action takes."""
+    """Return the duration of one action."""
     with stopwatch() as elapsed:
         action()
     return f"{elapsed[0]:.1f} s"
 
 
 def percentiles(action: Callable[[int], object], count: int) -> str:
-    """The median and the 99th percentile of many actions, after a warm-up."""
+    """Return the median and the 99th percentile of many actions, after a warm-up."""
     for index in range(WARM_UP):
         action(index)
     times = []
@@ -45,7 +45,7 @@ def percentiles(action: Callable[[int], object], count: int) -> str:
 
 @contextmanager
 def stopwatch() -> Iterator[list[float]]:
-    """A list that holds the elapsed seconds once the block has ended."""
+    """Yield a list that contains the elapsed seconds once the block has ended."""
     elapsed: list[float] = []
     started = time.perf_counter()
     yield elapsed

@@ -1,4 +1,4 @@
-"""How fast a model's files become an archive, and how small an execution environment is.
+"""Measure the speed of packing a model, and the size of an execution environment.
 
     python -m benchmarks.packing [--rounds 3] [--folder DIR]
 
@@ -26,7 +26,7 @@ from benchmarks.measuring import command, stopwatch
 from model_build.environments.packing import build_environment, installed_requirement
 
 WEIGHTS_BYTES, TEXT_BYTES, FILES = 450_000_000, 50_000_000, 9
-# The kernel's high-water mark of this program alone: getrusage would count the parent's memory as well.
+# The kernel's peak memory of this program alone; getrusage would include the parent's.
 PACK = """
 import json, sys, time
 from pathlib import Path
@@ -41,13 +41,15 @@ print(json.dumps({"digest": packed.digest, "seconds": seconds, "peak": peak}))
 
 
 def main() -> None:
-    """Measure both and print one table each."""
+    """Measure both and print a table each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each, of which the best counts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of runs, of which the best is reported")
     parser.add_argument(
-        "--folder", type=Path, help="where to write the files (2 GB); default: a temporary one"
+        "--folder", type=Path, help="where to write the files (2 GB); default: a temporary folder"
     )
-    parser.add_argument("--cache", type=Path, help="where fetched wheels are kept; default: a temporary one")
+    parser.add_argument(
+        "--cache", type=Path, help="where fetched wheels are kept; default: a temporary folder"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as temporary:
         folder = Path(temporary)
@@ -56,7 +58,7 @@ def main() -> None:
 
 
 def measure_archives(folder: Path, rounds: int) -> Table:
-    """Our archive of a model directory, and tar's."""
+    """Compare the build's archive of a model directory with tar's."""
     model = write_model(folder / "model")
     ours, theirs = folder / "ours.tar.gz", folder / "theirs.tar.gz"
     results, tar_times = [], []
@@ -69,7 +71,7 @@ def measure_archives(folder: Path, rounds: int) -> Table:
     size, other = ours.stat().st_size, theirs.stat().st_size
     digests = {str(result["digest"]) for result in results}
     peak = max(int(result["peak"]) for result in results)
-    table = Table("what", "measured", "wanted", title="a model directory of 500 MB, packed")
+    table = Table("what", "measured", "limit", title="a model directory of 500 MB, packed")
     table.add_row("tar -czf", f"{tar_best:.1f} s, {other / 1e6:.1f} MB", "")
     table.add_row("tritonstack", f"{best:.2f} s, {size / 1e6:.1f} MB", "")
     table.add_row("times as fast", f"{tar_best / best:.1f} ×", "8 × or more")
@@ -80,7 +82,7 @@ def measure_archives(folder: Path, rounds: int) -> Table:
 
 
 def measure_environments(folder: Path, cache: Path) -> Table:
-    """The environment of a served tokenizer, and one with the whole framework."""
+    """Compare the environment of a served tokenizer with one of the whole framework."""
     table = Table("what", "packed", "unpacked", "packages", title="execution environments")
     reports = {}
     for name, requirements, dependencies in (
@@ -105,17 +107,17 @@ def measure_environments(folder: Path, cache: Path) -> Table:
         )
         shutil.rmtree(part)
     share = reports["tokenizer"].size_bytes / reports["framework"].size_bytes
-    table.add_row("tokenizer / framework", f"{share:.3f}", "", "wanted: 0.1 or less")
+    table.add_row("tokenizer / framework", f"{share:.3f}", "", "limit: 0.1")
     return table
 
 
 def _public_version(distribution: str) -> str:
-    """The version without what a builder has put behind it, such as +cpu."""
+    """Return the version without a local part such as +cpu."""
     return installed_requirement(distribution).partition("==")[2].partition("+")[0]
 
 
 def write_model(folder: Path) -> Path:
-    """Weights as they are distributed, floats around zero, and text as people write it: Python's library."""
+    """Write weights with a typical distribution (floats around zero), and text (Python's library)."""
     folder.mkdir()
     random = np.random.default_rng(20240917)
     for number in range(FILES):

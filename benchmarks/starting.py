@@ -1,4 +1,4 @@
-"""How soon a served tokenizer is ready, its execution environment unpacked and its packages imported.
+"""Time the start of a served tokenizer, including unpacking its environment and importing its packages.
 
     python -m benchmarks.starting [--rounds 3]
 
@@ -45,19 +45,21 @@ TIMED = re.compile(rf'[IWE]\d{{4}} (\d\d):(\d\d):(\d\d\.\d+) .*"({LOADING}|{STAR
 def main() -> None:
     """Measure and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="starts of each, of which the best counts")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="number of starts, of which the best is reported"
+    )
     rounds = parser.parse_args().rounds
     project = find_project(Path.cwd())
     installation = find_installation(home=project.server_dir)
-    table = Table("what", "in all", "its process", title="a Python model, loaded by Triton")
+    table = Table("what", "total", "its process", title="a Python model, loaded by Triton")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         tokenizer = write_tokenizer(folder / "models", project.cache_dir)
         nothing = write_model(folder / "nothing", "nothing", NOTHING)
         for name, repository, variables in (
             ("tokenizer", tokenizer, WITHOUT_COMPLETION),
-            ("tokenizer, configuration completed by Triton", tokenizer, {}),
-            ("a model that does nothing, the same", nothing, {}),
+            ("tokenizer, auto-completed configuration", tokenizer, {}),
+            ("empty model, auto-completed configuration", nothing, {}),
         ):
             times = [
                 start(installation, repository, folder / f"{name}-{number}", variables)
@@ -65,13 +67,13 @@ def main() -> None:
             ]
             table.add_row(name, *(f"{min(column):.2f} s" for column in zip(*times, strict=True)))
     Console().print(table)
-    Console().print("wanted: the served tokenizer starts in under 1 s")
+    Console().print("limit: the served tokenizer starts within 1 s")
 
 
 def start(
     installation: TritonInstallation, repository: Path, state: Path, variables: dict[str, str]
 ) -> tuple[float, float]:
-    """Seconds until the model is ready, from when Triton loads it and from the start of its process."""
+    """Return the seconds until the model is ready, since Triton's load and since its process started."""
     with TritonServer.start(
         installation=installation, model_root=repository, environment=variables, state_dir=state
     ) as server:
@@ -83,7 +85,7 @@ def start(
 
 
 def write_tokenizer(repository: Path, cache: Path) -> Path:
-    """The tokenizer of the text recipes with a vocabulary of the usual size."""
+    """Write the tokenizer of the text recipes with a vocabulary of typical size."""
     write_model(repository, "tokenizer", TOKENIZER_CODE.read_text(), WITH_ENVIRONMENT)
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106 - a word, no secret
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -103,7 +105,7 @@ def write_tokenizer(repository: Path, cache: Path) -> Path:
 
 
 def write_model(repository: Path, name: str, code: str, extra: str = "") -> Path:
-    """A repository with one model in Python."""
+    """Write a repository with one Python model."""
     folder = repository / name
     (folder / "1").mkdir(parents=True)
     (folder / "1/model.py").write_text(code)

@@ -1,4 +1,4 @@
-"""How `cdk synth` grows with an environment: endpoints by the hundred, a thousand models behind one endpoint.
+"""Measure how `cdk synth` scales: to 100 endpoints, and to 1,000 models behind one endpoint.
 
     python -m benchmarks.synthesis [--rounds 3]
 
@@ -26,19 +26,19 @@ from tritonstack.records.locks import Lock, LockedArtifact
 
 ENVIRONMENT = "bench"
 Content = tuple[list[str], dict[str, dict[str, object]]]
-"""The models of a project, and its endpoints."""
+"""The models and the endpoints of a project."""
 INSTANCE_TYPE, TARGET = "ml.g5.xlarge", "sm86-25.04"
 
 
 def main() -> None:
-    """Measure both growths and print one table."""
+    """Measure both and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each, of which the best counts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of runs, of which the best is reported")
     rounds = parser.parse_args().rounds
     ten, hundred, one, thousand = best_times(
         [ensembles(10), ensembles(100), multi_model(1), multi_model(1000)], rounds
     )
-    table = Table("what", "measured", "allowed", title="cdk synth")
+    table = Table("what", "measured", "limit", title="cdk synth")
     table.add_row("10 endpoints", f"{ten:.1f} s", "")
     table.add_row("100 endpoints", f"{hundred:.1f} s = {hundred / ten:.1f} × as long", "5 ×")
     table.add_row("multi-model endpoint, 1 model", f"{one:.1f} s", "")
@@ -47,19 +47,19 @@ def main() -> None:
 
 
 def ensembles(count: int) -> Content:
-    """Endpoints that share one model."""
+    """Return endpoints that share one model."""
     endpoint: dict[str, object] = {"kind": "ensemble", "model": "encoder", "instance_type": INSTANCE_TYPE}
     return ["encoder"], {f"search-{number}": endpoint for number in range(count)}
 
 
 def multi_model(count: int) -> Content:
-    """One endpoint of many models."""
+    """Return one endpoint with many models."""
     models = [f"encoder-{number}" for number in range(count)]
     return models, {"many": {"kind": "multi-model", "models": models, "instance_type": INSTANCE_TYPE}}
 
 
 def best_times(contents: list[Content], rounds: int) -> list[float]:
-    """The shortest synthesis of each project; they take turns, so that all see the same machine."""
+    """Return the shortest synthesis of each project, in interleaved runs."""
     with tempfile.TemporaryDirectory() as folder:
         projects = [
             _write_project(Path(folder) / str(number), *content) for number, content in enumerate(contents)
@@ -75,7 +75,7 @@ def _synth(project: Project) -> float:
 
 
 def _write_project(folder: Path, models: Iterable[str], endpoints: dict[str, dict[str, object]]) -> Project:
-    """The files of a project whose models are all built."""
+    """Write a project whose models are all built."""
     project, here = Project(folder), find_project(Path(__file__).parent)
     folder.mkdir()
     for name in ("app.py", "cdk.json"):
@@ -109,7 +109,7 @@ def _write_project(folder: Path, models: Iterable[str], endpoints: dict[str, dic
 
 
 def _write(file: Path, content: Mapping[str, object]) -> None:
-    """JSON is YAML."""
+    """Write JSON, which is valid YAML."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content))
 

@@ -1,21 +1,21 @@
-"""Write requirements*.txt from pyproject.toml: every package that each part brings along, at one version.
+"""Write requirements*.txt from pyproject.toml: every package of each part, at one version.
 
-    requirements.txt         app.py, the stacks and the command line
-    requirements-local.txt   the same, and what building models and the embedded cloud need
+    requirements.txt         app.py, the stacks, and the command line
+    requirements-local.txt   the same, and what builds and the local AWS need
     requirements-dev.txt     the same, and what tests and lint need
     requirements-cuda.txt    the CUDA libraries of PyPI's PyTorch; its build for CPUs needs none of them
     requirements-torch-cpu.txt
-                             PyTorch's build for CPUs, installed first where there is one
-    requirements-checkov.txt checkov alone, for an environment of its own
+                             PyTorch's CPU build, installed first if available
+    requirements-checkov.txt checkov, for its own virtual environment
     requirements-node.txt    Node for the CDK
-    containers/builder/      what a build in the account needs; torch and CUDA in files of their own, for
-                             torch comes from another index where there is no GPU
-    containers/serving/      what Python models find in the image of the project's own
-    tritonstack/runtime/          the embedded server, whose packages and versions stand in the file itself
+    containers/builder/      what builds in the account need; torch and CUDA have their own files, because
+                             torch comes from another index without a GPU
+    containers/serving/      what Python models find in the project's own image
+    tritonstack/runtime/          the local server, whose packages and versions are in the file itself
 
-uv resolves, for every Python and platform at once; this only asks it and writes down the answer, with the
-hashes of all files of a version: pip installs no other file. A version that a file has already is kept as
-long as pyproject.toml allows it. Run by `make lock`.
+uv resolves for every Python and platform at once; this writes the result with the hashes of all files of a
+version, so that pip installs no other file. A version that a file already has is kept as long as
+pyproject.toml allows it. Run by `make lock`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = "3.11"
-"""The oldest that the project runs on."""
+"""The oldest Python of the project."""
 SERVING_PYTHON = "3.10"
-"""The oldest of SageMaker's Triton images."""
+"""The oldest Python of SageMaker's Triton images."""
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "requirements.txt": (("cli", "cdk"), "What app.py, the stacks and the command line need."),
     "requirements-local.txt": (
@@ -51,18 +51,18 @@ CPU_TORCH = {
         "3fbf9c9d1f3c10c2d59d04aca426dee9ccc6ceb32d255c61e93acc3b4f75fae6",
     )
 }
-"""The hashes of PyTorch's builds for CPUs, for Python 3.11 to 3.13 on Linux and x86-64. They lie on an index
-of their own, https://download.pytorch.org/whl/cpu/torch/, which shows the hash of each."""
+"""The hashes of PyTorch's builds for CPUs, for Python 3.11 to 3.13 on Linux and x86-64. Their own index,
+https://download.pytorch.org/whl/cpu/torch/, shows the hashes."""
 CUDA = re.compile(r"(nvidia-|cuda-|triton==)")
-"""What PyPI's PyTorch brings along, and its build for CPUs does not."""
+"""Packages that only PyPI's PyTorch needs, not its CPU build."""
 EMBEDDED = ROOT / "tritonstack" / "runtime" / "requirements-embedded.txt"
 BUILDER = "containers/builder"
 BUILDER_NEEDS = ("boto3", "pydantic", "PyYAML", "numpy", "tritonclient")
-"""Of the project's own dependencies, those that model_build and what it stands on import."""
+"""Dependencies of the project that model_build and the packages below it import."""
 
 
 def compiled(file: str, needs: Iterable[str], *arguments: str, python: str = PYTHON) -> list[str]:
-    """Each package that these bring along, with its hashes; versions that the file has are preferred."""
+    """Return every package that these need, with its hashes; keep the versions of the file if possible."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
     options = ["--no-header", "--no-annotate", f"--python-version={python}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +70,7 @@ def compiled(file: str, needs: Iterable[str], *arguments: str, python: str = PYT
         wanted.write_text("\n".join(needs), encoding="utf-8")
         if (ROOT / file).is_file():
             written.write_text((ROOT / file).read_text(encoding="utf-8"), encoding="utf-8")
-        # The index alone: what is written down is the same on every machine.
+        # Without local settings, the result is the same on every machine.
         environment = {
             name: text for name, text in os.environ.items() if not name.startswith(("PIP_", "UV_"))
         }
@@ -94,12 +94,12 @@ def _with_cpu_build(package: str) -> str:
 
 
 def project_file() -> dict[str, Any]:
-    """pyproject.toml."""
+    """Return the content of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def builder_pins(project: dict[str, Any]) -> list[str]:
-    """What the builder's image is asked to hold, as pyproject.toml pins it."""
+    """Return the pins of the builder's image from pyproject.toml."""
     needed = [
         pin
         for pin in pins_of(project, ("cli", "build"))
@@ -116,14 +116,14 @@ def pins_of(project: dict[str, Any], extras: Iterable[str], *, base: bool = True
 
 
 def write(name: str, purpose: str, packages: Sequence[str]) -> None:
-    """One file, with a first line that says what it is for."""
+    """Write one file, with its purpose in the first line."""
     lines = [f"# {purpose} Written by `make lock` from pyproject.toml; do not edit.", *packages]
     (ROOT / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{name}: {len(packages)} packages")
 
 
 def write_embedded() -> None:
-    """The hashes of the embedded server's packages, below the comments that say what each is for."""
+    """Write the hashes of the local server's packages, and keep the comments of each."""
     text = re.sub(r" \\\n\s+--hash=\S+", "", EMBEDDED.read_text(encoding="utf-8"))
     pins = [line for line in text.splitlines() if "==" in line and not line.startswith("#")]
     found = {package.split()[0]: package for package in compiled("", pins, "--no-deps")}
@@ -140,7 +140,7 @@ def main() -> None:
         packages = compiled(name, pins_of(project, extras))
         cuda = [package for package in packages if CUDA.match(package)]
         write(name, purpose, [package for package in packages if package not in cuda])
-    # pip prefers PyPI's build where it may choose, so this file allows the other one alone.
+    # pip prefers PyPI's build, so this file allows only the CPU build.
     cpu = [" \\\n    --hash=sha256:".join([pin, *sorted(hashes)]) for pin, hashes in CPU_TORCH.items()]
     write("requirements-torch-cpu.txt", "PyTorch for CPUs, from its own index.", cpu)
     for name in ("requirements-cuda.txt", f"{BUILDER}/cuda.txt"):
@@ -151,7 +151,7 @@ def main() -> None:
         "Node for the CDK, where the machine has none that fits.",
         compiled("requirements-node.txt", groups["node"]),
     )
-    # What is tested here is what builds there.
+    # The builder gets the versions that are tested here.
     tested = f"--constraint={ROOT / 'requirements-local.txt'}"
     packages = compiled(f"{BUILDER}/requirements.txt", builder_pins(project), tested)
     packages = [package for package in packages if not CUDA.match(package)]

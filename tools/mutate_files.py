@@ -1,10 +1,10 @@
-"""Damage the files that people write, at random, and report how `validate` answers.
+"""Damage project files at random, and report how `validate` responds.
 
     python -m tools.mutate_files --count 2000 --seed 1
 
-For each kind of file: how many mutations were refused, how many refusals name a line, a field and a remedy,
-how many raised an exception that is no error message, and the longest time beyond the unchanged file's. Exit
-code 1 for an exception, for two seconds more, or if fewer than 95 % of the refusals are complete.
+Report per kind of file: the rejected mutations, the rejections that name line, field, and remedy, the
+exceptions that are not error messages, and the longest time beyond the unchanged file's. The exit code is 1
+for an exception, for two seconds more, or if fewer than 95 % of the rejections are complete.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _JUNK = (
 
 @dataclass
 class Tally:
-    """What became of the mutations of one kind of file."""
+    """Results of the mutations of one kind of file."""
 
     tried: int = 0
     accepted: int = 0
@@ -52,7 +52,7 @@ class Tally:
 
     @property
     def share(self) -> float:
-        """The share of refusals with a line, a remedy and, unless the text is not YAML, a field."""
+        """Return the share of rejections with a line, a remedy, and (if the text is YAML) a field."""
         return self.complete / self.refused if self.refused else 1.0
 
     def __str__(self) -> str:
@@ -63,16 +63,18 @@ class Tally:
 
 
 def main(arguments: list[str]) -> int:
-    """Mutate, and report."""
+    """Mutate the files and print a report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=2000, help="how many mutations, of all kinds of files")
+    parser.add_argument(
+        "--count", type=int, default=2000, help="number of mutations, over all kinds of files"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--show", type=int, default=0, help="print so many incomplete refusals")
+    parser.add_argument("--show", type=int, default=0, help="number of incomplete rejections to print")
     options = parser.parse_args(arguments)
     tallies = run(options.count, options.seed)
-    print("file          tried  accepted  refused  complete  exceptions  slowest s")
+    print("file          tried  accepted rejected  complete  exceptions  slowest s")
     for kind, tally in tallies.items():
         print(f"{kind:<12} {tally}")
         for text in [*tally.crashed[:5], *tally.incomplete[: options.show]]:
@@ -144,7 +146,7 @@ def _try_one(project: Project, file: Path, chance: random.Random, usual: float, 
         tally.accepted += 1
         return
     tally.refused += 1
-    # What is wrong may be found in a file that refers to this one.
+    # The error may be reported in a file that refers to this one.
     if any(_is_complete(problem, mutated) for problem in own or problems):
         tally.complete += 1
     else:

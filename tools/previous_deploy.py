@@ -1,10 +1,10 @@
-"""Say which commit was last deployed from end to end, as an output of a workflow's step.
+"""Print the last commit that was deployed to every environment, as an output of a workflow step.
 
     python tools/previous_deploy.py --workflow deploy.yml --or "$BEFORE" >> "$GITHUB_OUTPUT"
 
-What the push before this one brought may have failed, or was never approved: whoever compared with it would
-take that for deployed. Before anything has been, it is the commit given; without one, every environment is
-asked for, and so nothing is said. Needs gh, and a token that may read actions.
+The previous push may have failed or was never approved, so it is not what is deployed. Before the first
+successful deploy, print the given commit; without one, print an empty value, which selects every environment.
+Needs gh, and a token that can read actions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workflow", required=True, help="the file of the workflow that deploys")
-    parser.add_argument("--or", dest="given", required=True, help="what the push found, by GitHub's word")
+    parser.add_argument("--workflow", required=True, help="the workflow file that deploys")
+    parser.add_argument(
+        "--or", dest="given", required=True, help="the commit before the push, from the event"
+    )
     options = parser.parse_args(arguments)
     print(f"before={(_last_deployed(options.workflow) or options.given) if options.given else ''}")
     return 0

@@ -1,8 +1,8 @@
-"""Keep one comment on a pull request up to date: written the first time, changed from then on.
+"""Create or update one comment on a pull request.
 
     PULL_REQUEST=7 python tools/pull_request_comment.py --about diff-dev --file diff.md
 
-A mark that nobody sees tells the comments of several workflows apart. Needs gh, and a token that may write
+An invisible marker distinguishes the comments of several workflows. Needs gh, and a token that can write
 comments.
 """
 
@@ -16,13 +16,13 @@ import sys
 from pathlib import Path
 
 LONGEST = 65_000
-"""GitHub takes 65,536 characters."""
-_SILENCE = "The command failed before it could say anything here: the log of the workflow says why."
-"""A step that fails leaves an empty file: what stood in the comment before it is true no more."""
+"""GitHub accepts 65,536 characters."""
+_SILENCE = "The command failed without output: see the log of the workflow."
+"""Text for an empty file, which a failed step leaves: the previous comment is outdated."""
 
 
 def main(arguments: list[str]) -> int:
-    """Find the comment with the mark, and write it anew; or the first one."""
+    """Update the comment with the marker, or create it."""
     options = _parse(arguments)
     comments = f"repos/{os.environ['GITHUB_REPOSITORY']}/issues"
     number = os.environ["PULL_REQUEST"]
@@ -38,9 +38,9 @@ def main(arguments: list[str]) -> int:
 
 
 def comment_text(about: str, text: str) -> str:
-    """The comment, with its mark, cut where GitHub takes no more."""
+    """Return the comment with its marker, cut at GitHub's limit."""
     if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}\n\n… and more: the log of the workflow has all of it."
+        text = f"{text[:LONGEST]}\n\n… truncated: see the log of the workflow."
     return f"{_mark(about)}\n{text}"
 
 
@@ -56,7 +56,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--about", required=True, help="what tells this comment from others")
+    parser.add_argument("--about", required=True, help="the marker of this comment")
     parser.add_argument("--file", required=True, type=Path, help="the comment's text, as Markdown")
     parser.add_argument("--verbatim", action="store_true", help="show the text as it is")
     return parser.parse_args(arguments)

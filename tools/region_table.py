@@ -31,20 +31,20 @@ from __future__ import annotations
 
 
 def schema_types(region: str) -> set[str] | None:
-    """The resource types of a region's CloudFormation schemas; None if cfn-lint has no schemas of it."""
+    """Return the resource types of a region's CloudFormation schemas; None if cfn-lint has none."""
     file = _SCHEMAS / f"{region}.json"
     return set(json.loads(file.read_text())) if file.is_file() else None
 
 
 def service_regions(service: str) -> set[str]:
-    """The regions in which the AWS SDK has an endpoint of a service."""
+    """Return the regions in which the AWS SDK has an endpoint of a service."""
     session = botocore.session.get_session()
     regional: list[str] = session.get_available_regions(service)
     return set(regional)
 
 
 def table_text() -> str:
-    """The text of tritonstack/reference/region_table.py."""
+    """Return the text of tritonstack/reference/region_table.py."""
     features = region_features.FEATURES.values()
     types = sorted({name for feature in features for name in feature.types})
     services = sorted(region_features.SERVICES.values())
@@ -102,7 +102,7 @@ def _mapping(name: str, meaning: str, values: Mapping[str, Sequence[str]]) -> It
 
 
 def page_table() -> str:
-    """The table of docs/regions.md."""
+    """Return the table of docs/regions.md."""
 
     def cell(region: str, name: str) -> str:
         missing = region_features.missing_feature(region, name)
@@ -131,14 +131,14 @@ def page_table() -> str:
 
 
 def page_text(page: str) -> str:
-    """A page with its table replaced."""
+    """Return a page with its table replaced."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{page_table()}\n\n{END}{after}"
 
 
 def main() -> None:
-    """Write both; the page is made from the new table."""
+    """Write the module, then the page from it."""
     TABLE.write_text(table_text())
     for module in (region_table, region_features):
         importlib.reload(module)

@@ -50,16 +50,16 @@ def machine(tmp_path):
 
 def test_an_engine_is_started_and_ended(machine, tmp_path):
     status, said = machine("start", dockerd=DAEMON)
-    assert (status, said.startswith("a Docker engine runs, process ")) == (0, True)
-    assert machine("start") == (0, "a Docker engine runs already\n")
-    assert machine("stop") == (0, "the Docker engine has ended\n")
+    assert (status, said.startswith("started a Docker engine, process ")) == (0, True)
+    assert machine("start") == (0, "a Docker engine is already running\n")
+    assert machine("stop") == (0, "stopped the Docker engine\n")
     assert not (tmp_path / "engine").exists()
-    assert machine("stop") == (0, "no Docker engine runs that was started from here\n")
+    assert machine("stop") == (0, "no Docker engine to stop\n")
 
 
 def test_an_engine_that_runs_already_is_left_alone(machine, tmp_path):
     (tmp_path / "engine").touch()
-    assert machine("start") == (0, "a Docker engine runs already\n")
+    assert machine("start") == (0, "a Docker engine is already running\n")
     assert machine("stop")[0] == 0
     assert (tmp_path / "engine").exists()
 
@@ -68,7 +68,7 @@ def test_another_program_under_the_id_of_an_engine_that_has_gone_is_not_ended(ma
     with subprocess.Popen(["sleep", "60"]) as other:
         (tmp_path / "docker-engine").mkdir()
         (tmp_path / "docker-engine" / "pid").write_text(f"{other.pid}\n")
-        assert machine("stop") == (0, "no Docker engine runs that was started from here\n")
+        assert machine("stop") == (0, "no Docker engine to stop\n")
         assert other.poll() is None
         other.kill()
 
@@ -76,15 +76,15 @@ def test_another_program_under_the_id_of_an_engine_that_has_gone_is_not_ended(ma
 @pytest.mark.parametrize(
     ("arguments", "played", "message"),
     [
-        ((), {"id": NOT_ROOT, "dockerd": DAEMON}, "that needs root"),
+        ((), {"id": NOT_ROOT, "dockerd": DAEMON}, "root is required"),
         ((), {}, "dockerd is not installed"),
-        (("--install",), {}, "there is no apt-get to install it with"),
+        (("--install",), {}, "apt-get is missing"),
         (("--install",), {"apt_get": NO_APT}, "docker.io could not be installed; see "),
         ((), {"dockerd": BROKEN}, "no cgroups here"),
     ],
 )
-def test_why_there_is_no_engine_is_said(machine, arguments, played, message):
+def test_a_failed_start_prints_its_reason(machine, arguments, played, message):
     status, said = machine("start", *arguments, **played)
     assert status == 1
-    assert said.startswith("no Docker engine was started: ")
+    assert said.startswith("cannot start a Docker engine: ")
     assert message in said

@@ -86,7 +86,7 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
 
 def test_nothing_changed_is_nothing_proposed(checkout):
     done = propose(checkout)
-    assert (done.returncode, done.stdout) == (0, "nothing has changed: there is nothing to propose\n")
+    assert (done.returncode, done.stdout) == (0, "no changes: no pull request needed\n")
     assert stand_in_calls(checkout.parent) == []
 
 
@@ -186,7 +186,7 @@ def test_a_proposals_text_is_cut_as_well(checkout):
     assert propose(checkout).returncode == 0
     (found,) = held(checkout)["pulls"]
     assert 65_000 < len(found["body"]) < 65_536
-    assert found["body"].endswith("```\n\n… and more: the log of the workflow has all of it.")
+    assert found["body"].endswith("```\n\n… truncated: see the log of the workflow.")
 
 
 def test_a_command_that_said_nothing_takes_back_what_the_comment_said(checkout):
