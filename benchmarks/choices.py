@@ -2,8 +2,8 @@
 
     python -m benchmarks.choices [--builds 10] [--busy 1]
 
-Builds MiniLM several times, each time into an empty store and without the record of an earlier choice, and
-prints digest, choice and times of each build. Exits with code 1 if there are several digests.
+Build MiniLM several times, each time into an empty store and without a recorded choice, and print digest,
+choice, and times of each build. Exit with code 1 if the digests differ.
 """
 
 from __future__ import annotations

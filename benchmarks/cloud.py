@@ -2,9 +2,9 @@
 
     python -m benchmarks.cloud [--rounds 5] [--requests 500]
 
-Its peer is stock moto's server, started in turn with it and measured in the same way. An invocation is timed
-at the bare tritonserver, at the cloud over plain HTTP, and through boto3, which brings a cost of its own; the
-three take turns.
+The baseline is moto's own server, started alternately and measured in the same way. Invocations are timed at
+the bare tritonserver, at the cloud over plain HTTP, and through boto3, which has a cost of its own; the three
+alternate.
 """
 
 from __future__ import annotations

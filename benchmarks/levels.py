@@ -2,8 +2,8 @@
 
     python -m benchmarks.levels [--threads 1] [--rounds 15]
 
-Every graph that `precision: auto` tries on a processor, and fp16 as a processor runs it, which shows its
-error only. torch and the graphs take turns within each shape, so that what else the machine does hits all.
+Measure every candidate of `precision: auto` on a CPU, and fp16 as a CPU runs it, which shows only its error.
+torch and the graphs alternate within each shape, so that other load on the machine affects all.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.lifecycle [--requests 300]
 
-Invocations go through boto3 to the embedded cloud and a real Triton. Their peer in the same run is the
-framework itself, called in this process with the same texts: tokenizer and torch, no server between.
+Invocations go through boto3 to the local AWS and a real Triton. The baseline in the same run is the framework
+itself, called in this process with the same texts: tokenizer and torch, without a server.
 """
 
 from __future__ import annotations

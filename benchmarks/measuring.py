@@ -1,4 +1,4 @@
-"""Shared helpers of the benchmarks: a stopwatch, percentiles, and commands that show their output on failure."""
+"""Helpers of the benchmarks: a stopwatch, percentiles, and commands that print output on failure."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.packing [--rounds 3] [--folder DIR]
 
-The archive of a model directory of 500 MB (450 MB of float weights, 50 MB of text) against `tar -czf` of the
-same directory in the same run: both the best of their rounds, taking turns. The environment of a served
-tokenizer against one that holds transformers and torch, made by the same builder; this fetches torch.
+Compare the archive of a 500 MB model directory (450 MB of float weights, 50 MB of text) with `tar -czf` of
+the same directory: the best of alternating rounds. Compare the environment of a served tokenizer with one
+that contains transformers and torch, made by the same packer; this downloads torch.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.starting [--rounds 3]
 
-A real Triton loads the tokenizer of the text recipes from an artifact's parts, and says in its log when it
-began and ended. Triton starts every Python model twice, and waits a second in between, unless it is told
-not to complete configurations; that wait is the same for a model of five lines, which is measured beside it.
+A real Triton loads the tokenizer of the text recipes; the times come from its log. Triton starts every Python
+model twice, and waits a second in between, unless it is told not to auto-complete configurations. An empty
+model, measured as well, has the same wait.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.synthesis [--rounds 3]
 
-The real CDK command line, in projects made for it. Each figure is the best of its rounds, since whatever
-else the machine does can only add to it; what counts is the ratio, whose two sides come from the same run.
+Run the real CDK CLI in generated projects. Each figure is the best of its rounds, because other load on the
+machine can only add to it; the ratio matters, and both of its sides come from the same run.
 """
 
 from __future__ import annotations
