@@ -25,7 +25,7 @@ SUPPRESSED = "suppressed findings"
 
 
 def pytest_configure() -> None:
-    """Keep what is compiled: else each worker takes 13 s longer, and each process that a test starts two."""
+    """Keep compiled files: otherwise each worker takes 13 s longer, and each process of a test 2 s."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     # A sixth of the time went into looking for garbage: among modules, classes and tests, which is none.
@@ -34,12 +34,12 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for a process or a server, and a core is not to."""
+    """Use one worker more than cores: many tests wait for a process or a server."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:
-    """Let no search for garbage look through what has been imported and collected, which stays to the end."""
+    """Exclude imported and collected objects, which stay until the end, from garbage collection."""
     gc.freeze()
 
 
@@ -50,7 +50,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what the rule sets were told to be silent about."""
+    """Print the suppressed findings of the template rules."""
     told = [
         str(value)
         for report in terminalreporter.stats.get("passed", [])

@@ -35,7 +35,7 @@ EXAMPLES = os.environ.get("TRITONSTACK_EXAMPLES")
 
 
 def many(usual: int) -> settings:
-    """The same examples in every run, unless TRITONSTACK_EXAMPLES asks for more and others."""
+    """Use the same examples in every run, unless TRITONSTACK_EXAMPLES asks for more."""
     return settings(
         max_examples=int(EXAMPLES or usual),
         derandomize=EXAMPLES is None,
@@ -46,7 +46,7 @@ def many(usual: int) -> settings:
 
 
 def write_environment(folder: Path, data: Data) -> Project:
-    """A project whose one environment is `data`, with the models that environments here may serve."""
+    """Write a project whose one environment is `data`, with the models it may serve."""
     project = Project(folder)
     add_builder(folder)
     project.environments_dir.mkdir(parents=True, exist_ok=True)
@@ -64,14 +64,14 @@ def write_environment(folder: Path, data: Data) -> Project:
 
 
 def maybe(draw: Draw, data: Data, key: str, strategy: st.SearchStrategy[Any]) -> None:
-    """Give `data` a key, or leave it to its default."""
+    """Set a key in `data`, or leave its default."""
     if draw(st.booleans()):
         data[key] = draw(strategy)
 
 
 @st.composite
 def environments(draw: Draw) -> Data:
-    """One environment as its file would say it."""
+    """One environment as a file would define it."""
     region = draw(st.sampled_from(("eu-west-1", "us-east-1", "us-west-2", "ap-northeast-1", "eu-south-2")))
     release = draw(
         st.sampled_from([item for item in RELEASES.values() if has_image(region=region, release=item.name)])
@@ -98,7 +98,7 @@ def environments(draw: Draw) -> Data:
 
 
 def usable(region: str, release: TritonRelease) -> list[InstanceType]:
-    """The machines of a region that a release runs on."""
+    """Return the instance types of a region that a release runs on."""
     return [
         instance
         for instance in INSTANCE_TYPES.values()
@@ -110,7 +110,7 @@ def usable(region: str, release: TritonRelease) -> list[InstanceType]:
 
 
 def networks() -> st.SearchStrategy[Data]:
-    """A network that is made, or one that exists."""
+    """A new network, or an existing one."""
     made = st.fixed_dictionaries(
         {}, optional={"cidr": st.just("10.80.0.0/18"), "availability_zones": st.integers(2, 3)}
     )
@@ -177,7 +177,7 @@ def multi_model_endpoints(draw: Draw, machines: list[InstanceType], release: Tri
 
 @st.composite
 def options(draw: Draw, data: Data, variants: list[InstanceType], release: TritonRelease, mode: str) -> None:
-    """Put the options that every kind has into an endpoint's data."""
+    """Add the options that every kind has."""
     gpu = all(variant.gpus for variant in variants)
     burstable = any(variant.family.burstable for variant in variants)
     least = 0 if mode in ("asynchronous", "components") else 1
@@ -205,7 +205,7 @@ def options(draw: Draw, data: Data, variants: list[InstanceType], release: Trito
 
 @st.composite
 def scalings(draw: Draw, least: int, mode: str, *, gpu: bool, burstable: bool) -> Data:
-    """Limits, measures, steps and schedules that an endpoint of this mode may have."""
+    """Limits, metrics, steps, and schedules that this mode allows."""
     low = draw(st.integers(least, 5))
     data: Data = {"min_instances": low}
     data["max_instances"] = max(1, low) + (0 if burstable else draw(st.integers(0, 9)))
@@ -234,7 +234,7 @@ def scalings(draw: Draw, least: int, mode: str, *, gpu: bool, burstable: bool) -
 
 @st.composite
 def steps(draw: Draw, measures: tuple[str, ...]) -> Data:
-    """Step scaling whose bounds rise."""
+    """Step scaling with rising bounds."""
     bounds = sorted(draw(st.sets(st.integers(10, 1000), min_size=1, max_size=4)))
     return {
         "metric": draw(st.sampled_from((*measures, "cpu_utilization_percent"))),
@@ -245,7 +245,7 @@ def steps(draw: Draw, measures: tuple[str, ...]) -> Data:
 
 @st.composite
 def schedules(draw: Draw, least: int) -> Data:
-    """One to three times of day with limits of their own."""
+    """One to three times of day with their own limits."""
     result: Data = {}
     for name in draw(st.lists(st.sampled_from(("office", "evening", "night")), min_size=1, unique=True)):
         low = draw(st.integers(least, 4))
@@ -257,7 +257,7 @@ def schedules(draw: Draw, least: int) -> Data:
 
 @st.composite
 def components(draw: Draw, endpoint: Data, instance: InstanceType) -> Data:
-    """A component of which one copy fits on a machine, on as many machines as its copies need."""
+    """A component that fits on an instance, with enough instances for its copies."""
     low = draw(st.integers(0, 3))
     data: Data = {"min_copies": low, "max_copies": max(1, low) + draw(st.integers(0, 3))}
     data["memory_mb"] = draw(st.integers(128, int(instance.memory_gib * 512)))
@@ -273,7 +273,7 @@ def components(draw: Draw, endpoint: Data, instance: InstanceType) -> Data:
 
 
 def alarms(mode: str) -> st.SearchStrategy[Data]:
-    """Thresholds, some of them left out."""
+    """Thresholds, some of them omitted."""
     number = st.one_of(st.none(), st.integers(1, 100))
     names = (
         "latency_p99_ms",
@@ -303,7 +303,7 @@ def captures() -> st.SearchStrategy[Data]:
 
 
 def variables() -> st.SearchStrategy[dict[str, str]]:
-    """Environment variables, of serve and of one's own."""
+    """Environment variables of serve and others."""
     return st.dictionaries(
         st.from_regex(r"OWN_[A-Z0-9_]{0,20}", fullmatch=True), st.text("abc 123/=", max_size=40), max_size=3
     ).map(lambda own: {**own, "SAGEMAKER_TRITON_THREAD_COUNT": "16"})
@@ -314,7 +314,7 @@ _NEARLY_ALWAYS_THERE = ("latency-p99", "overhead-p99", "server-errors", "client-
 
 @st.composite
 def rollouts(draw: Draw, endpoint: Data, mode: str, *, gpu: bool) -> Data:
-    """A rollout that the endpoint's number of machines allows."""
+    """A rollout that the endpoint's number of instances allows."""
     scaled = [endpoint.get("scaling", {}), endpoint.get(mode, {}).get("scaling", {})]
     lows = [
         low

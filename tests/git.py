@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class Repository:
-    """A repository of a test's own; its commits are an hour apart."""
+    """A test's own repository; its commits are an hour apart."""
 
     root: Path
     hours: int = 0
@@ -19,7 +19,7 @@ class Repository:
         self.git("init", "--initial-branch", "main")
 
     def git(self, *arguments: str) -> str:
-        """What git says."""
+        """Return git's output."""
         moment = f"2026-11-22T{self.hours:02}:00:00Z"
         identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c", "commit.gpgsign=false")
         ended = subprocess.run(
@@ -33,7 +33,7 @@ class Repository:
         return ended.stdout.strip()
 
     def commit(self, message: str) -> str:
-        """Commit all that differs; the commit's id."""
+        """Commit all changes; return the commit's id."""
         self.hours += 1
         self.git("add", "--all")
         self.git("commit", "--allow-empty", "-m", message)

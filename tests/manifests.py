@@ -32,7 +32,7 @@ def manifest(model: str, **changes: Any) -> Manifest:
 
 
 def measured(*, cosine: float = 0.9999, p99: float = 4.5) -> dict[str, Any]:
-    """What a build's check found, as changes of a manifest."""
+    """Return what a build's check found, as changes of a manifest."""
     graph = ParityReport(stage="graph", cases=8, min_cosine=0.5, max_absolute_error=0.5)
     served = ParityReport(stage="served", cases=8, min_cosine=cosine, max_absolute_error=1e-07)
     batches = [LatencyReport(batch=size, requests=9, p50_ms=1.0, p99_ms=p99 * size) for size in (1, 32)]

@@ -16,10 +16,9 @@ from tritonstack_local.moto_patches.patching import uncorrected
 
 @contextmanager
 def played_aws() -> Iterator[None]:
-    """moto's AWS as it comes, though an embedded cloud may have corrected it in this process.
-
-    It is without AWS's own policies, which whoever has imported the embedded cloud gets otherwise: moto would
-    make 1,500 of them for each account that any test of this process has used, twice a test.
+    """moto's AWS unchanged, even if a local cloud has patched it in this process. It omits AWS's managed
+    policies, which an import of the local cloud enables: moto would create 1,500 of them per account, twice
+    per test.
     """
     with patch.dict(os.environ), uncorrected():
         os.environ.pop("MOTO_IAM_LOAD_MANAGED_POLICIES", None)
@@ -28,7 +27,7 @@ def played_aws() -> Iterator[None]:
 
 
 def _its_own_account() -> AbstractContextManager[object]:
-    """Callers without an account in their key act in moto's own, not in that of the last embedded cloud."""
+    """Callers without an account in their key use moto's own account, not that of the last local cloud."""
     corrections = sys.modules.get("tritonstack_local.moto_patches.install")
     if corrections is None:
         return nullcontext()

@@ -41,19 +41,19 @@ def write_project(root: Path) -> Project:
 
 
 def add_builder(root: Path) -> None:
-    """What the builder's image is made from, as every project with builds in its account has it."""
+    """Write the inputs of the builder's image, which every project with builds in its account has."""
     add_image(root, "builder")
 
 
 def add_image(root: Path, name: str) -> None:
-    """What one of the project's own images is made from."""
+    """Write the inputs of one of the project's own images."""
     folder = root / "containers" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
 
 
 def edit(file: Path, old: str, new: str) -> None:
-    """Change one thing in a file; the test is wrong if it is not there."""
+    """Change one thing in a file; fail if it is missing."""
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))

@@ -16,7 +16,7 @@ def add_promoted(
     artifacts: Iterable[Replacement[LockedArtifact]] = (),
     images: Iterable[Replacement[LockedImage]] = (),
 ) -> bool:
-    """Each is given as it stands in the source's lock."""
+    """Each entry is copied as it is in the source's lock."""
     came = {"promoted": promoted, "rolled_back": None}
     return replace_entries(
         file,

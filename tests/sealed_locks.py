@@ -9,7 +9,7 @@ from tritonstack.records.locks import Lock, locked_environment
 
 
 def write_sealed(file: Path, lock: Lock) -> Lock:
-    """Write a lock; as it stands in the file now."""
+    """Write a lock and return the file's content as a lock."""
     environment, sealed = locked_environment(file), lock
     for model, targets in lock.models.items():
         for target, artifact in targets.items():

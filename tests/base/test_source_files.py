@@ -14,7 +14,7 @@ from tritonstack.base.source_files import UnsafeFileError, copy_file, find_file,
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A source with a file, a folder, and things to link to outside of it."""
+    """A source with a file, a folder, and link targets outside of it."""
     source = tmp_path / "model" / "weights"
     (source / "inner").mkdir(parents=True)
     (source / "a.bin").write_bytes(b"a")
@@ -36,7 +36,7 @@ def chain_out(folder: Path) -> None:
 
 
 def hidden_chain(folder: Path) -> None:
-    """The text of the first link stays in the folder; the folder that it goes through does not."""
+    """A link whose target path is inside the folder, through a link that leads out of it."""
     link(folder, "door", "../../secrets")
     link(folder, "x", "door/key.py")
 
@@ -90,7 +90,7 @@ def test_links_within_the_folder_are_followed(folder: Path) -> None:
 
 
 def hub_snapshot(cache: Path) -> Path:
-    """As huggingface_hub lays a snapshot out."""
+    """A snapshot in huggingface_hub's cache layout."""
     model = cache / "models--org--name"
     (model / "blobs").mkdir(parents=True)
     (model / "blobs" / "0123").write_text("{}")

@@ -56,7 +56,7 @@ BOMBS = {
 
 
 def files(project: Project) -> list[Path]:
-    """One file of every kind that people write."""
+    """One project file of every kind."""
     return [
         project.model_file("minilm"),
         project.environment_file("dev"),
@@ -153,7 +153,7 @@ def test_the_line_that_is_not_text_is_named(tmp_path: Path) -> None:
 
 
 def test_all_yaml_is_read_through_one_function() -> None:
-    """Two exceptions: its own module, and CloudFormation's dialect, which has no aliases at all."""
+    """Two exceptions: its own module, and CloudFormation's dialect, which has no aliases."""
     root = Path(__file__).parents[2]
     rooms = (
         "cli",

@@ -29,13 +29,13 @@ ABSENT = {
 
 
 class Lean(PathFinder):
-    """Finds what is listed."""
+    """Import only the listed packages."""
 
     @classmethod
     def find_spec(
         cls, fullname: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As without the rest."""
+        """Report every other package as missing."""
         return None if fullname.partition(".")[0] in ABSENT else super().find_spec(fullname, path, target)
 
 

@@ -54,7 +54,7 @@ def manifest_of(project: Project, model: str, target: str, content: bytes) -> di
 
 
 def keep(project: Project, model: str, target: str) -> Path:
-    """An artifact in the project's own store."""
+    """Keep an artifact in the project's own store."""
     content = f"{model} for {target}".encode()
     manifest = manifest_of(project, model, target, content)
     folder = project.artifacts_dir / "models" / model / manifest["digest"]

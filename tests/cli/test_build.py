@@ -43,7 +43,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def serve(project: Project, *models: str) -> None:
-    """Serve further models, each from an endpoint of its own."""
+    """Add models, each with its own endpoint."""
     for name in models:
         project.model_file(name).parent.mkdir()
         project.model_file(name).write_text(MODEL.replace("name: minilm", f"name: {name}"))
@@ -113,7 +113,7 @@ def test_an_artifact_that_is_not_whole_on_this_machine_is_built_again(
 
 
 def forget_examples(manifest: Path) -> str:
-    """As an earlier version wrote it."""
+    """Rewrite the manifest as an earlier version wrote it."""
     facts = json.loads(manifest.read_text())
     del facts["examples_sha256"]
     manifest.write_text(json.dumps(facts))
@@ -124,7 +124,7 @@ def forget_examples(manifest: Path) -> str:
 def test_what_was_promoted_is_never_built_over_unasked(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not even where neither this machine nor its bucket has it."""
+    """Not even if neither this machine nor the bucket has it."""
     build(capsys, project, "--no-publish")
     lock = load_lock(file := project.lock_file("dev")).record
     entry = lock.models["minilm"]["cpu"]
@@ -148,7 +148,7 @@ def test_what_was_promoted_is_never_built_over_unasked(
 def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lock names it, it lies in the bucket, and nothing has changed since: still it is built again."""
+    """It is in the lock and in the bucket, and nothing has changed; it is rebuilt nevertheless."""
     bucket = load_workspace(project, "dev").spec.artifact_bucket
     with played_aws():
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -393,7 +393,7 @@ sys.exit(main.run(sys.argv[1:]))
 
 
 def command_line(project: Project) -> subprocess.Popen[str]:
-    """A build of everything that the environment serves, two at once, as a person starts it."""
+    """Run a build of everything that the environment serves, two at once."""
     arguments = ["--project", str(project.root), "build", "dev", "--no-publish", "--jobs", "2"]
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND_LINE, *arguments],

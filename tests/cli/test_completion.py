@@ -41,7 +41,7 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Completions:
-    """Return the completions of the last word, and what was printed beside them."""
+    """Return the completions of the last word, and the rest of the output."""
 
     def run_completion(words: str, cwd: Path, position: str = "") -> tuple[list[str], str]:
         monkeypatch.chdir(cwd)

@@ -181,7 +181,7 @@ def test_a_template_without_a_name_is_no_environment(
 def test_no_environment_goes_as_an_instance_of_its_name(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], first: str
 ) -> None:
-    """Its file protects it, and a template's says nothing of that."""
+    """The environment's file protects it; a template of the same name does not."""
     stand(account, "tritonstack-dev-foundation")
     assert tell(here, "destroy", first, "--name", "dev", "--yes", "--confirm", "dev") == 2
     assert "environments/ already has a file for 'dev'" in capsys.readouterr().err

@@ -21,7 +21,7 @@ STACK = "tritonstack-dev-endpoint-search"
 
 
 def endpoint_template(**config: Any) -> dict[str, Any]:
-    """As little of an endpoint as a plan is made from."""
+    """The smallest endpoint template that a plan needs."""
     variant = {"VariantName": "main", "ModelName": "m", "InstanceType": "ml.c7i.xlarge"}
     return {
         "Resources": {
@@ -44,7 +44,7 @@ def write_assembly(folder: Path, template: dict[str, Any]) -> None:
 
 @pytest.fixture
 def built(project: Project, account: str) -> Project:
-    """A project whose endpoint is built, and a CDK that synthesises the folder `assembly`."""
+    """A project with a built model, and a stand-in CDK that synthesizes the folder `assembly`."""
     edit(project.environment_file("dev"), "1" * 12, account)
     spec_hash = load_workspace(project, "dev").hashes["minilm"]
     artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
@@ -169,7 +169,7 @@ def test_a_comment_says_what_would_be_refused(
 def test_what_cloudformation_would_refuse_is_exit_1(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The CDK says that an endpoint of the same name has to be replaced."""
+    """The CDK reports that an endpoint of the same name must be replaced."""
     cdk = built.root / "node_modules" / ".bin" / "cdk"
     edit(
         cdk,
@@ -184,7 +184,7 @@ def test_what_cloudformation_would_refuse_is_exit_1(
 
 @pytest.fixture
 def retained(built: Project, account: str) -> Project:
-    """A log group that an earlier environment was to retain, in the way of a new one."""
+    """A retained log group of an earlier environment that blocks a new one."""
     log = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/kept"}}
     template = endpoint_template()
     template["Resources"]["Log"] = log

@@ -190,7 +190,7 @@ def test_a_deploy_without_a_sound_artifact_begins_nothing(
 
 
 class CountingClient:
-    """Answers each request with the lengths of its texts, and keeps how many came at a time."""
+    """Answer each request with the lengths of its texts, and record the batch sizes."""
 
     def __init__(self, **_: object) -> None:
         self.sizes: list[int] = []

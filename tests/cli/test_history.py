@@ -66,7 +66,7 @@ def templated(deployed: Project, account: str) -> Project:
 
 
 def deploy_instance(project: Project) -> None:
-    """As `deploy preview --name pr-1` leaves it: the request that created it, a bucket, an event."""
+    """Deploy as `deploy preview --name pr-1` does: the request that created it, a bucket, an event."""
     asked = Instance("preview", "pr-1", "ann", "2030-01-02T03:04:05Z", {})
     spec = load_instance(project, asked).spec
     boto3.client("ssm", region_name=spec.region).put_parameter(

@@ -16,7 +16,7 @@ from tritonstack.records.lock_writing import add_to_lock
 
 @pytest.fixture
 def edited(project: Project) -> Project:
-    """Without an account: whoever asked AWS would say that there is none."""
+    """A project without an AWS account: any AWS call would fail."""
     made = manifest("minilm", spec_hash=load_workspace(project, "dev").hashes["minilm"])
     add_to_lock(project.lock_file("dev"), [made], built=BUILT)
     edit(project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")

@@ -20,7 +20,7 @@ DIGEST = "ab" * 32
 
 
 def project_with(project: Project, endpoint: str) -> Workspace:
-    """The project's endpoint as these lines say, and a second model beside the first; both built."""
+    """A project with these endpoint settings and a second model; both are built."""
     other = project.model_file("other")
     other.parent.mkdir(exist_ok=True)
     other.write_text(MODEL.replace("name: minilm", "name: other"))
@@ -49,7 +49,7 @@ COMPARED = (
 
 
 def addressed(workspace: Workspace, **wanted: Any) -> dict[str, str]:
-    """What InvokeEndpoint is told, beside the request."""
+    """Return the parameters of InvokeEndpoint other than the body."""
     client = find_addressee(workspace, "search", **wanted).client(object())
     return client._addressing()
 

@@ -28,7 +28,7 @@ ALLOWED = (
 
 
 class Killed(BaseException):
-    """What ends a run at once, wherever it is."""
+    """Ends a run at once, wherever it is."""
 
 
 @pytest.fixture
@@ -266,9 +266,8 @@ def test_a_gate_is_overridden_with_a_reason_that_stays(site: TwoAccounts) -> Non
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, *, kill_at: int | None = None) -> list[str]:
-    """Hear of every call to AWS; end the run at the one of that number, just after it was carried out.
-
-    Reading old events does not count: with every promotion there are more of them.
+    """Record every AWS call, and end the run right after the call with the given number. Reads of old events
+    do not count: their number grows with every promotion.
     """
     made: list[str] = []
     real = botocore.client.BaseClient._make_api_call
@@ -290,7 +289,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, *, kill_at: int | None = None) -> 
 
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Archives of these tests go up in parts."""
+    """Upload archives in parts."""
 
     class SmallParts(uploading.Landing):
         def __init__(self, *arguments: Any) -> None:
@@ -304,7 +303,7 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("in_parts")
 def test_killed_at_every_call_and_gone_on_with(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One project throughout, so that every run meets what all killed ones before it left."""
+    """One project for all, so that every run meets the leftovers of all killed ones."""
     number, finished = 0, False
     while not finished:
         number += 1
@@ -331,7 +330,7 @@ def test_killed_at_every_call_and_gone_on_with(site: TwoAccounts, monkeypatch: p
 
 
 def _survives() -> bool:
-    """Whether a run gets to its end; it may also be told by a worker that it was killed."""
+    """Return whether a run finishes; a worker thread may also report the kill."""
     try:
         return run(["promote", "dev", "prod"]) == 0
     except Killed:

@@ -165,7 +165,7 @@ def test_killed_anywhere_the_same_command_goes_on(
     place: str,
     committed: bool,
 ) -> None:
-    """Before each of these, and whether or not the lock was committed in between."""
+    """Kill before each of these, with and without a commit of the lock in between."""
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -198,7 +198,7 @@ def test_killed_anywhere_the_same_command_goes_on(
 def test_what_was_deleted_is_brought_back_first(
     dev: Dev, capsys: pytest.CaptureFixture[str], deleted: tuple[str, ...]
 ) -> None:
-    """The lifecycle rule may have come to the archive and not yet to its manifest."""
+    """The lifecycle rule may have deleted the archive and not yet its manifest."""
     prefix = artifact_prefix("minilm", "11" * 32)
     for name in deleted:
         dev.s3.delete_object(Bucket=dev.spec.artifact_bucket, Key=f"{prefix}/{name}")

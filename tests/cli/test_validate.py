@@ -155,7 +155,7 @@ def test_what_the_source_never_held_was_not_promoted_from_it(
 
 
 class Account:
-    """The account of `dev`, as moto plays it."""
+    """The account of `dev`, simulated by moto."""
 
     def __init__(self, project: Project, number: str) -> None:
         edit(project.environment_file("dev"), "1" * 12, number)

@@ -25,7 +25,7 @@ from tritonstack.records.events import Event
 
 @pytest.fixture
 def built(project: Project, account: str) -> Project:
-    """A project whose endpoint is built and deployed nowhere, and a CDK that synthesises its stack."""
+    """A project with a built model that is not deployed, and a CDK that synthesizes its stack."""
     edit(project.environment_file("dev"), "1" * 12, account)
     lock_everything(project, "dev")
     write_assembly(project.root / "assembly", endpoint_template())

@@ -20,7 +20,7 @@ from tritonstack.client.codec import content_type_for
 
 
 class Scripted:
-    """A transport that answers every request with one output, and keeps what it was asked."""
+    """A transport that answers every request with one output, and records requests."""
 
     def __init__(self, name, array):
         datatype = "BYTES" if array.dtype == object else "FP32"

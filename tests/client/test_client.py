@@ -22,7 +22,7 @@ from tritonstack.client.failures import ERRORS_BY_CODE
 
 @dataclass
 class ScriptedServer:
-    """Answers every request with `answer` and keeps what it was asked."""
+    """Answer every request with `answer`, and record requests."""
 
     answer: Response = field(default_factory=Response)
     delay: threading.Event | None = None

@@ -41,7 +41,7 @@ assert EndpointClient(endpoint_name="e")._runtime.meta.service_model.service_nam
 
 
 def loaded_by(code):
-    """The modules that a program has loaded when it ends."""
+    """Return the modules that a program has loaded when it ends."""
     listing = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

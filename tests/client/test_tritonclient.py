@@ -58,7 +58,7 @@ OUTPUTS = st.lists(NAMES | st.builds(TopClasses, NAMES, st.integers(1, 9)), max_
 
 
 def refereed_request(inputs, outputs, request_id, parameters):
-    """What tritonclient sends for the same arguments."""
+    """Return tritonclient's request for the same arguments."""
     own = {name: value for name, value in parameters.items() if name != "mode"}
     others = {name: value for name, value in parameters.items() if name == "mode"}
     wanted = [
@@ -116,7 +116,7 @@ def test_manifests_know_the_same_datatypes():
 
 
 def binary_reply(tensors):
-    """A reply as Triton writes it, and the size of its JSON."""
+    """Return a reply as Triton writes it, and the size of its JSON."""
     payloads = [bytes(raw_bytes(array)) for array in tensors.values()]
     outputs = [
         {
@@ -132,7 +132,7 @@ def binary_reply(tensors):
 
 
 def same(ours, theirs):
-    """Whether two arrays are equal in type, shape and every bit; texts as bytes."""
+    """Return whether two arrays are equal in type, shape, and every bit; strings as bytes."""
     if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
         return False
     if ours.dtype == np.object_:

@@ -55,7 +55,7 @@ def serving_image(engine: docker.DockerClient, base_image: str) -> str:
 
 @pytest.fixture(scope="session")
 def lean_builder_image(engine: docker.DockerClient, base_image: str) -> str:
-    """The builder by its own Dockerfile, with the few packages that finding a server needs."""
+    """The builder image from its own Dockerfile, with only the packages needed to find a server."""
     context = {file.name: file.read_bytes() for file in (CONTAINERS / "builder").iterdir()}
     context["requirements.txt"] = "\n".join(_lean_pins()).encode()
     context["torch.txt"] = context["cuda.txt"] = "\n".join(_torch_pins()).encode()
@@ -99,7 +99,7 @@ def _built(engine: docker.DockerClient, tag: str, base: str, context: dict[str, 
 
 
 def _pins(image: str) -> list[str]:
-    """The packages of an image, each with the hashes that belong to it."""
+    """Return the packages of an image, each with its hashes."""
     text = (CONTAINERS / image / "requirements.txt").read_text().replace("\\\n", " ")
     return [" ".join(line.split()) for line in text.splitlines() if "==" in line]
 
@@ -117,7 +117,7 @@ def _named(pins: Iterable[str], names: list[str]) -> list[str]:
 
 
 def _downloaded(cache: Path, pins: list[str]) -> Path:
-    """A folder with the wheels of these packages and no others; fetched once."""
+    """Return a folder with the wheels of these packages only; downloaded once."""
     folder, wanted = cache / "wheels", cache / "requirements.txt"
     if wanted.exists() and wanted.read_text().split("\n") == pins:
         return folder

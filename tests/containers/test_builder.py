@@ -31,7 +31,7 @@ def test_models_are_built_with_the_versions_that_are_tested_here() -> None:
 def publish(
     folder: Path, *, there: bool = False, push: int = 0, buildx: bool = True
 ) -> tuple[int, list[str]]:
-    """Run the script with stand-ins for `aws` and `docker` that write down what they were asked."""
+    """Run the script with stand-ins for `aws` and `docker` that record their calls."""
     heard = folder / "heard.txt"
     found = f'case "$*" in *describe-images*) exit {0 if there else 254} ;; esac'
     pushed = f'case "$1 $2" in "push "*) exit {push} ;; login*) cat >/dev/null ;; "buildx version") '

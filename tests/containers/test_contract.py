@@ -184,7 +184,7 @@ def test_an_image_keeps_what_its_base_is(
 
 
 def run(engine: docker.DockerClient, image: object, script: str, **options: object) -> str:
-    """What a command in a container says, below the banner of the entry point."""
+    """Return the output of a command in a container, below the entry point's banner."""
     output = engine.containers.run(
         image, ["sh", "-c", script], remove=True, network_mode="none", stderr=True, **options
     )

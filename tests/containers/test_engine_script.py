@@ -18,7 +18,7 @@ NO_APT = "#!/bin/sh\necho 'nothing can be fetched'\nexit 100\n"
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine with a client, where `id` says root."""
+    """A machine with a client, where `id` reports root."""
     programs = tmp_path / "bin"
     programs.mkdir()
 

@@ -32,7 +32,7 @@ HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
 def statements(file: Path) -> list[str]:
-    """The lines of a file, those that go on put together, without comments."""
+    """Return the lines of a file without comments; continued lines are joined."""
     text = (ROOT / file).read_text().replace("\\\n", " ")
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
@@ -65,7 +65,7 @@ def test_the_files_that_are_known_are_among_them() -> None:
 
 
 def expanded(file: Path) -> list[str]:
-    """The statements of a file, the variables of a Makefile put in."""
+    """Return the statements of a file, with the variables of a Makefile expanded."""
     variables = dict(re.findall(r"^([A-Z]+) := (.*)$", (ROOT / file).read_text(), flags=re.M))
     found = statements(file)
     for name, value in variables.items():
@@ -74,13 +74,13 @@ def expanded(file: Path) -> list[str]:
 
 
 def installs(line: str) -> list[str]:
-    """The calls of `pip install` in a line."""
+    """Return the `pip install` calls in a line."""
     return [part for part in re.split(r"&&|;", line) if re.search(r"pip\b.*\binstall\b", part)]
 
 
 @pytest.mark.parametrize("file", INSTALLERS, ids=str)
 def test_pip_installs_nothing_without_its_hash(file: Path) -> None:
-    """But for the project itself, without what it depends on."""
+    """Except the project itself, without its dependencies."""
     for line in expanded(file):
         for call in installs(line):
             if file.suffix == ".py" or "--dry-run" in call or call.strip().startswith("PIP"):
@@ -97,7 +97,7 @@ def test_the_embedded_server_is_installed_with_hashes() -> None:
 
 @pytest.mark.parametrize("name", ["requirements-local.txt", "containers/builder/torch.txt"])
 def test_pytorch_is_known_from_both_of_its_indexes(name: str) -> None:
-    """Its builds for CPUs lie on an index of their own; PyPI has those for CUDA."""
+    """Its CPU builds have their own index; PyPI has the CUDA builds."""
     (torch,) = [line for line in statements(Path(name)) if line.startswith("torch==")]
     cpu = {
         "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",

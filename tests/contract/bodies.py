@@ -15,24 +15,24 @@ BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 
 
 def tensor(*values: Any, **changed: Any) -> dict[str, Any]:
-    """The input `x` as JSON, one row, with some of it said otherwise."""
+    """Return the input `x` as JSON, one row, with some fields changed."""
     return {"name": "x", "datatype": "FP32", "shape": [1, len(values)], "data": list(values), **changed}
 
 
 def json_body(*inputs: dict[str, Any], **more: Any) -> bytes:
-    """A request whose tensors are JSON too."""
+    """Return a request whose tensors are JSON."""
     return json.dumps({"inputs": list(inputs), **more}).encode()
 
 
 def numbers(*values: float, **more: Any) -> bytes:
-    """The plainest request: one row of numbers."""
+    """Return the simplest request: one row of numbers."""
     return json_body(tensor(*values), **more)
 
 
 def binary_body(
     payload: bytes, *, shape: Sequence[int], size: int | None = None, **more: Any
 ) -> tuple[bytes, int]:
-    """A request with a JSON header and the tensor's bytes after it, and the header's size."""
+    """Return a request with a JSON header and the tensor's bytes, and the header's size."""
     described = {
         "name": "x",
         "datatype": "FP32",
@@ -44,31 +44,31 @@ def binary_body(
 
 
 def floats(*values: float) -> bytes:
-    """Numbers as the bytes of an FP32 tensor."""
+    """Return numbers as the bytes of an FP32 tensor."""
     return np.array(values, np.float32).tobytes()
 
 
 def answered(answer: TritonResponse) -> dict[str, Any]:
-    """The JSON of a good answer, which is all of it or stands before the tensors' bytes."""
+    """Return the JSON of a successful answer, before any binary data."""
     assert answer.status == 200, answer.body[:1000]
     found: dict[str, Any] = json.loads(_split(answer)[0])
     return found
 
 
 def output(answer: TritonResponse, name: str = "y") -> dict[str, Any]:
-    """One output of a good answer."""
+    """Return one output of a successful answer."""
     found: dict[str, Any] = {one["name"]: one for one in answered(answer)["outputs"]}[name]
     return found
 
 
 def payload(answer: TritonResponse) -> bytes:
-    """The bytes of the tensors in a good answer."""
+    """Return the binary data of a successful answer."""
     assert answer.status == 200, answer.body[:1000]
     return _split(answer)[1]
 
 
 def said(answer: TritonResponse) -> str:
-    """What a refusal says."""
+    """Return the message of an error response."""
     words: str = json.loads(answer.body)["error"]
     return words
 

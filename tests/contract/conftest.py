@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    """Leads to the server that the command line names."""
+    """The driver of the server that the command line names."""
     driver = driver_for(request.config)
     yield driver
     driver.close()
@@ -79,7 +79,7 @@ def can_be_shown(request: pytest.FixtureRequest, driver: Driver) -> None:
 
 @pytest.fixture(params=list(Way), ids=lambda way: way.value.replace(" ", "-"))
 def entrance(request: pytest.FixtureRequest, driver: Driver) -> Entrance:
-    """The usual model, or the ensemble that it is part of, served in each way."""
+    """The standard model, or the ensemble that contains it, served in each way."""
     way: Way = request.param
     if way not in driver.ways:
         pytest.skip(

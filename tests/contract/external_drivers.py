@@ -36,7 +36,7 @@ MODES = {
 
 
 class AddressDriver:
-    """Asks one container-level server that runs, and may write into its model folder where that is shared."""
+    """Invoke a running container-level server, and write into its model folder if that is shared."""
 
     def __init__(
         self, url: str, *, model_root: Path | None, mode: str, release: tuple[int, int] | None
@@ -74,7 +74,7 @@ class AddressDriver:
 
 
 class AddressServer:
-    """A server at an address. Nobody here ends it."""
+    """A server at an address. The tests never stop it."""
 
     def __init__(self, url: str, model_root: Path | None) -> None:
         address = urlsplit(url)
@@ -103,7 +103,7 @@ class AddressServer:
 
 
 class EndpointDriver:
-    """Asks a SageMaker endpoint through InvokeEndpoint; the container's codes are those that it passes on."""
+    """Invoke a SageMaker endpoint through InvokeEndpoint; status codes are those it passes on."""
 
     def __init__(
         self, name: str, *, endpoint_url: str | None, mode: str, release: tuple[int, int] | None

@@ -49,7 +49,7 @@ SHARED_MEMORY = "2g"
 
 
 class StartingDriver(ABC):
-    """What the two have in common: a server for each single model, one for all in multi-model mode."""
+    """Shared by both drivers: one server per single model, one for all in multi-model mode."""
 
     ways = tuple(Way)
     release: tuple[int, int] | None
@@ -98,7 +98,7 @@ class StartingDriver(ABC):
 
 
 class EmbeddedDriver(StartingDriver):
-    """Starts the tritonserver that `make server` installs."""
+    """Start the tritonserver that `make server` installs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class EmbeddedServer:
 
 
 class ContainerDriver(StartingDriver):
-    """Runs an image that this machine's Docker engine holds, as SageMaker runs it: with the word `serve`."""
+    """Run an image of this machine's Docker engine as SageMaker does: with the argument `serve`."""
 
     def __init__(self, image: str, release: tuple[int, int] | None) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class ContainerDriver(StartingDriver):
         self._engine.close()
 
     def _release_of_image(self) -> tuple[int, int] | None:
-        """NVIDIA's images name their release in a variable."""
+        """Read the release from the variable that NVIDIA's images set."""
         for variable in self._engine.images.get(self._image).attrs["Config"]["Env"] or ():
             name, _, value = variable.partition("=")
             if name == "NVIDIA_TRITON_SERVER_VERSION":
@@ -179,7 +179,7 @@ class ContainerDriver(StartingDriver):
         return server
 
     def _run(self, models: Path, seen_at: str, environment: Mapping[str, str]) -> tuple[Any, int]:
-        """An engine with a bridge shows the port on loopback; one without lets it use the host's network."""
+        """Publish the port on loopback if the engine has a bridge; otherwise use the host's network."""
         bridged = bool(self._engine.networks.list(names=["bridge"]))
         port = _free_port()
         container = self._engine.containers.run(
@@ -226,13 +226,13 @@ class ContainerServer:
 
 
 def release_from(text: str) -> tuple[int, int]:
-    """`24.09` as numbers."""
+    """Return `24.09` as numbers."""
     year, month, *_ = text.split(".")
     return int(year), int(month)
 
 
 def connecting_to(host: str, port: int) -> Callable[[], socket.socket]:
-    """Make connections to an address; one that is refused is a request without an answer."""
+    """Connect to an address; a refused connection counts as a request without an answer."""
 
     def connect() -> socket.socket:
         try:

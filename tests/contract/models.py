@@ -144,7 +144,7 @@ class TritonPythonModel:
 def write_model(
     folder: Path, *, code: str = DOUBLE_CODE, config: str | None = None, name: str | None = None
 ) -> Path:
-    """A model in its folder; `name` is what its config calls it, None if it says nothing."""
+    """Write a model into its folder; `name` is the name in its config, None to omit it."""
     (folder / "1").mkdir(parents=True)
     (folder / "1/model.py").write_text(code)
     named = "" if name is None else f'name: "{name}"'
@@ -155,7 +155,7 @@ def write_model(
 def write_ensemble(
     folder: Path, *, scheduler: str = 'platform: "ensemble"', version: bool = True, name: str = CHAIN
 ) -> Path:
-    """The ensemble alone, as `scheduler` announces it, without its parts."""
+    """Write the ensemble without its parts, with the configuration of `scheduler`."""
     (folder / name).mkdir(parents=True)
     if version:
         (folder / name / "1").mkdir()
@@ -165,26 +165,26 @@ def write_ensemble(
 
 
 def write_parts(folder: Path) -> None:
-    """The two models that the ensemble is made of."""
+    """Write the two models of the ensemble."""
     write_model(folder / "double")
     write_model(folder / "treble", code=TREBLE_CODE)
 
 
 def single(folder: Path) -> Path:
-    """A repository with one model: y = 2x."""
+    """Write a repository with one model: y = 2x."""
     write_model(folder / DOUBLE)
     return folder
 
 
 def ensemble(folder: Path) -> Path:
-    """A repository with an ensemble and its parts: y = 6x."""
+    """Write a repository with an ensemble and its parts: y = 6x."""
     write_parts(folder)
     write_ensemble(folder)
     return folder
 
 
 def echo(folder: Path) -> Path:
-    """A repository with a model that takes a tensor of any datatype and sends it back."""
+    """Write a repository with a model that returns a tensor of any datatype."""
 
     def listed(suffix: str, extra: str) -> str:
         kinds = {name: "STRING" if name == "BYTES" else name for name in DATATYPES}
@@ -202,14 +202,14 @@ def echo(folder: Path) -> Path:
 
 
 def decoupled(folder: Path) -> Path:
-    """A repository with a model whose answers are decoupled from its requests."""
+    """Write a repository with a decoupled model."""
     config = NUMBERS.format(name="") + "model_transaction_policy { decoupled: true }\n"
     write_model(folder / "decoupled", code=DECOUPLED_CODE, config=config)
     return folder
 
 
 def lay_out(folder: Path) -> None:
-    """Everything that a server or an endpoint started by somebody else needs."""
+    """Write everything that a server or an endpoint started elsewhere needs."""
     repositories = {"single": single(folder / "single"), "ensemble": ensemble(folder / "ensemble")}
     archives = {f"{name}.tar.gz": repository for name, repository in repositories.items()}
     archives |= {DOUBLE_TARGET: repositories["single"], CHAIN_TARGET: repositories["ensemble"]}

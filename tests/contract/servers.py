@@ -38,12 +38,12 @@ class Way(Enum):
 
     @property
     def many(self) -> bool:
-        """Whether the server is one for many models."""
+        """True if the server is in multi-model mode."""
         return self in (Way.MULTI_MODEL, Way.ENSEMBLE_IN_MULTI_MODEL)
 
 
 class Ability(Enum):
-    """What not every driver can do."""
+    """What some drivers cannot do."""
 
     ASKING_ANYTHING = "asking with any method, path and header"
     LAYING_MODELS = "laying models before a multi-model server that runs"
@@ -51,12 +51,12 @@ class Ability(Enum):
 
 
 class RefusedError(Exception):
-    """A server ended instead of becoming ready; the message is what it wrote."""
+    """A server ended instead of becoming ready; the message is its output."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model that cases are asked of, and how it is reached in each mode."""
+    """A model of the cases, and its path in each mode."""
 
     name: str
     target: str
@@ -78,7 +78,7 @@ STANDARD = {
 
 
 class Server(Protocol):
-    """A server whose port is reached."""
+    """A server with a reachable port."""
 
     models: Path | None
     """The folder that lies under /opt/ml/model, or /opt/ml/models; None where it is out of reach."""
@@ -94,25 +94,25 @@ class Server(Protocol):
         headers: Mapping[str, str] = NO_HEADERS,
         timeout_s: float = 60.0,
     ) -> TritonResponse:
-        """One request and its answer, whatever the status; TritonRequestError where none comes."""
+        """Send a request and return its answer with any status; raise TritonRequestError without one."""
 
     def connect(self) -> socket.socket:
-        """A connection to the port, for requests that no library would send."""
+        """Open a connection for requests that no library would send."""
 
     @property
     def running(self) -> bool:
-        """Whether the server has not ended."""
+        """Return whether the server is still running."""
 
     def log(self) -> str:
-        """What it wrote."""
+        """Return the server's output."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
 
 
 @dataclass(frozen=True)
 class Entrance:
-    """Where a model is asked."""
+    """A served model that cases invoke."""
 
     way: Way
     model: Model
@@ -122,19 +122,19 @@ class Entrance:
 
     @property
     def factor(self) -> float:
-        """What the model multiplies with."""
+        """The factor by which the model multiplies."""
         return 6 if self.model is CHAIN else 2
 
     def ask(
         self, body: bytes, content_type: str | None = "application/json", **headers: str
     ) -> TritonResponse:
-        """One invocation."""
+        """Invoke the model once."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.send(body, {**({} if content_type is None else {"Content-Type": content_type}), **given})
 
 
 class Driver(Protocol):
-    """Leads to servers."""
+    """Provides servers."""
 
     ways: tuple[Way, ...]
     """What it can serve."""
@@ -142,23 +142,23 @@ class Driver(Protocol):
     """The Triton release of its servers, None where nobody said."""
 
     def lacks(self, ability: Ability) -> str | None:
-        """Why it cannot do something; None if it can."""
+        """Return why the driver cannot do something; None if it can."""
 
     def start(self, lay: Lay, environment: Mapping[str, str]) -> Server:
-        """Start a server on models of its own and wait until it is ready; RefusedError where it ends."""
+        """Start a server on its own models and wait until it is ready; raise RefusedError if it ends."""
 
     def entrance(self, way: Way, model: Model) -> Entrance:
-        """Where a model is asked, served in this way."""
+        """Return the model, served in this way."""
 
     def multi_model(self) -> MultiModel:
-        """The multi-model server that all cases share."""
+        """Return the multi-model server that all cases share."""
 
     def close(self) -> None:
-        """End everything that was started."""
+        """Stop everything that was started."""
 
 
 def at_invocations(server: Server, way: Way, model: Model) -> Entrance:
-    """The entrance of a server that has one model."""
+    """Return the entrance of a single-model server."""
     return Entrance(
         way,
         model,
@@ -168,14 +168,14 @@ def at_invocations(server: Server, way: Way, model: Model) -> Entrance:
 
 
 class MultiModel:
-    """A multi-model server, spoken to as SageMaker speaks to it."""
+    """A multi-model server, addressed as SageMaker does."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self._loaded: set[str] = set()
 
     def lay(self, name: str, lay: Lay) -> None:
-        """Put what an archive holds where SageMaker unpacks it."""
+        """Write an archive's content where SageMaker unpacks it."""
         if self.server.models is None:
             pytest.skip("the server's model folder is out of reach: give --model-root")
         folder = self.server.models / name / "model"
@@ -185,14 +185,14 @@ class MultiModel:
     def load(
         self, name: str, target: str | None, *, url: str | None = None, timeout_s: float = 60.0
     ) -> TritonResponse:
-        """Ask for a model's load; without `target` the target header is left out."""
+        """Request a model's load; without `target`, omit the target header."""
         order = {"model_name": name, "url": url or f"{self.server.seen_at}/{name}/model"}
         return self.server.request(
             "POST", "/models", body=json.dumps(order).encode(), headers=_to(target), timeout_s=timeout_s
         )
 
     def ensure(self, name: str, model: Model) -> Entrance:
-        """Load a model once and say where it is asked."""
+        """Load a model once and return its entrance."""
         if name not in self._loaded:
             self.lay(name, model.lay)
             answer = self.load(name, model.target)
@@ -209,28 +209,28 @@ class MultiModel:
     def invoke(
         self, name: str, target: str | None, body: bytes, headers: Mapping[str, str] = NO_HEADERS
     ) -> TritonResponse:
-        """Ask a model."""
+        """Invoke a model."""
         return self.server.request(
             "POST", f"/models/{name}/invoke", body=body, headers={**_to(target), **headers}
         )
 
     def unload(self, name: str, target: str | None) -> TritonResponse:
-        """Ask for a model's unloading."""
+        """Request a model's unload."""
         return self.server.request("DELETE", f"/models/{name}", headers=_to(target))
 
     def described(self, name: str) -> TritonResponse:
-        """Ask about one model."""
+        """Request the description of one model."""
         return self.server.request("GET", f"/models/{name}")
 
     def listed(self) -> list[dict[str, Any]]:
-        """Ask for all models."""
+        """Request the list of models."""
         answer = self.server.request("GET", "/models")
         assert answer.status == 200, answer.body
         found: list[dict[str, Any]] = json.loads(answer.body)["models"]
         return found
 
     def ping(self) -> int:
-        """The status of the health check."""
+        """Return the status of the health check."""
         return self.server.request("GET", "/ping").status
 
 

@@ -108,7 +108,7 @@ def test_header_size_0_makes_the_whole_body_the_one_input(entrance: Entrance) ->
 
 
 def test_an_empty_body_is_a_raw_request_of_no_elements(entrance: Entrance) -> None:
-    """It is not refused, and the tensor is empty."""
+    """It is accepted, and the tensor is empty."""
     for kind in (JSON, f"{BINARY}0"):
         answer = entrance.ask(b"", kind)
         described = answered_in_any_form(answer.body)
@@ -117,14 +117,14 @@ def test_an_empty_body_is_a_raw_request_of_no_elements(entrance: Entrance) -> No
 
 
 def answered_in_any_form(body: bytes) -> dict[str, Any]:
-    """An answer that holds no bytes of tensors, whatever its content type says."""
+    """Return an answer without binary data, whatever its content type."""
     found: dict[str, Any] = json.loads(body)
     return found
 
 
 @pytest.mark.before("26.06")
 def test_a_header_size_that_is_no_number_counts_as_0(entrance: Entrance) -> None:
-    """So what was meant as JSON and bytes is computed as a raw tensor, if its size happens to fit."""
+    """So a body meant as JSON and bytes is computed as a raw tensor if its size happens to fit."""
     answer = entrance.ask(floats(1, 2), f"{BINARY}abc")
     assert payload(answer) == floats(entrance.factor, 2 * entrance.factor)
 

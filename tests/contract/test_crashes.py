@@ -38,7 +38,7 @@ def many(driver: Driver) -> Iterator[MultiModel]:
 
 
 def test_a_model_whose_process_dies_on_a_server_of_one_model(driver: Driver) -> None:
-    """It answers 500 for good, and /ping still says 200: nobody replaces it."""
+    """It answers 500 from then on, and /ping still returns 200, so SageMaker does not replace it."""
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
     for number in (models.DIES, 1):
         answer = server.request("POST", "/invocations", body=numbers(number))
@@ -49,7 +49,7 @@ def test_a_model_whose_process_dies_on_a_server_of_one_model(driver: Driver) -> 
 
 
 def test_a_model_whose_process_dies_among_many(many: MultiModel) -> None:
-    """The others answer; it answers 400 for good."""
+    """The others answer; it answers 400 from then on."""
     for number in (models.DIES, 1):
         answer = many.invoke("one", "one.tar.gz", numbers(number))
         assert answer.status == 400
@@ -59,7 +59,7 @@ def test_a_model_whose_process_dies_among_many(many: MultiModel) -> None:
 
 
 def test_unloading_a_model_under_a_running_request(many: MultiModel) -> None:
-    """Neither the unloading nor the request need come to an end in time: drain a model first."""
+    """Neither the unload nor the request ends in time: drain a model first."""
     ends: list[object] = []
 
     def work() -> None:

@@ -27,12 +27,12 @@ class _Each(list[Any]):
 
 
 class UnknownExpressionError(Exception):
-    """The workflow uses something that is not known here."""
+    """The workflow uses an unsupported expression."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression sees."""
+    """The contexts of an expression."""
 
     contexts: Mapping[str, Any]
     succeeded: bool = True
@@ -45,12 +45,12 @@ class Scope:
 
 
 def filled(text: str, scope: Scope) -> str:
-    """A text with its expressions replaced by what they come to."""
+    """Return a text with its expressions replaced by their values."""
     return _PLACE.sub(lambda found: _shown(evaluate(found[1], scope)), text)
 
 
 def value_of(given: Any, scope: Scope) -> Any:
-    """The value of a field: an expression alone keeps its sort."""
+    """Return the value of a field: a single expression keeps its type."""
     if not isinstance(given, str):
         return given
     alone = _PLACE.fullmatch(given.strip())
@@ -58,7 +58,7 @@ def value_of(given: Any, scope: Scope) -> Any:
 
 
 def holds(condition: Any, scope: Scope) -> bool:
-    """Whether an `if` lets its job or step run; without a word about failures, only after success."""
+    """Return whether an `if` runs its job or step; without a status function, only after success."""
     if condition is None:
         return scope.succeeded
     text = str(condition)
@@ -70,7 +70,7 @@ def holds(condition: Any, scope: Scope) -> bool:
 
 
 def evaluate(text: str, scope: Scope) -> Any:
-    """What an expression comes to."""
+    """Return the value of an expression."""
     reader = _Reader(_tokens(text), scope)
     value = reader.either()
     if reader.left:
@@ -90,7 +90,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Reader:
-    """One expression, read from left to right."""
+    """A recursive-descent parser of one expression."""
 
     def __init__(self, tokens: list[str], scope: Scope) -> None:
         self.left = tokens
@@ -110,7 +110,7 @@ class _Reader:
         return value
 
     def _passed_over(self, part: Callable[[], Any], value: Any) -> Any:
-        """What cannot change the value any more is not looked at: what it names need not be there."""
+        """Skip an operand that cannot change the result; its names need not exist."""
         counted, self._counts = self._counts, False
         part()
         self._counts = counted
@@ -205,7 +205,7 @@ class _Reader:
 
 
 def _member(value: Any, key: Any) -> Any:
-    """GitHub gives nothing for what is not there; a misspelt output would pass for empty: it is refused."""
+    """Reject missing members, which GitHub evaluates to nothing: a misspelled output would pass as empty."""
     if isinstance(value, _Each):
         return _Each(_member(one, key) for one in value)
     if isinstance(value, Payload):

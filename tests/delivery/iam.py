@@ -22,7 +22,7 @@ _BESIDES = {
 
 
 def roles(template: Template) -> dict[str, dict[str, Any]]:
-    """The roles of a template, by the name they are given."""
+    """Return the roles of a template by name."""
     return {
         item["Properties"]["RoleName"]: item["Properties"] | {"id": logical_id}
         for logical_id, item in template["Resources"].items()
@@ -31,7 +31,7 @@ def roles(template: Template) -> dict[str, dict[str, Any]]:
 
 
 def trusts_job(role: Mapping[str, Any], claims: Claims) -> bool:
-    """Whether a job on GitHub whose token has these claims may take a role on."""
+    """Return whether a GitHub job with these token claims can assume a role."""
     keys = {f"{ISSUER}:{name}": value for name, value in claims.items()}
     return any(
         _holds(statement.get("Condition", {}), keys)
@@ -41,7 +41,7 @@ def trusts_job(role: Mapping[str, Any], claims: Claims) -> bool:
 
 
 def trusts_role(role: Mapping[str, Any], arn: str) -> bool:
-    """Whether another account's role may take a role on."""
+    """Return whether another account's role can assume a role."""
     account = arn.split(":")[4]
     return any(
         _holds(statement.get("Condition", {}), {"aws:PrincipalArn": arn})
@@ -52,7 +52,7 @@ def trusts_role(role: Mapping[str, Any], arn: str) -> bool:
 
 
 def may(template: Template, role: str, action: str, resource: str, **context: str) -> bool:
-    """Whether a role may do something to something, its boundary and what is attached to it minded."""
+    """Return whether a role may perform an action on a resource, within its boundary."""
     resources = [resource]
     if action in _BESIDES:
         resources.append(":".join([*resource.split(":")[:5], _BESIDES[action]]))
@@ -60,7 +60,7 @@ def may(template: Template, role: str, action: str, resource: str, **context: st
 
 
 def could(template: Template, role: str, action: str) -> bool:
-    """Whether a role may do something to anything at all, its boundary minded."""
+    """Return whether a role may perform an action on any resource, within its boundary."""
     found = roles(template)[role]
     boundary = list(_boundary(template, found))
     return all(
@@ -86,7 +86,7 @@ def _may(template: Template, role: str, action: str, resource: str, context: Map
 
 
 def within(boundary: list[dict[str, Any]], action: str, resource: str, keys: Claims) -> bool:
-    """Whether a boundary of nothing but permissions leaves room for something."""
+    """Return whether a boundary with Allow statements permits an action."""
     assert {statement["Effect"] for statement in boundary} == {"Allow"}
     return any(_matches(statement, action, resource, keys) for statement in boundary)
 
@@ -99,7 +99,7 @@ def _statements(template: Template, role_id: str) -> Iterator[dict[str, Any]]:
 
 
 def _boundary(template: Template, role: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Nothing where the boundary is somebody else's: it is not known here what that one allows."""
+    """Return the boundary; None for a policy that the template does not contain."""
     boundary = role["PermissionsBoundary"]
     if isinstance(boundary, dict) and "Ref" in boundary:
         yield from template["Resources"][boundary["Ref"]]["Properties"]["PolicyDocument"]["Statement"]
@@ -151,5 +151,5 @@ _OPERATORS: Mapping[str, Callable[[list[str], str | None], bool]] = {
 
 
 def listed(value: Any) -> list[Any]:
-    """As a list, what may stand alone in a policy."""
+    """Return a policy element as a list."""
     return value if isinstance(value, list) else [value]

@@ -27,6 +27,6 @@ FREE = {("sts", "GetCallerIdentity")}
 
 
 def action_of(service: str, operation: str) -> str:
-    """The action of IAM that a call needs."""
+    """Return the IAM action of an API call."""
     name = _S3.get(operation, operation) if service == "s3" else operation
     return f"{_PREFIXES.get(service, service)}:{name}"

@@ -16,7 +16,7 @@ PUSH = Event("push", MAIN, {"before": "0" * 40}, sha="1" * 40)
 
 
 def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) -> Runner:
-    """Of a repository whose jobs end as told."""
+    """A runner of a repository whose jobs end with the given results."""
     return Runner(
         remote=folder,
         folder=folder,
@@ -30,7 +30,7 @@ def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) 
 
 
 def deployed(folder: Path, asked: list[str], **ends: str) -> str:
-    """How the job of prod ends, after the others have ended so."""
+    """Return the result of prod's job after these results of the others."""
     jobs = {"road": "success", "dev/deploy": "success", "prod/deploy": "success"}
     told = {"road": {"asked": json.dumps(asked), "road": "{}"}}
     given = jobs | {name if name == "road" else f"{name}/deploy": end for name, end in ends.items()}
@@ -70,7 +70,7 @@ GOING_ON = [
 
 @pytest.mark.parametrize(("job", "before"), GOING_ON)
 def test_no_job_goes_on_after_one_that_was_put_aside(job: dict[str, Any], before: str):
-    """But for one that tells of it, where a run was started by name: this is a push."""
+    """Except the one that reports the status of a dispatched run; this is a push."""
     outputs = {"asked": '["dev", "prod"]', "road": "{}", "previews": "{}", "environments": "[]"}
     scope = Scope(
         {

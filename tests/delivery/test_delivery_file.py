@@ -23,7 +23,7 @@ environments:
 
 @pytest.fixture
 def delivered(project: Project) -> Project:
-    """A project with two environments and a file that says how changes reach them."""
+    """A project with two environments and a delivery file."""
     prod = ENVIRONMENT.replace("name: dev", "name: prod") + "promotion: {source: dev}\n"
     project.environment_file("prod").write_text(prod)
     project.template_file("preview").write_text(
@@ -155,7 +155,7 @@ def test_previews_that_publish_where_deploys_take_from_are_a_fault(delivered):
 
 
 def test_previews_publish_apart_from_environments_that_they_do_not_stand_beside_too(delivered):
-    """prod lives in dev's account, and takes from the bucket that the CDK's own qualifier names."""
+    """prod is in dev's account, and uses the bucket of the CDK's default qualifier."""
     for file, old, new in (
         (delivered.template_file("preview"), "bootstrap_qualifier: preview\n", ""),
         (delivered.environment_file("dev"), "endpoints:", "bootstrap_qualifier: dev\nendpoints:"),

@@ -48,13 +48,13 @@ WITHOUT_HANDLERS = {"AWS::CodeBuild::Project"}
 
 
 def types_in_use() -> set[str]:
-    """The resource types of every environment that is kept as a snapshot."""
+    """Return the resource types in the snapshots of all environments."""
     templates = [json.loads(file.read_text()) for file in SNAPSHOTS.glob("*.json")]
     return {item["Type"] for template in templates for item in template["Resources"].values()}
 
 
 def handler_actions(resource_type: str) -> set[str]:
-    """What CloudFormation's resource schema says that creating, reading, changing and deleting takes."""
+    """Return the permissions that CloudFormation's resource schema lists for its handlers."""
     handlers = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, resource_type).schema.get("handlers", {})
     return {
         action for name, handler in handlers.items() if name != "list" for action in handler["permissions"]
@@ -86,7 +86,7 @@ def test_every_exception_is_one_of_a_handler():
 
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
 def test_no_deploy_makes_a_role_without_its_boundary_or_changes_that(carriers, environment):
-    """Whoever may deploy could otherwise give himself any right, by deploying it."""
+    """Otherwise, whoever can deploy could grant themselves any permission."""
     allowed = executing(carriers[environment], environment)
     account = PROD if environment == "prod" else DEV
     name = "team-boundary" if environment == "prod" else f"tritonstack-{environment}-boundary"
@@ -118,7 +118,7 @@ def delivered(project: Project, folder: Path, name: str) -> dict[str, Any]:
 
 
 def longest(roads: Project, folder: Path, region: str, *, more: str = "") -> Project:
-    """A project whose one environment has the longest names that its file may give it in a region."""
+    """A project whose environment has the longest names that a region allows."""
     longest_base = naming.BUCKET_NAME_LIMIT - len(
         naming.artifact_bucket_name("", account="1" * 12, region=region)
     )
@@ -170,7 +170,7 @@ def test_a_policy_that_is_too_large_is_refused_before_the_deploy(roads, tmp_path
 
 
 def test_a_sixth_environment_under_one_bootstrap_is_refused(roads, tmp_path):
-    """IAM attaches ten policies to CloudFormation's role, and each environment brings two."""
+    """IAM attaches ten policies to CloudFormation's role, and each environment has two."""
     project = Project(tmp_path)
     project.environments_dir.mkdir()
     (tmp_path / "models").symlink_to(roads.root / "models")

@@ -41,7 +41,7 @@ ENVIRONMENTS = ("dev", "prod")
 
 @dataclass
 class Road:
-    """A site of two accounts in git, and what runs its workflows."""
+    """A site of two accounts in git, and the runner of its workflows."""
 
     site: Site
     runner: Runner
@@ -51,7 +51,7 @@ class Road:
         return self._git("rev-parse", MAIN).strip()
 
     def push(self, message: str) -> Event:
-        """Commit what lies in the site's folder and push it, as a person would."""
+        """Commit and push the content of the site's folder."""
         before = self.head() if self._has_main() else "0" * 40
         self.site.git("add", "--all")
         self.site.git("commit", "--quiet", "--message", message)
@@ -59,7 +59,7 @@ class Road:
         return Event("push", MAIN, {"before": before})
 
     def merge(self, branch: str) -> Event:
-        """Merge a proposal, as a person does who has read it."""
+        """Merge a pull request."""
         before = self.head()
         self.site.git("fetch", "--quiet", "origin", branch)
         self.site.git("merge", "--quiet", "--ff-only", "FETCH_HEAD")
@@ -76,13 +76,13 @@ class Road:
         return results
 
     def proposals(self) -> list[dict[str, Any]]:
-        """The pull requests that workflows have opened."""
+        """Return the pull requests that workflows have opened."""
         held: dict[str, Any] = json.loads((self.runner.folder / "github.json").read_text())
         pulls: list[dict[str, Any]] = held["pulls"]
         return pulls
 
     def told(self) -> str:
-        """What the last steps said, for whoever has to find out why one failed."""
+        """Return the output of the last steps, for debugging."""
         return "\n".join(
             f"{ran.job}: {ran.command}: {ran.exit_code}\n{ran.output}" for ran in self.runner.ran[-6:]
         )
@@ -99,7 +99,7 @@ class Road:
 
 
 def environment_of(name: str, account: str, **more: Any) -> str:
-    """An environment in the embedded cloud that rolls out as fast as it can."""
+    """Return an environment in the local cloud with the fastest rollout."""
     data = yaml.safe_load(REPOSITORY.environment_file("local").read_text())
     (endpoint,) = data["endpoints"].values()
     endpoint["rollout"] = {"strategy": "all-at-once", "bake_s": 0}
@@ -116,7 +116,7 @@ previews: {{template: preview, environment: dev, ttl: 4h}}
 
 @pytest.fixture(scope="module")
 def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
-    """Both clouds up, prepared by the CDK, and the stacks of those who carry changes deployed by a person."""
+    """Both clouds running and bootstrapped, with the delivery stacks deployed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("road")
     for name in ("models", "containers", "tools"):
@@ -160,7 +160,7 @@ def write_files(project: Project) -> None:
 
 
 def deploy_carriers(site: Site, environment: str) -> dict[str, Any]:
-    """What a person does once for each account: `cdk bootstrap`, who carries changes, and the buckets."""
+    """Do the one-time setup of each account: `cdk bootstrap`, delivery stacks, and buckets."""
     variables = site.cloud_of(environment).process_environment()
     spec = site.spec_of(environment)
     out = site.project.state_dir / f"carriers-{environment}"
@@ -304,7 +304,7 @@ def test_a_rollback_that_has_nowhere_to_go_says_so_and_proposes_nothing(road: Ro
 
 
 def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(road: Road) -> None:
-    """A second version of the model goes the same road to dev, and back."""
+    """A second version of the model is delivered to dev, and rolled back."""
     first = digests(road, "dev")
     model = road.site.project.model_file("minilm-embedding")
     model.write_text(model.read_text().replace("max_batch: 32", "max_batch: 16"))
@@ -336,14 +336,14 @@ def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: Road) -> Non
 
 
 def allows(road: Road, role: str, action: str) -> bool:
-    """Whether a role may do something at all; test_permissions.py says to what."""
+    """Return whether a role may perform an action at all; test_permissions.py checks the resources."""
     return any(
         could(template, role, action) for template in road.runner.carriers.values() if role in roles(template)
     )
 
 
 def digests(road: Road, environment: str) -> set[str]:
-    """What the merged lock of an environment names."""
+    """Return the digests in the merged lock of an environment."""
     models = load_lock(road.site.project.lock_file(environment)).record.models
     return {entry.digest for targets in models.values() for entry in targets.values()}
 
@@ -354,7 +354,7 @@ def events(road: Road, environment: str) -> list[Any]:
 
 
 def pull_request(road: Road, action: str, *, fork: str = SLUG, actor: str = "ann") -> Event:
-    """Number 7, whose merge with the branch lies where GitHub keeps it."""
+    """Pull request 7, with its merge commit where GitHub keeps it."""
     road._git("update-ref", "refs/pull/7/merge", road.head())
     return Event(
         "pull_request",

@@ -221,7 +221,7 @@ BRINGS_BACK = (
 @pytest.mark.parametrize(("action", "resource"), BRINGS_BACK)
 @pytest.mark.parametrize("duty", ["deploy", "plan", "promote"])
 def test_a_rollback_brings_back_what_was_deleted(carriers, duty, action, resource):
-    """By a copy of the version under the mark of deletion over itself; deploy's role does it and no other."""
+    """By copying the version below the delete marker over itself; only the deploy role can."""
     role = f"tritonstack-delivery-staging-{duty}"
     found = may(
         carriers["staging"], role, action, resource.replace("-dev-", "-staging-"), s3__prefix="models/x/ab/"
@@ -330,7 +330,7 @@ def test_an_administrator_inside_a_preview_gets_no_further(carriers, action, res
 
 
 def test_what_the_roles_of_previews_need_lies_within_their_edge(roads, carriers, tmp_path):
-    """Of everything that an environment can have: jobs that build, a network, an asynchronous endpoint."""
+    """For every option of an environment: build jobs, a network, an asynchronous endpoint."""
     root = tmp_path / "project"
     shutil.copytree(roads.root, root, symlinks=True)
     file = Project(root).template_file("preview")
@@ -355,7 +355,7 @@ def edge_of(carriers):
 
 
 def asked_by_roles(folder):
-    """Each action on each resource that roles of these stacks are granted, with what it is granted for."""
+    """Yield each action and resource that roles of these stacks are granted, with the reason."""
     for file in folder.glob("*.template.json"):
         for item in json.loads(file.read_text())["Resources"].values():
             if item["Type"] != "AWS::IAM::Policy":
@@ -373,7 +373,7 @@ def asked_by_roles(folder):
 
 
 def shown(action, resource):
-    """An ARN where a template has one that only the deploy knows."""
+    """Return an ARN in place of a reference that only the deploy resolves."""
     if isinstance(resource, str):
         return resource.replace("*", "x") if resource != "*" else resource
     text = json.dumps(resource)
@@ -393,7 +393,7 @@ def shown(action, resource):
     [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)],
 )
 def test_a_preview_takes_in_nothing_that_stands_already(carriers, imports, allowed):
-    """Else it could be deleted with the preview: keys and models have no name of the preview's."""
+    """Otherwise it would be deleted with the preview: keys and models do not have the preview's name."""
     stack = arn("cloudformation", "stack/tritonstack-pr-7-a/1")
     role = "tritonstack-delivery-dev-preview"
     assert may(carriers["dev"], role, "cloudformation:CreateChangeSet", stack, **imports) is allowed
@@ -452,7 +452,7 @@ def test_every_role_is_bounded(carriers):
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
 def test_the_edge_holds_whatever_else_is_granted(carriers, environment):
-    """Somebody attaches an administrator's policy to the role for deploying."""
+    """Someone attaches an administrator policy to the deploy role."""
     template = carriers[environment] | {
         "Resources": carriers[environment]["Resources"]
         | {
@@ -480,7 +480,7 @@ def test_the_edge_holds_whatever_else_is_granted(carriers, environment):
 
 
 def executing(template, environment):
-    """The statements of the policies that `cdk bootstrap` is given."""
+    """Return the statements of the policies for `cdk bootstrap`."""
     names = [f"tritonstack-delivery-{environment}-execution{part}" for part in ("", "-security")]
     found = {
         item["Properties"].get("ManagedPolicyName"): item["Properties"].get("PolicyDocument")
@@ -543,7 +543,7 @@ def test_an_environment_is_known_by_its_tags_even_where_its_file_says_them(carri
 
 
 def test_policies_fit_what_iam_takes(carriers):
-    """6,144 characters a managed policy, 10,240 for all that stands in a role itself, blanks not counted."""
+    """6,144 characters per managed policy, 10,240 for all inline policies of a role, without whitespace."""
     for template in carriers.values():
         for item in template["Resources"].values():
             if document := item["Properties"].get("PolicyDocument"):

@@ -33,7 +33,7 @@ def of_type(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
 
 
 def projects(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """CodeBuild's projects by the names of their steps."""
+    """The CodeBuild projects by the names of their steps."""
     found = of_type(template, "AWS::CodeBuild::Project").values()
     return {item["Name"].removeprefix(f"{NAME}-"): item for item in found}
 
@@ -49,7 +49,7 @@ def line(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def actions(template: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """What runs, in its order."""
+    """The pipeline's actions in order."""
     return [
         (stage["Name"], action)
         for stage in line(template)["Stages"]
@@ -132,7 +132,7 @@ def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_step_reaches_one_role_of_one_environment_alone(pipeline, step, takes_on):
-    """So what runs before an approval reaches nothing that comes after it."""
+    """So a step before an approval cannot reach anything after it."""
     found = statements(pipeline, step)
     accounts = {"dev": DEV, "staging": DEV, "prod": PROD}
     assert [s["Resource"] for s in found if "sts:AssumeRole" in s["Action"]] == [
@@ -180,7 +180,7 @@ def test_by_the_clock_what_has_expired_is_destroyed(pipeline):
 
 
 def test_the_connection_can_be_tried_before_the_project_that_fetches_through_it_is_made(pipeline):
-    """CodeBuild does so with the project's own role, inside CreateProject."""
+    """CodeBuild tests it with the project's own role, inside CreateProject."""
     (reap,) = [
         item
         for item in pipeline["Resources"].values()
@@ -211,7 +211,7 @@ def test_steps_that_are_handed_their_files_get_no_token_of_the_repository(pipeli
 
 
 def test_no_action_takes_on_a_role_of_its_own(pipeline):
-    """CodePipeline takes an action's role on from the pipeline's, which nobody lets into itself."""
+    """CodePipeline assumes an action's role from the pipeline's, which no role trusts."""
     assert [action["Name"] for _, action in actions(pipeline) if "RoleArn" in action] == []
     (started,) = [
         s["Resource"] for s in statements(pipeline, "Line") if "codebuild:StartBuild" in s["Action"]
@@ -239,7 +239,7 @@ def test_the_source_may_be_an_archive_in_a_bucket(roads, tmp_path):
 
 @pytest.mark.parametrize("region", ["ca-west-1", "me-south-1"])
 def test_its_region_is_checked_at_synth(roads, tmp_path, region):
-    """CodeBuild is not in the one; nothing is known of the other."""
+    """CodeBuild is not in the first region; the second is unknown."""
     text = roads.delivery_file.read_text()
     try:
         edit(roads.delivery_file, "  region: eu-west-1\n", f"  region: {region}\n")

@@ -52,7 +52,7 @@ class Factory:
     prod: Cloud
 
     def push(self) -> None:
-        """Put the project's files where the pipeline takes them from."""
+        """Upload the project's files to the pipeline's source bucket."""
         archive = self.site.project.state_dir / "source.zip"
         with zipfile.ZipFile(archive, "w") as packed:
             for file in self._files():
@@ -65,7 +65,7 @@ class Factory:
             yield from (file for file in place.rglob("*") if file.is_file()) if place.is_dir() else (place,)
 
     def until(self, action: str, *statuses: str) -> dict[str, Any]:
-        """Wait until an action has one of these states; what it handed on, or why it failed, with it."""
+        """Wait until an action has one of these states; return its output, or why it failed."""
         deadline = time.monotonic() + 240
         while True:
             found = self.states().get(action, {})
@@ -87,7 +87,7 @@ class Factory:
         }
 
     def log(self, state: dict[str, Any]) -> str:
-        """What a step's build said."""
+        """Return the log of a step's build."""
         if "externalExecutionId" not in state:
             return str(state)
         (build,) = self.tools.client("codebuild").batch_get_builds(ids=[state["externalExecutionId"]])[
@@ -112,7 +112,7 @@ class Factory:
 
 @pytest.fixture(scope="module")
 def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
-    """Both clouds up and prepared, the source in its bucket, and the pipeline deployed by a person."""
+    """Both clouds running and bootstrapped, the source in its bucket, and the pipeline deployed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("factory")
     for name in ("models", "containers"):
@@ -142,7 +142,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
 
 
 def play_programs(folder: Path, site: Site) -> Path:
-    """What a build finds on its machine: the programs of this one, with the state of this site."""
+    """Put this machine's programs, with the state of this site, on the builds' PATH."""
     folder.mkdir()
     known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT} STAND_IN_LOG={folder}/log\n"
     for name, command in (
@@ -156,7 +156,7 @@ def play_programs(folder: Path, site: Site) -> Path:
 
 
 def prepare(site: Site, environment: str) -> None:
-    """What a person does once for each account."""
+    """Do the one-time setup of an account."""
     spec = site.spec_of(environment)
     cdk = Site(site.project, site.cloud_of(environment).process_environment())
     cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", "-c", f"env={environment}")
@@ -198,7 +198,7 @@ def test_then_it_is_promoted_deployed_and_verified(factory: Factory) -> None:
 
 
 def test_the_locks_that_it_ran_are_kept_with_its_execution(factory: Factory, tmp_path: Path) -> None:
-    """Whoever keeps them in git takes them from there."""
+    """From there, someone commits them to git."""
     codepipeline = factory.tools.client("codepipeline")
     details = codepipeline.list_action_executions(pipelineName=NAME)["actionExecutionDetails"]
     (promote,) = [item for item in details if item["actionName"] == "Promote-prod"]

@@ -44,7 +44,7 @@ def wheel(folder: Path, name: str, version: str, *, file_version: str | None = N
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository of two distributions, whose wheels have been built."""
+    """A repository with two distributions and their built wheels."""
     for folder, name in ((".", "tritonstack"), ("packages/local_cloud", "tritonstack-local")):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "0.2.0"\n')
@@ -155,7 +155,7 @@ def test_the_changelog_of_this_project_gives_the_notes_of_its_version(tmp_path: 
 
 
 def test_publishing_needs_an_approval_and_installs_no_package_but_uv() -> None:
-    """The job that may ask PyPI for a token runs nothing that it could leave out."""
+    """The job that can get a PyPI token runs only what it needs."""
     jobs = read_workflow(WORKFLOWS / "release.yml")["jobs"]
     assert {name: job.get("environment") for name, job in jobs.items()} == {"wheels": None, "publish": "pypi"}
     assert jobs["publish"]["permissions"] == {"contents": "read", "id-token": "write"}

@@ -29,7 +29,7 @@ def git(remote: Path, *arguments: str) -> str:
 
 
 def commit(remote: Path, message: str) -> str:
-    """One more on the proposal's branch."""
+    """Return one more commit on the proposal's branch."""
     tree = git(remote, "hash-object", "-t", "tree", "-w", "--stdin")
     made = git(remote, "commit-tree", tree, "-m", message)
     git(remote, "update-ref", PROPOSAL, made)
@@ -37,7 +37,7 @@ def commit(remote: Path, message: str) -> str:
 
 
 def furnish(work: Path) -> None:
-    """A command line that says what it looks at, and what the test wants of it."""
+    """Add a command line that prints what it checks, and behaves as the test wants."""
     program = work / ".venv" / "bin" / "tritonstack"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text('#!/bin/sh\ngit rev-parse HEAD\nexit "$ENDS_WITH"\n')
@@ -86,7 +86,7 @@ def test_checks_that_were_ended_have_not_gone_well(runner, cancelled):
 
 
 def test_what_is_said_is_said_of_the_commit_that_was_checked(runner):
-    """Not of one that was pushed to the branch meanwhile."""
+    """Not for a commit that was pushed to the branch meanwhile."""
     checked = commit(runner.remote, "A lock")
     event = Event("workflow_dispatch", PROPOSAL, {}, sha=checked)
     later = commit(runner.remote, "Another")
@@ -124,7 +124,7 @@ def test_a_fork_says_nothing_of_a_commit_whatever_it_makes_of_the_workflow(runne
 
 
 def test_one_name_is_asked_for_and_both_kinds_of_runs_give_it():
-    """GitHub calls a check run by the name of its job."""
+    """GitHub names a check run after its job."""
     jobs = read_workflow(WORKFLOWS / "pull-request.yml")["jobs"]
     assert "name" not in jobs[REQUIRED]
     assert not {"if", "needs", "strategy"} & set(

@@ -22,7 +22,7 @@ STACKS = (*ENVIRONMENTS, "pipeline")
 
 @pytest.fixture(scope="module")
 def checked(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Where each stack's template lies, with the rules' report beside it."""
+    """The template folder of each stack, with the report of the rules."""
     folder = tmp_path_factory.mktemp("checked")
     for name in ENVIRONMENTS:
         app = new_app(folder / name)

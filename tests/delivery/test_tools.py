@@ -142,7 +142,7 @@ def test_a_proposal_left_half_done_has_no_checks_and_the_next_run_mends_it(check
 
 @pytest.mark.parametrize("whose", ["somebody/tritonstack", "example/another"])
 def test_a_branch_of_that_name_in_a_fork_is_no_proposal(checkout, whose):
-    """Anybody may open a pull request from one: its text is not ours to give, nor ours to hide behind it."""
+    """Anyone can open such a pull request: it must neither be changed nor hide the proposal."""
     theirs = {"head": "promote/prod", "title": "Mine", "body": "", "from": whose, "open": True}
     (checkout.parent / "github.json").write_text(json.dumps({"pulls": [theirs]}))
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
@@ -177,7 +177,7 @@ def test_what_github_does_not_take_is_cut(checkout):
     comment(checkout, "diff-dev")
     (found,) = held(checkout)["comments"]
     assert 65_000 < len(found["body"]) < 65_536
-    assert found["body"].endswith("the log of the workflow has all of it.")
+    assert found["body"].endswith("truncated: see the log of the workflow.")
 
 
 def test_a_proposals_text_is_cut_as_well(checkout):

@@ -18,7 +18,7 @@ def token(subject: str, *, ref: str = ON_MAIN, aud: str = "sts.amazonaws.com") -
 
 
 def trusting(template, claims):
-    """The duties whose roles trust a job."""
+    """Return the roles that trust a job."""
     return {
         name.removeprefix("tritonstack-delivery-").partition("-")[2]
         for name, role in roles(template).items()
@@ -119,7 +119,7 @@ def test_the_accounts_that_promote_from_here_get_a_reader(carriers):
 
 @pytest.mark.parametrize("duty", ["deploy", "promote", "clean-up"])
 def test_each_step_of_the_pipeline_takes_on_the_role_of_its_duty_in_its_environment(carriers, duty):
-    """What runs before an approval of prod reaches nothing in prod."""
+    """What runs before prod's approval cannot reach anything in prod."""
     steps = {
         other: f"arn:aws:iam::{TOOLS}:role/tritonstack-delivery-pipeline-{other}"
         for other in (

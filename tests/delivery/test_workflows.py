@@ -104,7 +104,7 @@ def test_a_job_ends_in_time(file, name, job):
 
 @pytest.mark.parametrize(("file", "name", "job"), jobs())
 def test_what_takes_on_roles_waits_for_its_turn(file, name, job):
-    """One at a time for each environment: two deploys at once take each other's change sets."""
+    """One at a time per environment: concurrent deploys replace each other's change sets."""
     content = read_workflow(WORKFLOWS / file)
     if "id-token" in job["permissions"] and "uses" not in job:
         assert "concurrency" in job or "concurrency" in content
@@ -176,7 +176,7 @@ def test_the_command_line_takes_what_a_step_says(command):
 
 @pytest.mark.parametrize("waiting", ["build", "rollback"])
 def test_what_waits_is_not_put_aside_by_a_deploy(waiting):
-    """Of those that wait in a group GitHub keeps the latest alone: the others would be lost."""
+    """GitHub keeps only the latest queued run per group; the others are cancelled."""
     groups = {
         file.stem: job["concurrency"]["group"]
         for file in FILES
@@ -204,7 +204,7 @@ def test_rollbacks_of_two_endpoints_do_not_put_each_other_aside():
 
 
 def test_each_rollback_is_a_proposal_of_its_own():
-    """One of another endpoint would replace it, and the next deploy bring back what was given up."""
+    """Another endpoint's rollback would replace it, and the next deploy redeploy the rolled-back artifact."""
     (step,) = [
         step
         for step in read_workflow(WORKFLOWS / "rollback.yml")["jobs"]["rollback"]["steps"]

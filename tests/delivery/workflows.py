@@ -29,14 +29,14 @@ _STEP_S = 240
 
 
 def read_workflow(file: Path) -> dict[str, Any]:
-    """A workflow's file. YAML takes the key `on` for true."""
+    """Read a workflow file. YAML parses the key `on` as true."""
     data: dict[Any, Any] = yaml.safe_load(file.read_text())
     return {"on" if key is True else key: value for key, value in data.items()}
 
 
 @dataclass(frozen=True)
 class Event:
-    """What started a workflow."""
+    """The event that started a workflow."""
 
     name: str
     ref: str
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Ran:
-    """One step that was run."""
+    """One executed step."""
 
     job: str
     command: str
@@ -58,14 +58,13 @@ class Ran:
 
 
 class RefusedError(AssertionError):
-    """A job did what GitHub or AWS would not let it do."""
+    """A job did what GitHub or AWS would not allow."""
 
 
 @dataclass
 class Runner:
-    """Runs workflows of one repository.
-
-    `remote` is a bare repository; `carriers` are the templates of the stacks that make the roles.
+    """Run the workflows of one repository. `remote` is a bare repository; `carriers` are the templates of the
+    delivery stacks.
     """
 
     remote: Path
@@ -88,14 +87,14 @@ class Runner:
     """With which role which operation of which service of AWS was called."""
 
     def run(self, workflow: str, event: Event) -> dict[str, str]:
-        """Run a workflow to its end; the result of each job."""
+        """Run a workflow to its end; return the result of each job."""
         content = read_workflow(WORKFLOWS / workflow)
         self._require_trigger(content, event)
         event = replace(event, sha=event.sha or self.commit_of(event.ref))
         return self._jobs(content, event, {"github": self._github(event), "inputs": _inputs(content, event)})
 
     def commit_of(self, ref: str) -> str:
-        """What a ref names now."""
+        """Return the commit of a ref."""
         there = ["git", "-C", str(self.remote), "rev-parse", ref]
         return subprocess.run(there, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -126,7 +125,7 @@ class Runner:
         return results
 
     def _called(self, label: str, job: Mapping[str, Any], event: Event, scope: Scope) -> str:
-        """A job that is a workflow of its own."""
+        """Run a job that calls another workflow."""
         called = read_workflow(ROOT / job["uses"].removeprefix("./"))
         given = {key: value_of(value, scope) for key, value in job.get("with", {}).items()}
         wanted = called["on"]["workflow_call"]["inputs"]
@@ -142,7 +141,7 @@ class Runner:
     def _each(
         self, label: str, job: Mapping[str, Any], event: Event, scope: Scope
     ) -> tuple[str, dict[str, Any]]:
-        """A job, or each of those that its matrix makes."""
+        """Yield a job, or one job per matrix entry."""
         matrix = job.get("strategy", {}).get("matrix", {})
         combinations: list[dict[str, Any]] = [{}]
         for key, values in matrix.items():
@@ -192,14 +191,14 @@ class Runner:
 
 
 def _inputs(content: Mapping[str, Any], event: Event) -> dict[str, str]:
-    """What a person has given, and an empty text for what may be left out."""
+    """Return the given inputs, and an empty string for omitted optional ones."""
     asked = (content["on"][event.name] or {}).get("inputs", {}) if event.name == "workflow_dispatch" else {}
     return {**dict.fromkeys(asked, ""), **event.inputs}
 
 
 @dataclass
 class _JobRun:
-    """One job under way."""
+    """One running job."""
 
     runner: Runner
     label: str
@@ -213,13 +212,13 @@ class _JobRun:
     role: str | None = None
 
     def calls(self) -> list[list[str]]:
-        """What its commands called of AWS, each once."""
+        """Return the AWS calls of its commands, each once."""
         file = self.place / "calls.jsonl"
         lines = sorted(set(file.read_text().splitlines())) if file.exists() else []
         return [json.loads(line) for line in lines]
 
     def steps(self, scope: Scope) -> tuple[str, dict[str, Any]]:
-        """Run every step that is to be run; the job's result, and the outputs of steps with an id."""
+        """Run every step; return the job's result and the outputs of steps with an id."""
         self.work.mkdir()
         self.variables = {key: filled(str(value), scope) for key, value in self.job.get("env", {}).items()}
         outputs: dict[str, Any] = {}
@@ -292,7 +291,7 @@ class _JobRun:
         subprocess.run(["git", *arguments], check=True, capture_output=True)
 
     def _take_on(self, given: Mapping[str, Any], scope: Scope) -> None:
-        """Only as the trust of that role lets a job with these claims."""
+        """Assume a role if its trust policy allows a job with these claims."""
         if self.job["permissions"].get("id-token") != "write":
             raise RefusedError(f"{self.label} has no right to a token that says who it is")
         arn = given["role-to-assume"]
@@ -315,7 +314,7 @@ class _JobRun:
         self.credentials = {"AWS_REGION": given["aws-region"]}
 
     def _claims(self, scope: Scope) -> dict[str, str]:
-        """What GitHub's token says of the job."""
+        """Return the claims of the job's GitHub token."""
         subject = f"repo:{self.runner.repository}"
         if environment := self.job.get("environment"):
             subject += f":environment:{value_of(environment, scope)}"
@@ -349,7 +348,7 @@ class _JobRun:
         return done.returncode, said
 
     def _environment(self, own: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
-        """Nothing of this machine's own that a job could lean on, but for what tools need to run."""
+        """Return a clean environment with only the variables that tools need to run."""
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         path = os.pathsep.join([str(STAND_INS), *reversed(self.paths), os.environ["PATH"]])
         return {
@@ -373,7 +372,7 @@ class _JobRun:
         }
 
     def _rights(self) -> dict[str, str]:
-        """What the job's token may do: for a pull request from a fork nothing but read."""
+        """Return the permissions of the job's token: read-only for a pull request from a fork."""
         pull = self.event.payload.get("pull_request") if self.event.name == "pull_request" else None
         may = self.job["permissions"]
         if pull and pull["head"]["repo"]["full_name"] != self.runner.repository:
@@ -381,12 +380,12 @@ class _JobRun:
         return dict(may)
 
     def _hash_files(self, pattern: str) -> str:
-        """Of an empty file, too, as GitHub's."""
+        """Hash files as GitHub does, including empty ones."""
         return "a-hash" if (self.work / pattern).exists() else ""
 
 
 def stand_in_calls(folder: Path) -> list[list[str]]:
-    """What stand-ins were asked for."""
+    """Return the recorded calls of the stand-ins."""
     file = folder / "stand-ins.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -403,5 +402,5 @@ def _in_order(jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
 
 
 def listed(value: Sequence[str] | str) -> list[str]:
-    """What a field names, be it one or several."""
+    """Return a field's values, one or several, as a list."""
     return [value] if isinstance(value, str) else list(value)

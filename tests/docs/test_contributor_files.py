@@ -126,7 +126,7 @@ def test_the_hooks_run_what_lint_runs() -> None:
 
 
 def test_the_lock_has_every_pinned_version() -> None:
-    """A dependency that changed in pyproject.toml alone is not what anybody installs: run `make lock`."""
+    """A dependency that changed only in pyproject.toml is not installed: run `make lock`."""
     text = (ROOT / "requirements-dev.txt").read_text()
     locked = {normalized(name): version for name, version in re.findall(r"^([\w.-]+)==([^ ;]+)", text, re.M)}
     assert {name: locked.get(name) for name in pinned()} == pinned()

@@ -57,7 +57,7 @@ _OPEN_FOLDERS = ("tmp", "var/tmp")
 
 
 class StandInBase:
-    """One edition of the image: its name follows from all that it is made from."""
+    """One version of the image; its name depends on all of its inputs."""
 
     def __init__(self, *, installation: TritonInstallation, wheels: Path) -> None:
         self._installation = installation
@@ -65,7 +65,7 @@ class StandInBase:
 
     @property
     def name(self) -> str:
-        """The image's name."""
+        """Return the image's name."""
         digest = hashlib.sha256((self._installation.root / "installation.json").read_bytes())
         digest.update(sys.version.encode())
         files = [
@@ -79,7 +79,7 @@ class StandInBase:
         return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
 
     def build(self, engine: docker.DockerClient) -> str:
-        """Build it unless the engine holds it; returns its name."""
+        """Build the image unless the engine has it; return its name."""
         if engine.images.list(self.name):
             return self.name
         with tempfile.TemporaryFile() as context:
@@ -151,7 +151,7 @@ class StandInBase:
 
 
 class _Root:
-    """The image's root folder, written straight into the build context."""
+    """The image's root folder, written directly into the build context."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
@@ -159,7 +159,7 @@ class _Root:
         self._programs: list[Path] = []
 
     def add(self, file: Path, name: str) -> None:
-        """One file, as it is."""
+        """Add one file unchanged."""
         if name in self._there:
             return
         self._there.add(name)
@@ -171,37 +171,37 @@ class _Root:
             self._tar.addfile(info, content)
 
     def add_program(self, file: Path, name: str) -> None:
-        """A program or library, whose own libraries come along at the end."""
+        """Add a program or library; its own libraries are added at the end."""
         self.add(file, name)
         self._programs.append(file.resolve())
 
     def add_tree(self, folder: Path, name: str) -> None:
-        """A folder without what only developers need."""
+        """Add a folder without development files."""
         for file in sorted(folder.rglob("*")):
             if file.is_file() and not _LEFT_OUT.search(f"/{file.relative_to(folder)}"):
                 place = str(Path(name, file.relative_to(folder)))
                 (self.add_program if ".so" in file.name else self.add)(file, place)
 
     def add_text(self, name: str, text: str) -> None:
-        """A file of our own."""
+        """Add a generated file."""
         info = tarfile.TarInfo(f"root/{name}")
         info.size, info.mode = len(text.encode()), 0o644
         self._tar.addfile(info, io.BytesIO(text.encode()))
 
     def add_folder(self, name: str, mode: int = 0o755) -> None:
-        """An empty folder."""
+        """Add an empty folder."""
         info = tarfile.TarInfo(f"root/{name}")
         info.type, info.mode = tarfile.DIRTYPE, mode
         self._tar.addfile(info)
 
     def add_link(self, name: str, target: str) -> None:
-        """A symbolic link."""
+        """Add a symbolic link."""
         info = tarfile.TarInfo(f"root/{name}")
         info.type, info.linkname = tarfile.SYMTYPE, target
         self._tar.addfile(info)
 
     def add_libraries(self) -> None:
-        """The libraries that all programs need, where the loader looks by itself."""
+        """Add the libraries of all programs to the loader's default path."""
         found: dict[str, Path] = {}
         for name, file in _libraries(self._programs):
             found.setdefault(name, file)  # the interpreter's come first: another libpython may lie about
@@ -212,7 +212,7 @@ class _Root:
 
 
 def _libraries(programs: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """What the loader finds for these programs, by the names under which it looks."""
+    """Return the libraries of these programs, by the names that the loader looks up."""
     listing = subprocess.run(
         ["ldd", *map(str, programs)],
         stdout=subprocess.PIPE,
@@ -226,7 +226,7 @@ def _libraries(programs: Iterable[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def _merged(path: Path) -> Path:
-    """The path in a root whose /lib and /lib64 lie below /usr."""
+    """Return the path in a root whose /lib and /lib64 are under /usr."""
     return path if path.is_relative_to("/usr") else Path("/usr") / path.relative_to("/")
 
 

@@ -11,7 +11,7 @@ from tritonstack.runtime.serve import serve_command
 
 
 def main() -> None:
-    """Print what `serve` prints, make the folders it makes, and be the server."""
+    """Print what `serve` prints, create its folders, and become the server."""
     try:
         command = serve_command(environment=os.environ, model_root=Path("/opt/ml/model"))
     except ServeRefusedError as refused:
