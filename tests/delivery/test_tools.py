@@ -180,7 +180,7 @@ def test_what_github_does_not_take_is_cut(checkout):
     assert found["body"].endswith("truncated: see the log of the workflow.")
 
 
-def test_a_proposals_text_is_cut_as_well(checkout):
+def test_the_text_of_a_proposal_is_cut(checkout):
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
     (checkout / "said.md").write_text("x" * 70_000)
     assert propose(checkout).returncode == 0
@@ -189,13 +189,13 @@ def test_a_proposals_text_is_cut_as_well(checkout):
     assert found["body"].endswith("```\n\n… truncated: see the log of the workflow.")
 
 
-def test_a_command_that_said_nothing_takes_back_what_the_comment_said(checkout):
+def test_a_command_without_output_replaces_the_comment(checkout):
     comment(checkout, "diff-dev")
     (checkout / "said.md").write_text("")
     comment(checkout, "diff-dev", "--verbatim")
     (found,) = held(checkout)["comments"]
     assert "would promote" not in found["body"]
-    assert "the log of the workflow says why" in found["body"]
+    assert "failed without output: see the log" in found["body"]
 
 
 @pytest.mark.parametrize(
