@@ -12,9 +12,9 @@ from tritonstack.base.paths import Project
 
 def test_no_cloud_is_no_failure(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, project, "down")
-    assert (code, out) == (0, "the embedded cloud was not running\n")
+    assert (code, out) == (0, "the local cloud was not running\n")
     code, out, _ = outcome(capsys, project, "down", "--all")
-    assert (code, out) == (0, "no embedded cloud was running\n")
+    assert (code, out) == (0, "no local cloud was running\n")
 
 
 def test_all_of_them_forget_what_they_remember(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,4 +31,4 @@ def test_all_of_them_forget_what_they_remember(project: Project, capsys: pytest.
 def test_one_account_or_all(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = outcome(capsys, project, "down", "--all", "--account", "000000000001")
     assert code == 2
-    assert "help: give one of the two" in err
+    assert "help: omit one of the two" in err

@@ -13,13 +13,13 @@ from tests.manifests import manifest
 from tests.projects import edit
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
-from tritonstack.cli.commands import invoke
 from tritonstack.cli.main import run
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models
 from tritonstack.records.lock_writing import add_to_lock, write_lock
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
+from tritonstack.workflows.environments.invoke import infer_texts
 from tritonstack_local.process import CloudAddress
 from tritonstack_local.signatures.keys import CloudSecret
 
@@ -30,7 +30,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(_: Project) -> None:
         raise error
 
-    monkeypatch.setattr("tritonstack.cli.commands.validate.validate_project", fail)
+    monkeypatch.setattr("tritonstack.workflows.project.validate.validate_project", fail)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -139,7 +139,7 @@ def test_a_cloud_of_an_account_that_aws_may_have_says_how_it_is_meant(
     noted: bool,
 ) -> None:
     address = CloudAddress("http://localhost:1", 1, 1, played, "us-east-1", secret=CloudSecret.random())
-    monkeypatch.setattr("tritonstack.cli.commands.up.start_detached", lambda *_, **__: address)
+    monkeypatch.setattr("tritonstack.workflows.local.up.start_detached", lambda *_, **__: address)
     code, out, err = said(capsys, "--project", root, "up", "--detach", "--account", played)
     assert code == 0
     assert f"listens on http://localhost:1 (account {played})" in out
@@ -203,6 +203,6 @@ class CountingClient:
 def test_more_texts_than_the_largest_batch_go_in_several_requests() -> None:
     client = CountingClient()
     texts = ["a" * length for length in range(1, 6)]
-    answer = invoke._infer(client, texts, max_batch=2)
+    answer = infer_texts(client, texts, max_batch=2)
     assert client.sizes == [2, 2, 1]
     assert answer["length"].ravel().tolist() == [1, 2, 3, 4, 5]

@@ -10,11 +10,11 @@ from tests.projects import MODEL, edit
 from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
-from tritonstack.cli.commands.invoke import find_addressee
 from tritonstack.cli.main import run
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.workflows.environments.invoke import find_target
 
 DIGEST = "ab" * 32
 
@@ -50,7 +50,7 @@ COMPARED = (
 
 def addressed(workspace: Workspace, **wanted: Any) -> dict[str, str]:
     """Return the parameters of InvokeEndpoint other than the body."""
-    client = find_addressee(workspace, "search", **wanted).client(object())
+    client = find_target(workspace, "search", **wanted).client(object())
     return client._addressing()
 
 
@@ -69,7 +69,7 @@ def test_a_model_of_several_is_found_by_the_lock(project: Project) -> None:
         "EndpointName": "tritonstack-dev-search",
         "TargetModel": f"other/{DIGEST}/model.tar.gz",
     }
-    assert find_addressee(workspace, "search", model="other").model.name == "other"
+    assert find_target(workspace, "search", model="other").model.name == "other"
 
 
 def test_the_only_model_of_a_multi_model_endpoint_is_meant(project: Project) -> None:
@@ -108,15 +108,15 @@ def test_what_is_open_or_is_nobody(
 ) -> None:
     workspace = project_with(project, endpoint)
     with pytest.raises(UsageError) as caught:
-        find_addressee(workspace, "search", **wanted)
+        find_target(workspace, "search", **wanted)
     assert message in caught.value.message
     assert remedy in str(caught.value.remedy)
 
 
 def test_a_challenger_answers_with_its_own_model(project: Project) -> None:
-    addressee = find_addressee(project_with(project, COMPARED), "search", variant="challenger")
+    addressee = find_target(project_with(project, COMPARED), "search", variant="challenger")
     assert (addressee.variant, addressee.model.name) == ("challenger", "other")
-    assert find_addressee(load_workspace(project, "dev"), "search").model.name == "minilm"
+    assert find_target(load_workspace(project, "dev"), "search").model.name == "minilm"
 
 
 def test_a_component_is_addressed_by_its_name(project: Project) -> None:
@@ -129,8 +129,8 @@ def test_a_component_is_addressed_by_its_name(project: Project) -> None:
 
 def test_an_asynchronous_endpoint_is_asked_otherwise(project: Project) -> None:
     queued = "    kind: ensemble\n    model: minilm\n    asynchronous: {}\n"
-    with pytest.raises(UsageError, match="takes its requests into a queue") as caught:
-        find_addressee(project_with(project, queued), "search")
+    with pytest.raises(UsageError, match="queues requests") as caught:
+        find_target(project_with(project, queued), "search")
     assert "requests/tritonstack-dev-search/" in str(caught.value.remedy)
 
 
@@ -138,7 +138,7 @@ def test_a_model_that_is_not_built_has_no_address(project: Project) -> None:
     project_with(project, MULTI)
     project.lock_file("dev").unlink()
     with pytest.raises(InvalidFilesError, match="has no artifact of 'other'"):
-        find_addressee(load_workspace(project, "dev"), "search", model="other")
+        find_target(load_workspace(project, "dev"), "search", model="other")
 
 
 def test_a_model_of_tokens_is_not_asked_with_texts(
@@ -149,5 +149,5 @@ def test_a_model_of_tokens_is_not_asked_with_texts(
     code = run(["--project", str(project.root), "invoke", "dev", "search", "a text"])
     said = capsys.readouterr().err
     assert code == 2
-    assert "the model 'minilm' takes no texts, and this command sends texts" in said
+    assert "the model 'minilm' does not accept texts, and this command sends only texts" in said
     assert "EndpointClient(...).infer" in said

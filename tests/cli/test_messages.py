@@ -142,7 +142,7 @@ def test_quotas_name_what_to_ask_for_and_why(project: Project, capsys: pytest.Ca
         "1  Concurrently running builds for Linux/Large environment (codebuild)\n"
         "     builds of minilm\n"
     )
-    assert "Quotas hold for all that account 111111111111 runs in eu-west-1" in err
+    assert "Quotas count everything that account 111111111111 runs in eu-west-1" in err
 
 
 def test_quotas_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

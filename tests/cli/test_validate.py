@@ -256,7 +256,7 @@ def test_online_those_that_cannot_be_reached_are_named_beside_those_that_can(
     project.environment_file("prod").write_text(elsewhere)
     code, out, err = outcome(capsys, project, "validate", "--online")
     assert code == 0
-    assert out.endswith("; locks are true in dev\n")
+    assert out.endswith("; locks match their accounts in dev\n")
     assert "prod was not checked online: the current credentials belong to account" in err
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.delivery.iam import roles
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.delivery_routes import asked_for, changed_since
+from tritonstack.operations.delivery_routes import affected, changed_since
 from tritonstack.spec.environments.delivery import require_delivery
 
 
@@ -28,7 +28,7 @@ def committed(roads: Project, tmp_path: Path) -> Project:
 
 def asked(project: Project, since: str | None) -> list[str]:
 
-    return asked_for(require_delivery(project).record, changed_since(project, since))
+    return affected(require_delivery(project).record, changed_since(project, since))
 
 
 def test_the_first_environment_takes_every_change(committed):
@@ -87,10 +87,10 @@ def test_people_get_sentences(committed, capsys):
     assert run(["--project", str(committed.root), "delivery", "--since", "HEAD"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "example/tritonstack, branch main",
-        "dev (111111111111, eu-west-1) is asked for",
-        "staging (111111111111, eu-west-1) waits for a change of its own",
-        "prod (222222222222, eu-west-1) waits for a change of its own, after an approval",
-        "each pull request gets pr-<number> of preview for 4h",
+        "dev (111111111111, eu-west-1): affected",
+        "staging (111111111111, eu-west-1): not affected",
+        "prod (222222222222, eu-west-1): not affected; deploys after approval",
+        "per pull request: pr-<number>, an instance of preview, for 4h",
     ]
 
 

@@ -52,7 +52,7 @@ def test_in_the_foreground_it_says_where_it_is_and_ends_with_a_signal(
     os.kill(pid, ending)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 0, output
-    assert "the embedded cloud listens on http://localhost:" in output
+    assert "the local cloud listens on http://localhost:" in output
     assert read_address(site.project.cloud_dir()) is None
 
 
@@ -109,7 +109,7 @@ def test_two_accounts_are_two_clouds_and_know_nothing_of_each_other(site: Site) 
     assert read_address(site.project.cloud_dir(second)) == there
     site.tritonstack("up", "--detach")
     said = site.tritonstack("down", "--all", "--forget")
-    assert f"ended: default, default-{second}; state removed: " in said
+    assert f"stopped: default, default-{second}; state removed: " in said
     await_gone(there.pid)
     assert read_address(site.project.cloud_dir()) is None
 

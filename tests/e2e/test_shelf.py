@@ -14,8 +14,8 @@ import pytest
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model, write_model
 from tests.projects import edit
-from tritonstack.cli.commands.invoke import find_addressee
 from tritonstack.project.loading import load_workspace
+from tritonstack.workflows.environments.invoke import find_target
 
 pytestmark = pytest.mark.e2e
 
@@ -67,7 +67,7 @@ def test_a_build_puts_it_there_and_it_answers(site: Site) -> None:
     """Publishing is all it takes: no deploy at all."""
     output = site.tritonstack("build", "local")
     assert "1 of 2 missing" in output
-    tokens = find_addressee(load_workspace(site.project, "local"), "shelf", model="tokens")
+    tokens = find_target(load_workspace(site.project, "local"), "shelf", model="tokens")
     ids = np.array([[2, 9, 3]], dtype=np.int64)
     answer = tokens.client(site.cloud.client("sagemaker-runtime")).infer(
         {"input_ids": ids, "attention_mask": np.ones_like(ids)}
@@ -89,7 +89,7 @@ def test_several_models_have_to_be_told_apart(site: Site) -> None:
     output = site.tritonstack("invoke", "local", "shelf", "two men", exit_code=2)
     assert "say which one is meant, for example --model texts" in output
     output = site.tritonstack("invoke", "local", "shelf", "two men", "--model", "tokens", exit_code=2)
-    assert "the model 'tokens' takes no texts" in output
+    assert "the model 'tokens' does not accept texts" in output
     site.tritonstack("invoke", "local", "shelf", "two men", "--model", "texts")
 
 

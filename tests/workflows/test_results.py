@@ -105,3 +105,19 @@ def test_the_null_reporter_accepts_every_report() -> None:
         other.log("done")
         step.detail, other.failed = "all", True
         assert not step.interactive
+
+
+@pytest.mark.parametrize("name", ["validate", "invoke", "delivery", "quotas", "up", "down"])
+def test_a_command_parses_calls_a_workflow_and_renders(name: str) -> None:
+    """Functions of lower layers belong into workflows; a command may import their types to render them."""
+    tree = ast.parse((FOLDER.parent / "cli" / "commands" / f"{name}.py").read_text())
+    lower = re.compile(r"tritonstack\.(operations|project|records|spec|runtime|client)\b")
+    called = [
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and lower.match(node.module or "")
+        for alias in node.names
+        if alias.name.islower()
+    ]
+    assert called == []
+    assert name in FUNCTIONS

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
@@ -18,7 +17,7 @@ _NO_COMMIT = frozenset("0")
 
 
 @dataclass(frozen=True)
-class Stop:
+class DeliveryStage:
     """One environment in the delivery order."""
 
     name: str
@@ -30,16 +29,14 @@ class Stop:
     roles: dict[str, str]
     """The role ARN per duty."""
 
-    def facts(self) -> dict[str, Any]:
-        """Return the stage for `--json`."""
-        return asdict(self)
 
-
-def stops(delivery: DeliverySpec, specs: Sequence[EnvironmentSpec], asked: Sequence[str]) -> list[Stop]:
+def delivery_stages(
+    delivery: DeliverySpec, specs: Sequence[EnvironmentSpec], asked: Sequence[str]
+) -> list[DeliveryStage]:
     """Return the delivery stages in order."""
     approvals = {item.name: item.approval for item in delivery.environments}
     return [
-        Stop(
+        DeliveryStage(
             spec.name,
             spec.account,
             spec.region,
@@ -51,8 +48,8 @@ def stops(delivery: DeliverySpec, specs: Sequence[EnvironmentSpec], asked: Seque
     ]
 
 
-def asked_for(delivery: DeliverySpec, changed: Callable[[str], bool]) -> list[str]:
-    """The first environment gets every change; others only when their own lock or file changes."""
+def affected(delivery: DeliverySpec, changed: Callable[[str], bool]) -> list[str]:
+    """Return the environments to deploy: the first always, others if their own lock or file changed."""
     return [name for index, name in enumerate(delivery.names) if index == 0 or changed(name)]
 
 

@@ -1,4 +1,4 @@
-"""Build, deploy, verify, promote, roll back, destroy, and audit as Python functions. No typer, no rich.
+"""What the commands do, as Python functions: no typer, no rich.
 
 Scripts import from here: `from tritonstack.workflows import Session, deploy, verify`. docs/python.md lists
 the functions and their results. Each name is imported on first use.
@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from tritonstack.workflows.environments.destroy import destroy as destroy
     from tritonstack.workflows.environments.destroy import plan_destruction as plan_destruction
     from tritonstack.workflows.environments.history import history as history
+    from tritonstack.workflows.environments.invoke import invoke as invoke
     from tritonstack.workflows.environments.reap import reap as reap
     from tritonstack.workflows.environments.status import status as status
+    from tritonstack.workflows.local.down import down as down
+    from tritonstack.workflows.local.down import down_all as down_all
+    from tritonstack.workflows.local.up import CloudOptions as CloudOptions
+    from tritonstack.workflows.local.up import up as up
+    from tritonstack.workflows.project.delivery import delivery as delivery
+    from tritonstack.workflows.project.quotas import quotas as quotas
+    from tritonstack.workflows.project.validate import validate as validate
     from tritonstack.workflows.promotion.promote import PromotionRequest as PromotionRequest
     from tritonstack.workflows.promotion.promote import plan_promotion as plan_promotion
     from tritonstack.workflows.promotion.promote import promote as promote
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from tritonstack.workflows.session import Session as Session
 
 _MODULES = {
+    "CloudOptions": "local.up",
     "InstanceRequest": "deployment.instance_request",
     "LocationFilter": "environments.deployed",
     "NullReporter": "reporter",
@@ -40,17 +49,24 @@ _MODULES = {
     "Session": "session",
     "audit": "environments.audit",
     "build": "builds.build",
+    "delivery": "project.delivery",
     "deploy": "deployment.deploy",
     "destroy": "environments.destroy",
     "diff": "deployment.diff",
+    "down": "local.down",
+    "down_all": "local.down",
     "history": "environments.history",
+    "invoke": "environments.invoke",
     "plan_build": "builds.planning",
     "plan_destruction": "environments.destroy",
     "plan_promotion": "promotion.promote",
     "promote": "promotion.promote",
+    "quotas": "project.quotas",
     "reap": "environments.reap",
     "rollback": "deployment.rollback",
     "status": "environments.status",
+    "up": "local.up",
+    "validate": "project.validate",
     "verify": "deployment.verify",
 }
 """Public name -> its module below this package."""

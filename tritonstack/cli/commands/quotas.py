@@ -1,16 +1,15 @@
-"""`tritonstack quotas`: the service quotas that an environment needs, to be asked for in time."""
+"""`tritonstack quotas`: list the AWS quotas that an environment needs."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.project.loading import load_workspace
-from tritonstack.project.quotas import Quota, needed_quotas
+from tritonstack.project.quotas import Quota
+from tritonstack.workflows.project.quotas import quotas as run
 
 
 def quotas(
@@ -19,33 +18,24 @@ def quotas(
         str, typer.Argument(help="The environment to count.", autocompletion=complete_environment)
     ],
 ) -> None:
-    """Print the AWS quotas that an environment needs at its busiest, updates included, and what for.
+    """List the AWS quotas that an environment needs at peak load, updates included, with the reasons.
 
-    Nothing is asked of AWS: compare with what the account has, and ask for the difference in time.
+    No AWS call is made. Compare the list with the quotas of the account, and request increases in advance.
 
     Example: tritonstack quotas prod
     """
     state: Context = context.obj
-    spec = load_workspace(state.project, environment).spec
-    needed = needed_quotas(spec)
-    state.output.result(
-        {
-            "environment": environment,
-            "account": spec.account,
-            "region": spec.region,
-            "quotas": [asdict(quota) for quota in needed],
-        },
-        text=_listing(needed),
-    )
+    found = run(state, environment)
+    state.output.result(found.to_json(), text=_listing(found.quotas))
     state.output.note(
-        f"Quotas hold for all that account {spec.account} runs in {spec.region}: add what else is there.\n"
-        "`aws service-quotas list-service-quotas --service-code sagemaker` shows what the account has.\n"
-        "A quota is leave to ask for machines; whether AWS has any free shows only when they are asked for."
+        f"Quotas count everything that account {found.account} runs in {found.region}: add what else runs "
+        "there.\n`aws service-quotas list-service-quotas --service-code sagemaker` shows the quotas of the "
+        "account.\nA quota does not reserve capacity: AWS may still have no free instance of a type."
     )
 
 
 def _listing(needed: tuple[Quota, ...]) -> str:
-    """The numbers in a column, each with its quota and what it is for."""
+    """Return the values in a column, each with its quota and the reasons."""
     width = max((len(f"{quota.value:,}") for quota in needed), default=0)
     lines = []
     for quota in needed:

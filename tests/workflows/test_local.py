@@ -1,0 +1,96 @@
+"""Start and stop local clouds from a script; tests/e2e/test_cloud_process.py starts real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tritonstack.base.errors import InvalidFilesError, TritonstackError
+from tritonstack.base.paths import Project
+from tritonstack.workflows import CloudOptions, Session, down, down_all, up
+from tritonstack.workflows.local import up as module
+from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds
+from tritonstack_local.process import CloudAddress
+from tritonstack_local.signatures.keys import CloudSecret
+
+ADDRESS = CloudAddress("http://localhost:1", 1, 7, "000000000003", "us-east-1", secret=CloudSecret.random())
+OPTIONS = CloudOptions(account="000000000003", port=4711)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Record how a cloud is started, instead of starting one."""
+    calls: list[tuple[str, Any]] = []
+
+    def detached(settings: Any, *, port: int | None) -> CloudAddress:
+        calls.append((settings.account_id, port))
+        return ADDRESS
+
+    def foreground(_: Any, *, port: int | None, on_ready: Callable[[CloudAddress], None]) -> None:
+        on_ready(ADDRESS)
+        calls.append(("ended", port))
+
+    monkeypatch.setattr(module, "start_detached", detached)
+    monkeypatch.setattr(module, "run_foreground", foreground)
+    return calls
+
+
+def test_a_cloud_starts_in_the_background(project: Project, started: list[tuple[str, Any]]) -> None:
+    cloud = up(Session(project), OPTIONS)
+    assert started == [("000000000003", 4711)]
+    assert (cloud.endpoint_url, cloud.account, cloud.pid) == ("http://localhost:1", "000000000003", 7)
+    assert cloud.profile.parent == project.cloud_dir("000000000003")
+
+
+def test_with_a_callback_it_runs_until_it_ends(project: Project, started: list[tuple[str, Any]]) -> None:
+    seen: list[tuple[Any, int]] = []
+    cloud = up(Session(project), OPTIONS, on_ready=lambda found: seen.append((found, len(started))))
+    assert seen == [(cloud, 0)]
+    assert started == [("ended", 4711)]
+
+
+def test_a_running_cloud_is_reused_on_request(
+    project: Project, started: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "read_address", lambda _: ADDRESS)
+    assert up(Session(project), CloudOptions(reuse=True)).pid == 7
+    assert started == []
+    up(Session(project))
+    assert len(started) == 1
+
+
+@pytest.mark.usefixtures("started")
+def test_the_secret_is_in_neither_the_json_nor_the_representation(project: Project) -> None:
+    cloud = up(Session(project), OPTIONS)
+    secret = cloud.variables["AWS_SECRET_ACCESS_KEY"]
+    assert secret not in repr(cloud)
+    assert secret not in str(cloud.to_json())
+    assert cloud.to_json(secret=True)["environment"] == cloud.variables
+    assert list(cloud.to_json()) == ["endpoint_url", "pid", "profile", "environment", "notices"]
+
+
+def test_an_unknown_region_starts_nothing(project: Project, started: list[tuple[str, Any]]) -> None:
+    with pytest.raises((InvalidFilesError, TritonstackError), match="mars-1"):
+        up(Session(project), CloudOptions(region="mars-1"))
+    assert started == []
+
+
+def test_stopping_what_does_not_run_is_no_error(project: Project) -> None:
+    session = Session(project)
+    assert down(session) == StoppedCloud(stopped=False, forgotten=False)
+    assert down_all(session) == StoppedClouds((), ())
+
+
+def test_the_state_of_a_stopped_cloud_can_be_removed(project: Project) -> None:
+    for account in ("000000000000", "000000000003"):
+        state = project.cloud_dir(account) / "state"
+        state.mkdir(parents=True)
+        (state / "state.db").write_bytes(b"")
+    session = Session(project)
+    assert down(session, forget=True).to_json() == {"stopped": False, "forgotten": True}
+    assert down_all(session, forget=True).to_json() == {
+        "stopped": [],
+        "forgotten": ["default-000000000003"],
+    }

@@ -1,0 +1,92 @@
+"""Validate a project, and list its quotas and its delivery order, from a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.git import Repository
+from tests.projects import edit
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.paths import Project
+from tritonstack.operations.locks.online_checks import NotCheckedError
+from tritonstack.workflows import Session, delivery, quotas, validate
+from tritonstack.workflows.reporter import NullReporter
+
+
+class Notes(NullReporter):
+    """Keeps the reported lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
+    notes = Notes()
+    found = validate(Session(project, notes))
+    assert (found.environments, found.templates, found.models) == (("dev",), (), ("minilm",))
+    (unbuilt,) = found.unbuilt
+    assert "dev.lock.yaml has no artifact" in unbuilt
+    assert notes.lines == [f"to build: {unbuilt}"]
+    assert list(found.to_json()) == [
+        "valid",
+        "environments",
+        "templates",
+        "models",
+        "warnings",
+        "unbuilt",
+        "notes",
+        "checked_online",
+    ]
+
+
+def test_an_invalid_file_raises_with_its_line(project: Project) -> None:
+    edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
+    for environment in (None, "dev"):
+        with pytest.raises(InvalidFilesError) as caught:
+            validate(Session(project), environment)
+        assert {problem.line for problem in caught.value.problems} == {6, 9}
+
+
+def test_an_instance_without_a_template_is_wrong_usage(project: Project) -> None:
+    with pytest.raises(UsageError, match="--name needs a template"):
+        validate(Session(project), instance="pr-1")
+
+
+def test_an_account_that_is_unreachable_is_not_called_valid(project: Project) -> None:
+    edit(project.environment_file("dev"), "1" * 12, "0" * 12)
+    with pytest.raises(NotCheckedError, match=r"dev was not checked online: .*is not running"):
+        validate(Session(project), "dev", online=True)
+
+
+def test_quotas_are_those_of_the_environments_account_and_region(project: Project) -> None:
+    found = quotas(Session(project), "dev")
+    assert (found.account, found.region) == ("1" * 12, "eu-west-1")
+    instances = next(quota for quota in found.quotas if quota.name == "ml.c7i.xlarge for endpoint usage")
+    assert instances.value > 0
+    data = found.to_json()
+    assert list(data) == ["environment", "account", "region", "quotas"]
+    assert list(data["quotas"][0]) == ["service", "name", "value", "reasons"]
+
+
+DELIVERY = "repository: example/project\nenvironments: [{name: dev}, {name: prod}]\n"
+
+
+def test_delivery_names_the_environments_that_a_commit_affects(project: Project, tmp_path: Path) -> None:
+    text = project.environment_file("dev").read_text()
+    project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
+    project.delivery_file.write_text(DELIVERY)
+    Repository(project.root).commit("all")
+    session = Session(project)
+    assert delivery(session).affected == ["dev", "prod"]
+    assert delivery(session, since="HEAD").affected == ["dev"]
+    edit(project.environment_file("prod"), "endpoints:", "# changed\nendpoints:")
+    plan = delivery(session, since="HEAD")
+    assert plan.affected == ["dev", "prod"]
+    data = plan.to_json()
+    assert list(data) == ["repository", "branch", "environments", "asked", "road", "previews"]
+    assert list(data["road"]["prod"]) == ["name", "account", "region", "approval", "asked", "roles"]

@@ -1,0 +1,146 @@
+"""Start a local cloud."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.reference.images import image_account
+from tritonstack.runtime import ExposureRefusedError
+from tritonstack.runtime.sandbox import EXPOSE, require_namespaces_or_consent
+from tritonstack.workflows.local_cloud import (
+    cloud_settings,
+    profile_path,
+    read_address,
+    require_local_cloud,
+    run_foreground,
+    start_detached,
+)
+from tritonstack.workflows.session import Session
+
+if TYPE_CHECKING:
+    from tritonstack.workflows.local_cloud import CloudAddress
+
+_SECRET = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
+
+
+@dataclass(frozen=True)
+class CloudOptions:
+    """What to start."""
+
+    account: str = EMBEDDED_ACCOUNT
+    """The account that the cloud emulates; clouds of several accounts can run at the same time."""
+    region: str = "us-east-1"
+    port: int | None = None
+    """None for a free port."""
+    minute_s: float = 1.0
+    """Seconds that a minute of waiting takes, in rollouts and alarms."""
+    containers: bool = False
+    """Run endpoints in their image if the Docker engine of this machine has it."""
+    loaded_models: int | None = None
+    """Models that an instance of a multi-model endpoint keeps loaded; by default as its memory allows."""
+    expose: bool = False
+    """Allow Triton to listen on every network interface if it cannot be isolated."""
+    reuse: bool = False
+    """Return a cloud that is running already instead of failing."""
+
+
+@dataclass(frozen=True)
+class RunningCloud:
+    """A running local cloud."""
+
+    endpoint_url: str
+    account: str
+    pid: int
+    profile: Path
+    """An AWS profile file with its credentials."""
+    variables: Mapping[str, str] = field(repr=False)
+    """Environment variables with which AWS tools reach it; they include a secret."""
+    notices: tuple[str, ...] = ()
+
+    def to_json(self, *, secret: bool = False) -> dict[str, Any]:
+        """Return the cloud as JSON data; without the secret by default, because output is often logged."""
+        shown = {name: value for name, value in self.variables.items() if secret or name != _SECRET}
+        return {
+            "endpoint_url": self.endpoint_url,
+            "pid": self.pid,
+            "profile": str(self.profile),
+            "environment": shown,
+            "notices": list(self.notices),
+        }
+
+
+def up(
+    session: Session,
+    options: CloudOptions | None = None,
+    *,
+    on_ready: Callable[[RunningCloud], None] | None = None,
+) -> RunningCloud:
+    """Start a local cloud in the background, and return once it listens.
+
+    With `on_ready`, run it in this process instead, until it is interrupted; `on_ready` is called once it
+    listens.
+    """
+    options = options or CloudOptions()
+    folder = session.project.cloud_dir(options.account)
+    require_local_cloud()
+    image_account(options.region)  # rejects a region that no environment can have
+    address = read_address(folder)
+    if options.reuse and address is not None:
+        return _running(session, address)
+    if options.containers:
+        _require_engine()
+    if options.expose:
+        os.environ[EXPOSE] = "1"
+    _warn_about_endpoints(session)
+    settings = cloud_settings(
+        state_dir=folder,
+        server_home=session.project.server_dir,
+        account_id=options.account,
+        region=options.region,
+        minute_s=options.minute_s,
+        containers=options.containers,
+        loaded_models=options.loaded_models,
+    )
+    if on_ready is None:
+        with session.reporter.step("starting the local cloud"):
+            return _running(session, start_detached(settings, port=options.port))
+    started: list[RunningCloud] = []
+
+    def ready(address: CloudAddress) -> None:
+        started.append(_running(session, address))
+        on_ready(started[0])
+
+    run_foreground(settings, port=options.port, on_ready=ready)
+    return started[0]
+
+
+def _running(session: Session, address: CloudAddress) -> RunningCloud:
+    return RunningCloud(
+        endpoint_url=address.endpoint_url,
+        account=address.account_id,
+        pid=address.pid,
+        profile=profile_path(session.project.cloud_dir(address.account_id)),
+        variables=address.environment(),
+        notices=tuple(address.notices),
+    )
+
+
+def _warn_about_endpoints(session: Session) -> None:
+    """Warn early if endpoints cannot start on this machine."""
+    try:
+        require_namespaces_or_consent()
+    except ExposureRefusedError as refused:
+        session.reporter.note(f"endpoints cannot start: {refused.message}\n  help: {refused.remedy}")
+
+
+def _require_engine() -> None:
+    """Raise if no Docker engine answers, before anything starts."""
+    # Imported here: no other option needs Docker's library.
+    from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
+
+    docker_engine()

@@ -1,0 +1,144 @@
+"""Check all files of a project, or of one environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
+from tritonstack.operations.locks.checks import check_offline, lock_names
+from tritonstack.operations.locks.online_checks import (
+    NotCheckedError,
+    Unchecked,
+    UntrueLockError,
+    check_online,
+)
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.checks.regions import pipeline_warnings, region_warnings
+from tritonstack.project.loading import (
+    environment_names,
+    load_workspace,
+    model_names,
+    template_names,
+    validate_project,
+)
+from tritonstack.project.workspace import Workspace
+from tritonstack.spec.environments.delivery import load_delivery
+from tritonstack.spec.environments.environment import shared_bootstraps
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Valid files, and what to know about them."""
+
+    environments: tuple[str, ...]
+    templates: tuple[str, ...]
+    models: tuple[str, ...]
+    warnings: tuple[str, ...]
+    """Services and instance types that a region may lack."""
+    unbuilt: tuple[str, ...]
+    """Models that have no artifact in the lock."""
+    notes: tuple[str, ...]
+    checked_online: tuple[str, ...] = ()
+    """Environments whose locks match their buckets and registries."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the validation as JSON data."""
+        return {"valid": True, **asdict(self)}
+
+
+def validate(
+    session: Session, environment: str | None = None, *, instance: str | None = None, online: bool = False
+) -> Validation:
+    """Check all files, those of an environment, or those of an instance of a template.
+
+    With `online`, also compare the locks with buckets and registries. Raises InvalidFilesError if a file is
+    invalid, and UntrueLockError if a lock does not match its bucket or registry.
+    """
+    project, whole = session.project, environment is None
+    workspaces = _workspaces(session, environment, instance)
+    owners = {workspace.lock_owner for workspace in workspaces}
+    locks = check_offline(project, lock_names(project) if whole else owners)
+    if locks.faults:
+        raise InvalidFilesError(locks.faults)
+    warnings = _warnings(session, workspaces, whole=whole)
+    to_build = tuple(str(problem) for workspace in workspaces for problem in unbuilt(workspace))
+    shared = shared_bootstraps(workspace.spec for workspace in workspaces)
+    notes = (*map(str, locks.notes), *shared)
+    _report(session, "warning", warnings)
+    _report(session, "to build", to_build)
+    _report(session, "note", notes)
+    return Validation(
+        tuple(workspace.words for workspace in workspaces),
+        tuple(template_names(project)) if whole else (),
+        tuple(model_names(project)),
+        warnings,
+        to_build,
+        notes,
+        _check_online(session, workspaces) if online else (),
+    )
+
+
+def _workspaces(session: Session, environment: str | None, instance: str | None) -> list[Workspace]:
+    """Load what to check; problems of locks are reported together with those of other files."""
+    project = session.project
+    if instance is not None:
+        if environment is None:
+            raise UsageError("--name needs a template", remedy="for example: validate preview --name pr-1")
+        return [session.workspace(environment, instance)]
+    names = environment_names(project) if environment is None else [environment]
+    owners = lock_names(project) if environment is None else names
+    problems = validate_project(project) if environment is None else _problems(session, environment)
+    if problems:
+        raise InvalidFilesError({*problems, *check_offline(project, owners).faults})
+    return [load_workspace(project, name) for name in names]
+
+
+def _warnings(session: Session, workspaces: Sequence[Workspace], *, whole: bool) -> tuple[str, ...]:
+    """Return what regions may lack: of the environments, and of the pipeline if all files are checked."""
+    found = [warning for workspace in workspaces for warning in region_warnings(workspace.environment)]
+    delivery = load_delivery(session.project) if whole else None
+    return tuple(str(warning) for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
+
+
+def _problems(session: Session, environment: str) -> list[FileProblem]:
+    try:
+        load_workspace(session.project, environment)
+    except InvalidFilesError as error:
+        return list(error.problems)
+    return []
+
+
+def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[str, ...]:
+    """Return the environments whose locks match their account; report those that are unreachable."""
+    checked: list[str] = []
+    faults: list[FileProblem] = []
+    missed: list[Unchecked] = []
+    for workspace in workspaces:
+        name = workspace.words
+        with session.reporter.step(f"checking {name} online"):
+            found = check_online(workspace, partial(session.cloud, workspace.spec))
+        if isinstance(found, Unchecked):
+            missed.append(found)
+            continue
+        checked.append(name)
+        faults += found.faults
+        _report(session, "note", found.notes)
+    for item in missed:
+        session.reporter.note(str(item))
+    if faults:
+        raise UntrueLockError(faults)
+    if not checked:
+        raise NotCheckedError(
+            "\n".join(map(str, missed)) or "the project has no environment to check online",
+            remedy="log in to its account, or deploy it first; without --online, no AWS call is made",
+        )
+    return tuple(checked)
+
+
+def _report(session: Session, kind: str, items: Sequence[object]) -> None:
+    for item in items:
+        session.reporter.note(f"{kind}: {item}")
