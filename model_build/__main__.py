@@ -22,6 +22,7 @@ import boto3
 from pydantic import TypeAdapter, ValidationError
 
 from model_build.job import BuildOrder, Notify, run_order
+from tritonstack.base.errors import heading
 from tritonstack.base.paths import Project, find_project
 
 _INTERRUPTED = 1
@@ -49,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log = sys.stderr if options.json_progress else None
         return run_order(options.project or find_project(), order, notify, log)
     except KeyboardInterrupt:
-        notify({"event": "failed", "model": order.model, "message": "stopped", "exit_code": _INTERRUPTED})
+        stopped = {"message": "stopped", "code": "TS906", "exit_code": _INTERRUPTED}
+        notify({"event": "failed", "model": order.model, **stopped})
         return _INTERRUPTED
 
 
@@ -112,7 +114,7 @@ def _words(event: dict[str, Any]) -> str:
         case "failed":
             remedy = f"\n  help: {event['remedy']}" if event.get("remedy") else ""
             where = f"{event['where']}: " if event.get("where") else ""
-            return f"error: {where}{event['message']}{remedy}"
+            return f"{heading(event['code'])}: {where}{event['message']}{remedy}"
     detail = f" {event['detail']}" if event["detail"] else ""
     return f"{event['step']}: {event['state']}{detail}"
 

@@ -28,24 +28,34 @@ from tritonstack.base.errors import TritonstackError
 class ModelBuildError(TritonstackError):
     """A model cannot be built. Quoted program output has secrets removed."""
 
-    def __init__(self, message: str, *, remedy: str | None = None) -> None:
-        super().__init__(redact(message), remedy=remedy and redact(remedy))
+    code = "TS322"
+
+    def __init__(self, message: str, *, remedy: str | None = None, code: str | None = None) -> None:
+        super().__init__(redact(message), remedy=remedy and redact(remedy), code=code)
 
 
 class SourceError(ModelBuildError):
     """The source cannot be fetched, or does not match model.yaml."""
 
+    code = "TS301"
+
 
 class UnsafeWeightsError(SourceError):
     """The weights are a pickle, which can run code when loaded."""
+
+    code = "TS217"
 
 
 class ExportError(ModelBuildError):
     """The framework cannot load the model or export its graph."""
 
+    code = "TS305"
+
 
 class FieldError(ExportError):
     """A field of model.yaml contradicts the source; the caller adds file and line."""
+
+    code = "TS304"
 
     def __init__(self, field: FieldPath, message: str, *, remedy: str) -> None:
         super().__init__(message, remedy=remedy)
@@ -55,33 +65,49 @@ class FieldError(ExportError):
 class EngineError(ModelBuildError):
     """TensorRT is missing, has the wrong version, or cannot build the engine."""
 
+    code = "TS310"
+
 
 class ParityError(ModelBuildError):
     """The answers exceed the tolerance."""
+
+    code = "TS312"
 
 
 class EnvironmentBuildError(ModelBuildError):
     """The packages of a served model cannot be resolved or packed."""
 
+    code = "TS318"
+
 
 class LayoutError(ModelBuildError):
     """A Triton repository breaks a rule of SageMaker's hosting modes."""
+
+    code = "TS319"
 
 
 class ArchiveError(ModelBuildError):
     """An archive cannot be read, or contains forbidden entries."""
 
+    code = "TS414"
+
 
 class ResourceError(ModelBuildError):
     """Disk full or out of memory."""
+
+    code = "TS321"
 
 
 class LibraryError(ModelBuildError):
     """A library or the model's own code raised an exception."""
 
+    code = "TS320"
+
 
 class ServingError(ModelBuildError):
     """The packed artifact does not serve."""
+
+    code = "TS319"
 
 
 class SilentModelError(ServingError):
@@ -91,6 +117,10 @@ class SilentModelError(ServingError):
 class CorruptArtifactError(ModelBuildError):
     """An artifact's checksum differs from its manifest."""
 
+    code = "TS410"
+
 
 class PublishError(ModelBuildError):
     """An artifact cannot be published to the bucket."""
+
+    code = "TS413"

@@ -18,6 +18,8 @@ _RELEASE = "NVIDIA_TRITON_SERVER_VERSION"
 class DriverError(ModelBuildError):
     """The host's driver cannot run the image's CUDA."""
 
+    code = "TS311"
+
 
 def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
     """Reject a GPU build if the host's driver is missing or too old for the image's CUDA.

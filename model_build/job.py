@@ -4,7 +4,7 @@ It tells what it does in lines of JSON, one event a line:
 
     {"event": "step", "model": "minilm", "step": "export", "state": "done", "detail": "...", "seconds": 4.2}
     {"event": "built", "model": "minilm", "digest": "...", "target": "cpu", "reused": false, ...}
-    {"event": "failed", "model": "minilm", "message": "...", "remedy": "...", "exit_code": 1}
+    {"event": "failed", "model": "minilm", "code": "TS305", "message": "...", "remedy": "...", "exit_code": 1}
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def run_order(project: Project, order: BuildOrder, notify: Notify, log: TextIO |
                 "event": "failed",
                 "model": order.model,
                 "where": failure.where,
-                "message": failure.message,
+                "code": failure.code,
+                "message": failure.coded_message,
                 "remedy": failure.remedy,
                 "exit_code": failure.exit_code,
             }

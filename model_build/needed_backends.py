@@ -31,5 +31,7 @@ def require_backends(spec: ModelSpec, installation: TritonInstallation) -> None:
     for backend in needed_backends(spec):
         if reason := installation.why_no_backend(backend):
             raise UsageError(
-                f"{spec.name!r} cannot be checked here: {reason}", remedy=REMEDY.get(backend, INSTALL)
+                f"{spec.name!r} cannot be checked here: {reason}",
+                remedy=REMEDY.get(backend, INSTALL),
+                code="TS601",
             )

@@ -17,5 +17,5 @@ def main() -> None:
     try:
         synthesize()
     except TritonstackError as error:
-        print(error, file=sys.stderr)
+        print(error.report(), file=sys.stderr)
         sys.exit(error.exit_code)

@@ -122,7 +122,7 @@ def _too_large(workspace: Workspace, name: str) -> Iterator[FileProblem]:
         for model in models:
             for message, remedy in _misfits(variant.instance, _artifact(workspace, model, variant)):
                 yield workspace.environment.problem(
-                    place, f"the artifact of {model!r} {message}", remedy=remedy
+                    place, f"the artifact of {model!r} {message}", remedy=remedy, code="TS120"
                 )
 
 

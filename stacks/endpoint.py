@@ -45,7 +45,7 @@ class EndpointStack(EnvironmentStack):
 
     def _refuse(self, problems: list[FileProblem]) -> None:
         for problem in problems:
-            cdk.Annotations.of(self).add_error(str(problem))
+            cdk.Annotations.of(self).add_error(problem.coded())
         cdk.Validations.of(self).acknowledge(
             cdk.Acknowledgment(
                 id="CloudFormation-Validate::F0001",

@@ -66,11 +66,13 @@ def line_of(project: Project, branch: str) -> Line:
         raise UsageError(
             f"{project.delivery_file.name} has no `pipeline` section",
             remedy="add `pipeline:` with the tools account, its region, and a source",
+            code="TS908",
         )
     if branch != delivery.branch:
         raise UsageError(
             f"{project.delivery_file.name} delivers branch {delivery.branch!r}, not {branch!r}",
             remedy=f"use -c pipeline={delivery.branch}",
+            code="TS908",
         )
     if problems := list(pipeline_problems(document)):
         raise InvalidFilesError(problems)

@@ -48,6 +48,7 @@ def _workspace_of(app: cdk.App, project: Project) -> Workspace:
         raise UsageError(
             "no environment was named",
             remedy=f"add -c env=<name>; available: {', '.join(known) or 'none'}",
+            code="TS901",
         )
     if environment in template_names(project):
         return load_instance(project, _instance_of(app, find_template(project, environment)))
@@ -62,6 +63,7 @@ def _instance_of(app: cdk.App, template: Template) -> Instance:
             f"an instance of {template.name} was asked for without {' and '.join(missing)}",
             remedy=f"`tritonstack deploy {template.name} --name <name>` says all of it, or add "
             + " ".join(f"-c {key}=…" for key in missing),
+            code="TS904",
         )
     own = {key: str(given[key]) for key in template.head.parameters if given[key] is not None}
     return Instance(

@@ -40,13 +40,14 @@ def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[
                 command, capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=folder
             )
         except subprocess.TimeoutExpired as error:
-            raise ExportError(f"{entry} timed out after {WITHIN_S / 60:.0f} minutes") from error
+            raise ExportError(f"{entry} timed out after {WITHIN_S / 60:.0f} minutes", code="TS309") from error
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             reason = lines[-1] if done.returncode == FAILED else "\n".join(lines[-20:])
             raise ExportError(
                 f"{entry} failed: {reason}",
                 remedy="the function takes named arrays and returns a dictionary of named arrays",
+                code="TS309",
             )
         return _load(answered)
 

@@ -76,6 +76,7 @@ class EngineBuilder:
             raise EngineError(
                 f"the engine was built by TensorRT {version or 'unknown'}, not {self.release.tensorrt}",
                 remedy=f"build in the image of Triton {self.release.name}",
+                code="TS311",
             )
         return version
 
@@ -97,7 +98,9 @@ class EngineBuilder:
                 remedy="see the output above; operators that TensorRT lacks need `format: onnx`",
             )
         if not version_seen:
-            raise EngineError(f"{self.trtexec} prints no version", remedy="build in Triton's own image")
+            raise EngineError(
+                f"{self.trtexec} prints no version", remedy="build in Triton's own image", code="TS311"
+            )
 
     def _lines(self, command: list[str], exit_status: list[str]) -> Iterator[str]:
         """Yield what trtexec prints; append its exit status to `exit_status` if it fails."""
@@ -121,6 +124,7 @@ class EngineBuilder:
                 f"{self.trtexec} is TensorRT {'.'.join(map(str, version))}; Triton {self.release.name} "
                 f"has {self.release.tensorrt}, which cannot run its engines",
                 remedy=f"build in the image of Triton {self.release.name}",
+                code="TS311",
             )
         return version is not None
 
@@ -131,6 +135,7 @@ class EngineBuilder:
                 f"the local GPU has compute capability {capability.strip()}; the engine needs "
                 f"{self.capability}",
                 remedy="build on an instance of the endpoint's family",
+                code="TS311",
             )
 
     def _cache_name(self) -> str:

@@ -32,6 +32,7 @@ def require_trtexec() -> Path:
         raise UsageError(
             f"this machine has no TensorRT ({TRTEXEC}); engines must be built in the image that serves them",
             remedy="build in AWS: run `tritonstack build` without --local",
+            code="TS311",
         )
     return trtexec
 
@@ -44,11 +45,13 @@ def require_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
             raise UsageError(
                 f"{spec.name!r} is built for {' and '.join(spec.builds_for)}, not for {target}",
                 remedy="choose another instance type for its endpoint, or another precision or format",
+                code="TS311",
             )
         if kind == "gpu" and not has_gpu():
             raise UsageError(
                 f"this machine has no GPU, which {target} needs",
                 remedy="build in AWS: run `tritonstack build` without --local",
+                code="TS311",
             )
     if spec.format == "tensorrt":
         require_trtexec()

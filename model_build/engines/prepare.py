@@ -151,7 +151,9 @@ def release_and_capability(target: Target) -> tuple[TritonRelease, str]:
     name = release_of(str(target))
     if name is None:
         raise EngineError(
-            f"TensorRT needs a GPU; {target} has none", remedy="choose an instance type with a GPU"
+            f"TensorRT needs a GPU; {target} has none",
+            remedy="choose an instance type with a GPU",
+            code="TS311",
         )
     digits = hardware_of(str(target)).removeprefix("sm")
     return RELEASES[name], f"{digits[:-1]}.{digits[-1]}"
@@ -166,11 +168,16 @@ def _check(context: BuildContext, options: TensorRT, release: TritonRelease, cap
     ]
     if faults:
         raise InvalidFilesError(
-            [model.problem(fault.path, fault.message, remedy=fault.remedy) for fault in faults]
+            [
+                model.problem(fault.path, fault.message, remedy=fault.remedy, code=fault.code)
+                for fault in faults
+            ]
         )
 
 
 def _precision(spec: ModelSpec) -> Precision:
     if spec.precision == "auto":
-        raise EngineError("precision auto is for CPU targets only", remedy="choose fp32, fp16, bf16, or int8")
+        raise EngineError(
+            "precision auto is for CPU targets only", remedy="choose fp32, fp16, bf16, or int8", code="TS117"
+        )
     return spec.precision

@@ -71,7 +71,9 @@ class SharedFiles:
         scheme, _, rest = (self.url or "").partition("://")
         bucket, _, prefix = rest.partition("/")
         if scheme != "s3" or not bucket:
-            raise UsageError(f"{self.url!r} is not a valid cache URL", remedy="write s3://<bucket>/<prefix>")
+            raise UsageError(
+                f"{self.url!r} is not a valid cache URL", remedy="write s3://<bucket>/<prefix>", code="TS907"
+            )
         return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
 
 

@@ -26,7 +26,7 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
     file = folder / name
     spec = importlib.util.spec_from_file_location(MODULE_NAME, file, loader=_AsItIs(MODULE_NAME, str(file)))
     if spec is None or (loader := spec.loader) is None:
-        raise ExportError(f"{name} cannot be imported")
+        raise ExportError(f"{name} cannot be imported", code="TS309")
     module = importlib.util.module_from_spec(spec)
     call_entry(lambda: loader.exec_module(module), file)
     found = getattr(module, function, None)
@@ -36,6 +36,7 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         raise ExportError(
             f"{name}: unknown function {function!r}",
             remedy=f"did you mean {nearest!r}?" if nearest else "add it, or correct its name",
+            code="TS309",
         )
     function_found: Callable[..., Any] = found
     return function_found
@@ -61,4 +62,4 @@ def call_entry(action: Callable[[], Result], file: Path) -> Result:
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
         ]
         place = f"{file.name}:{lines[-1]}" if lines else file.name
-        raise ExportError(f"{place}: {type(error).__name__}: {error}") from error
+        raise ExportError(f"{place}: {type(error).__name__}: {error}", code="TS309") from error

@@ -79,7 +79,7 @@ class TracedModule:
             except RuntimeError as error:
                 # TorchScript errors begin with its own stack and end with the cause.
                 reason = str(error).strip().splitlines()[-1]
-                raise ExportError(f"the module fails on a test input: {reason}") from error
+                raise ExportError(f"the module fails on a test input: {reason}", code="TS307") from error
 
 
 def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Module:
@@ -102,6 +102,7 @@ def name_tensors(
         raise ExportError(
             f"the module fails on the test inputs: {error}",
             remedy="write test inputs in the form that its forward takes, without the batch dimension",
+            code="TS307",
         ) from error
 
 
@@ -117,6 +118,7 @@ def trace_module(
         raise ExportError(
             f"PyTorch cannot trace this module: {error}",
             remedy="control flow that depends on input values cannot be traced; use torch.jit.script",
+            code="TS307",
         ) from error
     return TracedModule(script, named.inputs, named.outputs)
 
@@ -142,7 +144,7 @@ def load_torchscript(file: Path, *, outputs: Sequence[str] = ()) -> TracedModule
             script = _JIT.load(str(file), map_location="cpu").eval()
     except (RuntimeError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
-        raise ExportError(f"PyTorch cannot load {file.name}: {first}") from error
+        raise ExportError(f"PyTorch cannot load {file.name}: {first}", code="TS307") from error
     return TracedModule(script, forward_arguments(script), tuple(outputs))
 
 
@@ -154,6 +156,7 @@ def forward_arguments(script: Any) -> tuple[str, ...]:
         raise ExportError(
             f"the module's forward takes {', '.join(odd)}; Triton passes tensors only",
             remedy="wrap it in a module that takes tensors, and save the wrapper",
+            code="TS307",
         )
     return tuple(argument.name for argument in arguments)
 
@@ -179,6 +182,7 @@ def _in_order_of_forward(module: torch.nn.Module, names: Sequence[str]) -> tuple
             raise ExportError(
                 f"forward has no input {name!r}; inputs: {', '.join(order) or 'nothing'}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "use forward's input names",
+                code="TS307",
             )
     return tuple(sorted(names, key=order.index))
 
@@ -201,11 +205,13 @@ def _pick(found: Mapping[str, Any], names: Sequence[str]) -> tuple[torch.Tensor,
             raise ExportError(
                 f"the module has no output {name!r}; outputs: {', '.join(found)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else None,
+                code="TS307",
             )
         if not isinstance(found[name], torch.Tensor):
             raise ExportError(
                 f"the module's output {name!r} is a {type(found[name]).__name__}, not a tensor",
                 remedy="return tensors, by name or as a tuple",
+                code="TS307",
             )
     return tuple(found[name] for name in names)
 
@@ -222,9 +228,10 @@ def _arrays(names: Sequence[str], result: Any) -> dict[str, Array]:
             raise ExportError(
                 f"the module's output {name} is a {type(tensor).__name__}; Triton takes tensors only",
                 remedy="save a module that returns a tensor or a tuple of tensors; `entry` can wrap it",
+                code="TS307",
             )
     if len(many) != len(names):
-        raise ExportError(f"expected {len(names)} output tensors, got {len(many)}")
+        raise ExportError(f"expected {len(names)} output tensors, got {len(many)}", code="TS307")
     return {name: tensor.numpy() for name, tensor in zip(names, many, strict=True)}
 
 
@@ -240,6 +247,7 @@ def _check_numbers(names: Sequence[str]) -> None:
         raise ExportError(
             f"outputs {', '.join(names)}: Triton reads these numbers as positions",
             remedy="number the names in output order, or rename them",
+            code="TS307",
         )
 
 

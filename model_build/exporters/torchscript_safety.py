@@ -38,7 +38,9 @@ def check_torchscript(file: Path) -> None:
                 raise _not_torchscript(file)
             reaching = sorted(set(_reaching(archive, names)))
     except zipfile.BadZipFile as error:
-        raise ExportError(f"{file.name} is corrupt: {error}", remedy="fetch or copy it again") from error
+        raise ExportError(
+            f"{file.name} is corrupt: {error}", remedy="fetch or copy it again", code="TS307"
+        ) from error
     if reaching:
         raise UnsafeWeightsError(
             f"the program in {file.name} uses {', '.join(reaching)}, which access files or other machines",
@@ -60,5 +62,7 @@ def _not_torchscript(file: Path) -> ExportError:
     is_pickle = zipfile.is_zipfile(file) or begin[:1] == PICKLE_MAGIC
     what = "a pickle of weights or of a module (torch.save)" if is_pickle else "a file not saved by torch.jit"
     return ExportError(
-        f"{file.name} is {what}, not TorchScript; `trust` does not change that", remedy=_USE_ENTRY
+        f"{file.name} is {what}, not TorchScript; `trust` does not change that",
+        remedy=_USE_ENTRY,
+        code="TS307",
     )

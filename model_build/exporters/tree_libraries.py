@@ -101,6 +101,7 @@ def library_of(file: Path) -> Library:
     raise ExportError(
         f"{file.name} is not a known tree model",
         remedy="save XGBoost as .json or .ubj, LightGBM as .txt, scikit-learn with joblib or pickle",
+        code="TS308",
     )
 
 
@@ -128,11 +129,13 @@ def load_trees(file: Path, library: Library, *, trusted: bool) -> Trees:
         raise ExportError(
             f"treelite cannot convert {file.name} from {library}: {type(error).__name__}: {brief(error)}",
             remedy=TAKES,
+            code="TS308",
         ) from error
     if int(trees._field("num_target")[0]) != 1:
         raise ExportError(
             f"{file.name} has several targets; FIL supports one",
             remedy="train one model per target, or use the recipe `python`",
+            code="TS308",
         )
     return trees
 
@@ -145,6 +148,7 @@ def _loading(file: Path, library: str) -> Iterator[None]:
         raise ExportError(
             f"{library} cannot load {file.name}: {brief(error)}",
             remedy=f"save the model again with {library}'s own save_model",
+            code="TS308",
         ) from error
 
 
@@ -158,7 +162,9 @@ def _load_xgboost(file: Path) -> Trees:
         booster.load_model(str(file))
     learner = json.loads(booster.save_config())["learner"]
     if learner["gradient_booster"]["name"] == "gblinear":
-        raise ExportError(f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES)
+        raise ExportError(
+            f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES, code="TS308"
+        )
     model = treelite.frontend.load_xgboost_model(file, format_choice=choice)
     objective = learner["objective"]["name"]
 
@@ -199,17 +205,20 @@ def _load_sklearn(file: Path) -> Trees:
             f"{file.name} was saved by scikit-learn {error.original_sklearn_version}; the build has "
             f"{error.current_sklearn_version}, which may load wrong trees",
             remedy="save it again with this version, or convert it with treelite in the training environment",
+            code="TS308",
         ) from error
     except Exception as error:
         raise ExportError(
             f"{file.name} cannot be unpickled: {type(error).__name__}: {brief(error)}",
             remedy=known_help(error) or "save it again with joblib.dump and the build's scikit-learn version",
+            code="TS308",
         ) from error
     if not type(estimator).__module__.startswith("sklearn."):
         raise ExportError(
             f"{file.name} holds a {type(estimator).__module__}.{type(estimator).__name__}, "
             "not a scikit-learn model",
             remedy="save XGBoost and LightGBM models with their own save_model",
+            code="TS308",
         )
     model = treelite.sklearn.import_model(estimator)
     classes = tuple(str(item) for item in getattr(estimator, "classes_", ()))
@@ -237,6 +246,7 @@ def _load_checkpoint(file: Path) -> Trees:
         raise ExportError(
             f"{file.name} was written by treelite {major}.{minor}; FIL reads 3.9 and 4",
             remedy="save it again with treelite 4",
+            code="TS308",
         )
     model = treelite.Model.deserialize(file)
 

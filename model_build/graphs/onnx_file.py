@@ -52,7 +52,7 @@ def _write(model: ir.Model, folder: Path, inline_limit: int) -> Path:
     try:
         onnx.checker.check_model(str(file))
     except onnx.checker.ValidationError as error:
-        raise ExportError(f"the exporter wrote an invalid graph: {error}") from error
+        raise ExportError(f"the exporter wrote an invalid graph: {error}", code="TS306") from error
     return file
 
 
@@ -96,13 +96,17 @@ def _weight_bytes(model: ir.Model) -> int:
 def _check_opset(file: Path) -> None:
     opsets = {entry.domain: entry.version for entry in onnx.load(file, load_external_data=False).opset_import}
     if opsets != {"": OPSET}:
-        raise ExportError(f"the exporter wrote the operator sets {opsets}; expected opset {OPSET} only")
+        raise ExportError(
+            f"the exporter wrote the operator sets {opsets}; expected opset {OPSET} only", code="TS306"
+        )
 
 
 def _tensor(value: ir.Value) -> TensorSpec:
     if value.name is None or value.dtype not in _DATATYPES or value.shape is None:
-        raise ExportError(f"the graph's tensor {value} has no name, no shape, or an unsupported type")
+        raise ExportError(
+            f"the graph's tensor {value} has no name, no shape, or an unsupported type", code="TS306"
+        )
     sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
     if sizes[:1] != (-1,):
-        raise ExportError(f"the batch dimension of {value.name} is fixed: {sizes}")
+        raise ExportError(f"the batch dimension of {value.name} is fixed: {sizes}", code="TS306")
     return TensorSpec(name=value.name, datatype=_DATATYPES[value.dtype], shape=sizes[1:])

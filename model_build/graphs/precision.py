@@ -48,7 +48,9 @@ def choose_precision(
     if spec.precision == "auto":
         return _chosen(_Auto(readable, cases, spec, steps), recorded)
     if spec.precision == "bf16":
-        raise ExportError("ONNX Runtime does not compute in bf16", remedy="set `format: tensorrt`")
+        raise ExportError(
+            "ONNX Runtime does not compute in bf16", remedy="set `format: tensorrt`", code="TS117"
+        )
     return _named(level_of(spec.precision, readable), readable, cases, spec, steps)
 
 

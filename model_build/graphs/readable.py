@@ -39,6 +39,7 @@ def make_readable(graph: ExportedGraph, target: Target) -> ExportedGraph:
             f"the graph has types of file format {model.ir_version}; Triton {oldest.name} (ONNX Runtime "
             f"{oldest.onnxruntime}) reads formats up to {newest_format}",
             remedy="save the graph with other weight types",
+            code="TS306",
         )
     folder = graph.file.parent.with_name(f"{graph.file.parent.name}-readable")
     shutil.copytree(graph.file.parent, folder)
@@ -61,6 +62,7 @@ def _lower_opset(model: onnx.ModelProto, oldest: TritonRelease) -> bool:
             f"the graph uses {', '.join(newer)} of opset {opset}; Triton {oldest.name} (ONNX Runtime "
             f"{oldest.onnxruntime}) reads opsets up to {newest}",
             remedy=f"save the graph with opset {newest} or lower",
+            code="TS306",
         )
     for entry in imports:
         entry.version = min(entry.version, newest)

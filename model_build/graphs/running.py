@@ -40,7 +40,7 @@ class Session:
                 str(file), options, providers=["CPUExecutionProvider"]
             )
         except self._faults as error:
-            raise ExportError(f"ONNX Runtime cannot load the graph: {error}") from error
+            raise ExportError(f"ONNX Runtime cannot load the graph: {error}", code="TS306") from error
 
     def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
         """Return the named outputs, or all."""
@@ -48,7 +48,7 @@ class Session:
         try:
             return dict(zip(wanted, self._session.run(wanted, dict(inputs)), strict=True))
         except self._faults as error:
-            raise ExportError(f"ONNX Runtime cannot run the graph: {error}") from error
+            raise ExportError(f"ONNX Runtime cannot run the graph: {error}", code="TS306") from error
 
 
 def compare_graph(session: Session, cases: Sequence[Case]) -> list[Comparison]:

@@ -46,7 +46,9 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, of_outpu
     for name in parts[0][1]:
         lacking = next((row for row, arrays in parts if name not in arrays), None)
         if lacking is not None:
-            problems.append(model.problem(lacking.path, f"{name} is missing", remedy="add it to every row"))
+            problems.append(
+                model.problem(lacking.path, f"{name} is missing", remedy="add it to every row", code="TS314")
+            )
             continue
         found = _tensor(model, name, [(row, arrays[name]) for row, arrays in parts])
         if isinstance(found, FileProblem):
@@ -55,7 +57,12 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, of_outpu
             tensors.append(found)
     for row, arrays in parts:
         problems += [
-            model.problem(row.path, f"{name} is missing in {parts[0][0].name}", remedy="add it to every row")
+            model.problem(
+                row.path,
+                f"{name} is missing in {parts[0][0].name}",
+                remedy="add it to every row",
+                code="TS314",
+            )
             for name in arrays
             if name not in parts[0][1]
         ]
@@ -73,9 +80,13 @@ def _tensor(
     shape = common_shape([array.shape for _, array in arrays])
     datatype = datatype_of(first)
     if datatypes != {datatype} or datatype is None:
-        return model.problem(row.path, f"{name} has several types", remedy="use one type in all rows")
+        return model.problem(
+            row.path, f"{name} has several types", remedy="use one type in all rows", code="TS314"
+        )
     if shape is None:
-        return model.problem(row.path, f"{name} has different ranks", remedy="use one rank in all rows")
+        return model.problem(
+            row.path, f"{name} has different ranks", remedy="use one rank in all rows", code="TS314"
+        )
     if narrowing.shape is not None:
         for place, array in arrays:
             if not fits_shape(array.shape, narrowing.shape):
@@ -83,6 +94,7 @@ def _tensor(
                     ("tensors", name, "shape"),
                     f"{list(narrowing.shape)} does not match {place.name}: {list(array.shape)}",
                     remedy="correct one of them; -1 means any size",
+                    code="TS315",
                 )
         shape = narrowing.shape
     return TensorSpec(name=name, datatype=datatype, shape=shape)
@@ -100,21 +112,26 @@ def _contradictions(
             (*path, "datatype"),
             f"{spec.name} is {spec.datatype} in the model, got {narrowing.datatype}",
             remedy="remove or correct it",
+            code="TS315",
         )
     if narrowing.shape is not None and not _is_narrower(narrowing.shape, spec.shape):
         yield model.problem(
             (*path, "shape"),
             f"{list(narrowing.shape)} contradicts the model's {spec.name}: {list(spec.shape)}",
             remedy="replace only sizes that are -1 in the model, without the batch dimension",
+            code="TS315",
         )
     if narrowing.labels is not None and not is_output:
-        yield model.problem((*path, "labels"), f"{spec.name} is an input", remedy="label outputs only")
+        yield model.problem(
+            (*path, "labels"), f"{spec.name} is an input", remedy="label outputs only", code="TS315"
+        )
     sizes = (narrowing.shape or spec.shape)[-1:]
     if narrowing.labels is not None and is_output and sizes not in ((-1,), (len(narrowing.labels),)):
         yield model.problem(
             (*path, "labels"),
             f"expected {sizes[0] if sizes else 0} labels for {spec.name}, got {len(narrowing.labels)}",
             remedy="list one label per value, in order",
+            code="TS315",
         )
 
 
@@ -146,4 +163,5 @@ def _unknown(
                 (*path, name),
                 f"unknown tensor {name!r}; the model has {', '.join(known)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
+                code="TS315",
             )

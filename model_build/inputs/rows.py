@@ -276,7 +276,7 @@ class _Reader:
         return False
 
     def _problem(self, path: FieldPath, message: str, remedy: str | None) -> None:
-        self.problems.append(self._model.problem(path, message, remedy=remedy))
+        self.problems.append(self._model.problem(path, message, remedy=remedy, code="TS314"))
 
 
 def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:

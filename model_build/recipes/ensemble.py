@@ -151,6 +151,7 @@ class Ensemble:
                         f"the pipeline takes {', '.join(sorted(found))}; {kind} need "
                         f"{' and '.join(sorted(wanted))}",
                         remedy="set `inputs: {...}` with every tensor, or map the step's inputs",
+                        code="TS214",
                     )
                 ]
             )
@@ -200,6 +201,7 @@ class Ensemble:
                             ("recipe", "steps"),
                             f"a part of {member.name!r} would be named {name!r}, like {taken[name]}",
                             remedy="rename one of the models",
+                            code="TS204",
                         )
                     )
         if problems:

@@ -47,12 +47,14 @@ def copy_graph(source: Path, name: str, folder: Path) -> Path:
             raise ExportError(
                 f"{name}: {item!r} is not a safe file name for external weights",
                 remedy="save the graph again with all data in one file next to it",
+                code="TS306",
             )
         if not (original.parent / item).is_file():
             raise ExportError(
                 f"{name}: the external weights file {item} is missing",
                 remedy="put it next to the graph; fetched data files are <graph>.data, "
                 "<graph>_data, *.data, and *.weights",
+                code="TS306",
             )
     folder.mkdir(parents=True)
     copy_from(source, name, folder / GRAPH_NAME)
@@ -92,7 +94,7 @@ def start_session(file: Path) -> Any:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ExportError(
-            f"ONNX Runtime cannot load the graph: {brief(error)}", remedy=_load_help(error)
+            f"ONNX Runtime cannot load the graph: {brief(error)}", remedy=_load_help(error), code="TS306"
         ) from error
 
 
@@ -101,7 +103,7 @@ def ask_session(session: Any, names: Sequence[str], inputs: Mapping[str, Any]) -
     try:
         return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
     except Exception as error:
-        raise ExportError(f"the graph fails: {brief(error)}") from error
+        raise ExportError(f"the graph fails: {brief(error)}", code="TS306") from error
 
 
 def _load_help(error: Exception) -> str:
@@ -115,7 +117,9 @@ def _load(file: Path) -> onnx.ModelProto:
         return onnx.load(str(file), load_external_data=False)
     except DecodeError as error:
         raise ExportError(
-            f"{file.name} is not an ONNX graph: {error}", remedy="set the .onnx file of an exporter"
+            f"{file.name} is not an ONNX graph: {error}",
+            remedy="set the .onnx file of an exporter",
+            code="TS306",
         ) from error
 
 
@@ -149,6 +153,7 @@ def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
         raise ExportError(
             f"{name} uses operators that Triton's ONNX Runtime lacks: {', '.join(foreign[:5])}",
             remedy="export it with standard operators, or use a recipe of kind python",
+            code="TS306",
         )
     try:
         onnx.checker.check_model(str(file))
@@ -156,6 +161,7 @@ def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
         raise ExportError(
             f"{name} is not valid ONNX: {brief(error)}",
             remedy=f"export it again with onnx {onnx.__version__} or earlier",
+            code="TS306",
         ) from error
 
 
@@ -165,11 +171,13 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
         raise ExportError(
             f"the graph's {value.name} is a {kind}; Triton serves tensors only",
             remedy="export it as a tensor (scikit-learn: options={'zipmap': False})",
+            code="TS306",
         )
     if not value.type.tensor_type.HasField("shape"):
         raise ExportError(
             f"the graph does not declare the rank of {value.name}",
             remedy="run onnx.shape_inference, or export the graph with shapes",
+            code="TS306",
         )
     return tuple(
         size.dim_value if size.HasField("dim_value") else -1 for size in value.type.tensor_type.shape.dim
@@ -185,6 +193,7 @@ def _unbatched(
             ("batching", "max_batch"),
             f"these tensors have no variable first dimension: {', '.join(fixed)}",
             remedy="set `batching: {max_batch: 0}`, or export the graph with a batch dimension",
+            code="TS315",
         )
 
 
@@ -192,5 +201,7 @@ def _spec(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
     datatype = _TYPES.get(value.type.tensor_type.elem_type)
     if datatype is None:
         name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
-        raise ExportError(f"the graph's {value.name} has type {name}, which Triton does not support")
+        raise ExportError(
+            f"the graph's {value.name} has type {name}, which Triton does not support", code="TS306"
+        )
     return TensorSpec(name=value.name, datatype=datatype, shape=_shape(value)[begin:])

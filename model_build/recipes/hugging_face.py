@@ -84,7 +84,7 @@ class HuggingFace:
         try:
             framework: Framework = self._layout.load(context)
         except FieldError as error:
-            problem = self._model.problem(error.field, error.message, remedy=error.remedy)
+            problem = self._model.problem(error.field, error.message, remedy=error.remedy, code=error.code)
             raise InvalidFilesError([problem]) from error
         return framework
 

@@ -87,6 +87,7 @@ class ImageLayout(Layout["ImageFramework"]):
                 ("test_inputs", index, "image"),
                 f"file not found next to model.yaml: {names[index]}",
                 remedy="add it or correct its name",
+                code="TS205",
             )
             for index, file in enumerate(files)
             if not file.is_file()

@@ -82,12 +82,14 @@ class Layout(ABC, Generic[AnyFramework]):
                 ("name",),
                 f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
                 remedy="rename the model",
+                code="TS204",
             )
         if self._spec.batching.max_batch == 0:
             yield self._model.problem(
                 ("batching", "max_batch"),
                 "transformers models support batches; 0 disables batching",
                 remedy="set 1 or more",
+                code="TS110",
             )
 
     def _add_graph(

@@ -103,7 +103,9 @@ class OnnxGraph:
             except ExportError as error:
                 place = row.path if count == 1 else ("batching", "max_batch")
                 message = error.message if count == 1 else f"in a batch of {count} rows: {error.message}"
-                problem = self._model.problem(place, message, remedy=error.remedy or REMEDIES[count > 1])
+                problem = self._model.problem(
+                    place, message, remedy=error.remedy or REMEDIES[count > 1], code=error.code
+                )
                 raise InvalidFilesError([problem]) from error
             return answers
 
@@ -133,6 +135,7 @@ def _check_rows(answers: Mapping[str, Array], count: int) -> None:
             raise ExportError(
                 f"{name} has shape {list(array.shape)}; expected one row per requested row",
                 remedy=REMEDIES[True],
+                code="TS306",
             )
 
 

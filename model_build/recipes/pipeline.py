@@ -226,7 +226,7 @@ class Wiring:
         return WiredStep(step.model, taken, made)
 
     def _refuse(self, place: FieldPath, message: str, remedy: str) -> None:
-        self.problems.append(self._document.problem(place, message, remedy=remedy))
+        self.problems.append(self._document.problem(place, message, remedy=remedy, code="TS214"))
 
 
 def _mismatch(there: TensorSpec, wanted: TensorSpec) -> str | None:

@@ -115,6 +115,7 @@ class PythonModel:
                     f"{file.name} cannot be packed beside model.py: "
                     f"{'unsafe name' if not is_safe_name(file.name) else 'duplicate name'}",
                     remedy="use letters, digits, '.', '_', '-' and '/' only, and each name once",
+                    code="TS302",
                 )
             (version / file.name).parent.mkdir(parents=True, exist_ok=True)
             copy_file(file, version / file.name)
@@ -137,6 +138,7 @@ class PythonModel:
                 "",
                 f"the required package {module} has the same name and shadows it",
                 "rename it",
+                code="TS216",
             )
             for module in sorted(module_names(self._helpers) & packages)
         ]
@@ -150,7 +152,7 @@ class PythonModel:
         try:
             return read_requirements((self._folder / name).read_text(encoding="utf-8"))
         except EnvironmentBuildError as error:
-            problem = FileProblem(self._folder / name, None, "", error.message, error.remedy)
+            problem = FileProblem(self._folder / name, None, "", error.message, error.remedy, code=error.code)
             raise InvalidFilesError([problem]) from error
 
     def _told_by_config(self) -> tuple[Tensors | None, Tensors | None]:
@@ -186,6 +188,7 @@ class PythonModel:
                 row.path,
                 "no expected answer",
                 remedy=f"{WRITE_ANSWERS}, or return every output from `reference`",
+                code="TS314",
             )
             for row, case in zip(rows, cases, strict=True)
             if not case.expected
@@ -203,19 +206,22 @@ class PythonModel:
                         row.path,
                         f"the reference returns {name} of shape {list(array.shape)} for one row",
                         remedy="return one row per input row, or set `batching: {max_batch: 0}`",
+                        code="TS314",
                     )
 
     def _code_faults(self) -> Iterator[FileProblem]:
         file = self._folder / self._recipe.code
         if not file.is_file():
             yield self._model.problem(
-                ("recipe", "code"), f"file not found: {self._recipe.code}", remedy="add it"
+                ("recipe", "code"), f"file not found: {self._recipe.code}", remedy="add it", code="TS205"
             )
             return
         try:
             tree = ast.parse(file.read_bytes(), filename=str(file))
         except SyntaxError as error:
-            yield FileProblem(file, error.lineno, "", f"not valid Python: {error.msg}", "correct it")
+            yield FileProblem(
+                file, error.lineno, "", f"not valid Python: {error.msg}", "correct it", code="TS309"
+            )
             return
         models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == CLASS]
         inherits = any(model.bases for model in models)
@@ -232,6 +238,7 @@ class PythonModel:
                 "",
                 f"missing class {CLASS} with a method {METHOD}",
                 "Triton requires these names",
+                code="TS309",
             )
 
     def _answer_faults(self) -> Iterator[FileProblem]:
@@ -240,7 +247,7 @@ class PythonModel:
             file = self._folder / self._recipe.reference.partition(":")[0]
             if not file.is_file():
                 yield self._model.problem(
-                    ("recipe", "reference"), f"file not found: {file.name}", remedy="add it"
+                    ("recipe", "reference"), f"file not found: {file.name}", remedy="add it", code="TS205"
                 )
             return
         for index, item in enumerate(self._model.record.test_inputs):
@@ -249,6 +256,7 @@ class PythonModel:
                     ("test_inputs", index),
                     "no expected answers",
                     remedy=f"{WRITE_ANSWERS}, or `reference: <file>.py:<function>` in `recipe`",
+                    code="TS314",
                 )
 
 

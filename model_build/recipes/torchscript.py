@@ -193,6 +193,7 @@ class TorchScript:
                             ("batching", "max_batch"),
                             f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
                             remedy="set `batching: {max_batch: 0}`, or return one row per input row",
+                            code="TS315",
                         )
                     ]
                 )
@@ -209,12 +210,15 @@ class TorchScript:
                         (*row.path, "inputs", name),
                         takes,
                         remedy=f"did you mean {nearest!r}?" if nearest else "correct the name",
+                        code="TS314",
                     )
                 )
         missing = [name for name in arguments if name not in row.inputs]
         if missing:
             faults.append(
-                self._model.problem(row.path, f"missing {', '.join(missing)}; {takes}", remedy="add it")
+                self._model.problem(
+                    row.path, f"missing {', '.join(missing)}; {takes}", remedy="add it", code="TS314"
+                )
             )
         return faults
 

@@ -53,6 +53,7 @@ class TreesForFil:
                     ("recipe", "file"),
                     f"{recipe.file} is a pickle, which can run code when loaded",
                     remedy="set `trust: {pickle: <reason>}`, or convert it with treelite",
+                    code="TS217",
                 )
             )
         if spec.batching.max_batch == 0:
@@ -61,6 +62,7 @@ class TreesForFil:
                     ("batching", "max_batch"),
                     "the FIL backend always batches rows",
                     remedy="set the largest number of rows, such as 1024",
+                    code="TS110",
                 )
             )
         if problems:
@@ -109,6 +111,7 @@ class TreesForFil:
                         ("recipe", "library"),
                         f"{file.name} is a {found} model; expected {self._recipe.library}",
                         remedy="remove or correct this key",
+                        code="TS308",
                     )
                 ]
             )
@@ -132,7 +135,7 @@ class TreesForFil:
             )
         if fault is not None:
             path = ("recipe", "answer") if asked else ("recipe",)
-            raise InvalidFilesError([self._model.problem(path, fault[0], remedy=fault[1])])
+            raise InvalidFilesError([self._model.problem(path, fault[0], remedy=fault[1], code="TS315")])
         return answer
 
     def _tensors(self, trees: Trees, answer: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
@@ -200,6 +203,7 @@ def _check_release(form: str, target: Target) -> None:
         raise UsageError(
             f"FIL in Triton {release} cannot read the checkpoints of treelite 4",
             remedy=f"choose Triton {CHECKPOINTS_SINCE} or later for the endpoint, or a LightGBM model",
+            code="TS211",
         )
 
 

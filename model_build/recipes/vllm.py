@@ -88,7 +88,9 @@ class VllmModel:
         for file in files:
             name = file.name
             if not is_safe_name(name) or (version / name).exists():
-                raise SourceError(f"{spec.source}: {name} is not allowed in a Triton repository")
+                raise SourceError(
+                    f"{spec.source}: {name} is not allowed in a Triton repository", code="TS302"
+                )
             (version / name).parent.mkdir(parents=True, exist_ok=True)
             _place(file, version / name)
         return sum(file.size for file in files)
@@ -103,6 +105,7 @@ def require_generate(targets: Sequence[Target]) -> None:
         raise UsageError(
             f"SageMaker's front end of Triton {max(old)} rejects decoupled models, such as vLLM's",
             remedy=f"choose Triton {since} or later",
+            code="TS211",
         )
 
 
@@ -110,7 +113,7 @@ def _faults(model: Document[ModelSpec], engine: Mapping[str, Any]) -> Iterator[F
     for key, value in engine.items():
         fault = _fault(model.record, key, value)
         if fault is not None:
-            yield model.problem(("recipe", "engine", key), fault[0], remedy=fault[1])
+            yield model.problem(("recipe", "engine", key), fault[0], remedy=fault[1], code="TS111")
 
 
 def _fault(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:

@@ -70,7 +70,7 @@ class ExistingConfig:
     def problem(self, message: str, remedy: str, *place: str | int) -> FileProblem:
         """Return a violation at a field of the text."""
         field = field_text(tuple(part for part in place if isinstance(part, str)))
-        return FileProblem(self.file, line_of(self.lines, *place), field, message, remedy)
+        return FileProblem(self.file, line_of(self.lines, *place), field, message, remedy, code="TS317")
 
 
 def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
@@ -84,13 +84,17 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
         return ExistingConfig(model, file, text, parse_config(text), field_lines(text))
     except FileNotFoundError:
         problem = model.problem(
-            ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name"
+            ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name", code="TS205"
         )
     except UnicodeDecodeError as error:
-        problem = FileProblem(file, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8")
+        problem = FileProblem(
+            file, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8", code="TS316"
+        )
     except text_format.ParseError as error:
         column = f"column {error.GetColumn()}: " if error.GetColumn() else ""
-        problem = FileProblem(file, error.GetLine(), "", f"{column}{_without_place(error)}", _hint(error))
+        problem = FileProblem(
+            file, error.GetLine(), "", f"{column}{_without_place(error)}", _hint(error), code="TS316"
+        )
     raise InvalidFilesError([problem]) from None
 
 

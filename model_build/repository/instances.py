@@ -35,6 +35,7 @@ def instance_faults(triton: TritonOptions, target: Target, profiles: int | None 
                 (*place, "gpus" if group.gpus else "device"),
                 "the model is built for a CPU and cannot use a GPU",
                 "remove it, or serve the model on an instance type with a GPU",
+                code="TS115",
             )
         if profiles is not None:
             for number, name in enumerate(group.profiles):
@@ -43,6 +44,7 @@ def instance_faults(triton: TritonOptions, target: Target, profiles: int | None 
                         (*place, "profiles", number),
                         f"the engine has {profiles} profiles, numbered from 0",
                         "use one of these",
+                        code="TS110",
                     )
 
 

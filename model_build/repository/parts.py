@@ -230,6 +230,7 @@ def _graph_faults(
             if graph.batches
             else f"the model's tensors have no batch dimension, but max_batch is {batching.max_batch}",
             "set `max_batch` to 1 or more" if graph.batches else "set `max_batch: 0`",
+            code="TS315",
         )
     yield from instance_faults(triton, target, graph.profiles or None)
     yield from control_faults(graph.inputs, triton.sequences)
@@ -239,6 +240,7 @@ def _graph_faults(
                 ("triton", "parameters", key),
                 f"the graph was checked with {key} = {graph.parameters[key]!r}",
                 "remove it",
+                code="TS114",
             )
 
 
@@ -253,6 +255,7 @@ def _python_faults(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
+                code="TS315",
             )
     if target is not None:
         yield from instance_faults(triton, target)
@@ -266,6 +269,9 @@ def _refuse(faults: Iterable[Fault], around: Around) -> None:
         return
     if around.model is not None:
         raise InvalidFilesError(
-            around.model.problem(fault.path, fault.message, remedy=fault.remedy) for fault in found
+            around.model.problem(fault.path, fault.message, remedy=fault.remedy, code=fault.code)
+            for fault in found
         )
-    raise UsageError("\n".join(f"{'.'.join(map(str, fault.path))}: {fault.message}" for fault in found))
+    raise UsageError(
+        "\n".join(f"{'.'.join(map(str, fault.path))}: {fault.message}" for fault in found), code="TS315"
+    )

@@ -83,12 +83,14 @@ def control_faults(inputs: Sequence[TensorSpec], sequences: Sequences | None) ->
                 place,
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
+                code="TS315",
             )
         elif known[name].datatype not in allowed:
             yield Fault(
                 place,
                 f"the input {name!r} is {known[name].datatype}; Triton needs {' or '.join(allowed)}",
                 "change the input's type in the model",
+                code="TS315",
             )
 
 

@@ -42,5 +42,7 @@ def fetch_source(
         case "s3":
             found = fetch_from_s3(rest, cache_dir=cache_dir, wanted=wanted)
         case _:
-            raise UsageError(f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://")
+            raise UsageError(
+                f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://", code="TS111"
+            )
     return fetched(found, source=source, wanted=wanted)

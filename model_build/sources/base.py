@@ -68,11 +68,13 @@ def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:
             raise SourceError(
                 f"{source}: {name!r} is not a safe file name",
                 remedy="use letters, digits, '.', '_', '-', and '/' only, and no '..'",
+                code="TS302",
             )
     if len(sizes) > MOST_FILES:
         raise SourceError(
             f"{source}: expected at most {MOST_FILES} model files, got {len(sizes)}",
             remedy="use the folder of one model",
+            code="TS302",
         )
     require_space(into, sum(sizes.values()), purpose=source)
 
@@ -102,6 +104,7 @@ def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> Source
             remedy=f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
             if nearest
             else "correct `recipe.file` in model.yaml, or the source",
+            code="TS302",
         )
     pickles = sorted(name for name in names if any(Path(name).match(pattern) for pattern in PICKLES))
     if pickles:
@@ -114,4 +117,5 @@ def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> Source
     return SourceError(
         f"{source}: no {' or '.join(wanted.weights)} file (found: {shown})",
         remedy="use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
+        code="TS302",
     )

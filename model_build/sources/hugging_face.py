@@ -112,4 +112,5 @@ def _check_file(file: Path, *, source: str) -> None:
         raise SourceError(
             f"{source}: checksum mismatch for {file.name}",
             remedy=f"remove {stored} and build again",
+            code="TS303",
         )

@@ -73,6 +73,7 @@ def fetch_from_s3(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORM
             raise SourceError(
                 f"s3://{text}: an object changed while it was fetched",
                 remedy="build again when nothing writes there; better, use one prefix per version",
+                code="TS303",
             ) from error
         raise explain(
             error,
@@ -152,7 +153,7 @@ def _check_size(path: Path, file: RemoteFile, *, source: str) -> None:
 
 
 def _not_as_listed(file: RemoteFile, source: str) -> SourceError:
-    return SourceError(f"{source}: checksum mismatch for {file.name}", remedy="build again")
+    return SourceError(f"{source}: checksum mismatch for {file.name}", remedy="build again", code="TS303")
 
 
 def _check_file(path: Path, file: RemoteFile, *, has_md5: bool, source: str) -> None:

@@ -55,11 +55,13 @@ def _check_files(folder: Path, listed: dict[str, PackagePath], wanted: WantedFil
             raise SourceError(
                 f"{source}: {name} is not part of the distribution",
                 remedy="remove it, or install the distribution again",
+                code="TS303",
             )
         if entry.hash is not None and _digest(folder / name, entry.hash.mode) != entry.hash.value:
             raise SourceError(
                 f"{source}: {name} has changed since installation",
                 remedy="install the distribution again",
+                code="TS303",
             )
 
 

@@ -30,13 +30,15 @@ def check_weights(files: Iterable[Path]) -> None:
 
 def _check_file(file: Path) -> None:
     if fault := header_fault(file):
-        raise SourceError(fault, remedy=REMEDY)
+        raise SourceError(fault, remedy=REMEDY, code="TS302")
     try:
         # Reads and checks the header only: types, sizes, gaps, and overlaps.
         with safe_open(str(file), framework="np"):
             pass
     except (SafetensorError, OSError) as error:
-        raise SourceError(f"the header of {file.name} is wrong: {error}", remedy=REMEDY) from error
+        raise SourceError(
+            f"the header of {file.name} is wrong: {error}", remedy=REMEDY, code="TS302"
+        ) from error
 
 
 def _check_index(index: Path) -> None:
@@ -45,15 +47,17 @@ def _check_index(index: Path) -> None:
         parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
         outside = [part for part in parts if part != Path(part).name]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(f"{index.name} has no valid weight map: {error}") from error
+        raise SourceError(f"{index.name} has no valid weight map: {error}", code="TS302") from error
     if outside:
         raise SourceError(
             f"{index.name} names files outside its folder: {', '.join(outside[:5])}",
             remedy="copy the files next to it, and use names without folders",
+            code="TS302",
         )
     missing = [part for part in parts if not (index.parent / part).is_file()]
     if missing and index.match(INDEXES[0]):  # pickles are fetched only if trusted
         raise SourceError(
             f"{index.name} names missing files: {', '.join(missing)}",
             remedy="fetch or copy the missing files too",
+            code="TS302",
         )

@@ -75,7 +75,9 @@ def main(root: str, model: str, targets: str) -> int:
         stream.write(f"{model}\n")
     tell(event="step", step="source", state="started", detail="", seconds=0.0)
     if model == "broken":
-        tell(event="failed", message="the graph answers otherwise", remedy="mend it", exit_code=1)
+        tell(
+            event="failed", code="TS312", message="the graph answers otherwise", remedy="mend it", exit_code=1
+        )
         return 1
     if model == "killed":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -358,9 +358,9 @@ def test_one_that_fails_does_not_lose_the_others(
     assert code == 1
     assert sorted(started(project)) == ["broken", "crashing", "minilm"]
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
-    assert "broken for cpu: the graph answers otherwise" in err
+    assert "broken for cpu: error[TS312]: the graph answers otherwise" in err
     assert "MemoryError: no room" in err
-    assert "error: 2 builds failed\n\nbroken for cpu: " in err
+    assert "error[TS322]: 2 builds failed\n\nbroken for cpu: " in err
     assert next(line.strip() for line in err.splitlines() if "help: " in line) == "help: mend it"
     crash = err[err.index("\n\ncrashing for cpu: ") :]
     assert "help: to run it manually: " in crash
@@ -445,7 +445,7 @@ def test_a_build_that_is_killed_is_told_of_with_its_name(
     serve(project, "killed")
     code, _, err = build(capsys, project, "--no-publish")
     assert code == 1
-    assert "error: the build of killed in step 'source' was killed\n  log: " in err
+    assert "error[TS321]: the build of killed in step 'source' was killed\n  log: " in err
     assert "help: probably out of memory: build fewer at once (--jobs 1)" in err
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
 

@@ -56,7 +56,9 @@ def test_an_error_for_machines_is_one_json_document(
         (7, "endpoints.search.knid"),
     ]
     assert error["problems"][1]["remedy"] == "did you mean 'kind'?"
-    assert error["message"] in err
+    assert error["code"] == "TS100"
+    assert [problem["code"] for problem in error["problems"]] == ["TS106", "TS104"]
+    assert "knid: unknown key [TS104]\n  help: did you mean 'kind'?" in err
 
 
 @pytest.mark.parametrize("command", ["validte", "--nonsense"])
@@ -72,7 +74,7 @@ def test_ctrl_c_is_said_and_is_no_success(
 ) -> None:
     fail_with(monkeypatch, KeyboardInterrupt())
     code, _, err = said(capsys, "--project", root, "validate")
-    assert (code, err.strip()) == (1, "error: interrupted")
+    assert (code, err.strip()) == (1, "error[TS906]: interrupted")
 
 
 def test_a_full_disk_is_no_fault_of_the_program(
@@ -81,7 +83,7 @@ def test_a_full_disk_is_no_fault_of_the_program(
     fail_with(monkeypatch, OSError(errno.ENOSPC, "No space left on device", "/somewhere/file"))
     code, _, err = said(capsys, "--project", root, "validate")
     assert code == 1
-    assert err.startswith("error: /somewhere/file: No space left on device\n  help: ")
+    assert err.startswith("error[TS616]: /somewhere/file: No space left on device\n  help: ")
 
 
 def test_other_faults_of_the_system_are_not_explained_away(

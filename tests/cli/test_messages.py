@@ -42,7 +42,7 @@ def test_a_misspelt_key(project: Project, capsys: pytest.CaptureFixture[str]) ->
 def test_an_unknown_environment(project: Project, capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, _, err = outcome(capsys, project, command, "dve")
     assert code == 2
-    assert err == "error: unknown environment 'dve'\n  help: did you mean 'dev'?\n"
+    assert err == "error[TS903]: unknown environment 'dve'\n  help: did you mean 'dev'?\n"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_unknown_names_get_a_suggestion(
     edit(project.environment_file("dev"), "111111111111", "000000000000")
     code, _, err = outcome(capsys, project, *arguments, *(["--no-publish"] if "build" in arguments else []))
     assert code == 2
-    assert err.startswith(f"error: {message}\n  help: did you mean")
+    assert err.startswith(f"error[TS903]: {message}\n  help: did you mean")
 
 
 @pytest.mark.parametrize("command", ["diff", "deploy"])

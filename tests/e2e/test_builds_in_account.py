@@ -195,8 +195,8 @@ def test_from_an_empty_account_to_a_lock(account: Account) -> None:
     assert process.returncode == 1
     assert "✓ deploying tritonstack-dev-build and its dependencies" in first
     assert "✓ building the build image 25.04-py3-cpu-" in first
-    assert first.count("error: ") == 1
-    assert "error: stopped following; still running in AWS: broken, own, tiny" in first
+    assert first.count("error[") == 1
+    assert "error[TS906]: stopped following; still running in AWS: broken, own, tiny" in first
     assert "Traceback" not in first
     assert account.lock.models == {}
 
@@ -209,8 +209,8 @@ def test_from_an_empty_account_to_a_lock(account: Account) -> None:
     assert "deploying" not in second
     assert len(account.builds()) == 4
     assert "✗ building broken for cpu in CodeBuild" in second
-    assert second.count("error: ") == 1
-    assert "model.safetensors" in second.partition("error: ")[2]
+    assert second.count("error[") == 1
+    assert "model.safetensors" in second.partition("error[")[2]
     assert set(account.lock.models) == {"own", "tiny"}
     assert not list(_builders())
 

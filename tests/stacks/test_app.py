@@ -83,7 +83,10 @@ def test_without_an_environment_the_environments_are_listed(project, tmp_path):
 def test_an_unknown_environment_is_refused(project, tmp_path):
     result = run_app(project, environment="elsewhere", outdir=tmp_path)
     assert result.returncode == 2
-    assert result.stderr == "unknown environment 'elsewhere'\n  help: available: every, kept, sample\n"
+    assert (
+        result.stderr
+        == "error[TS903]: unknown environment 'elsewhere'\n  help: available: every, kept, sample\n"
+    )
 
 
 def test_every_fault_of_the_files_is_told_without_a_traceback(project, tmp_path):
@@ -92,7 +95,10 @@ def test_every_fault_of_the_files_is_told_without_a_traceback(project, tmp_path)
     file.write_text(text)
     result = run_app(project, environment="sample", outdir=tmp_path)
     assert result.returncode == 2
-    assert "environments/sample.yaml:5: removl: unknown key\n  help: did you mean 'removal'?" in result.stderr
+    assert (
+        "environments/sample.yaml:5: removl: unknown key [TS104]\n  help: did you mean 'removal'?"
+        in result.stderr
+    )
     assert "environments/sample.yaml:12: endpoints.plain.instance_type: " in result.stderr
     assert "Traceback" not in result.stderr
     assert not list(tmp_path.iterdir())

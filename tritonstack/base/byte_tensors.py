@@ -42,6 +42,8 @@ _LENGTH = struct.Struct("<I")
 class UnsupportedDatatypeError(TritonstackError):
     """A datatype of Triton that needs a package that is not installed."""
 
+    code = "TS615"
+
 
 def datatype_of(dtype: np.dtype[Any]) -> str | None:
     """Return Triton's name for a NumPy type, or None if Triton has no such datatype."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -67,6 +67,22 @@ _BOUNDS = {
     "less_than_equal": ("<=", "le"),
 }
 
+_CODES = {
+    "extra_forbidden": "TS104",
+    "missing": "TS106",
+    "union_tag_not_found": "TS106",
+    **dict.fromkeys(_SORTS, "TS108"),
+    "literal_error": "TS109",
+    "enum": "TS109",
+    "union_tag_invalid": "TS109",
+    **dict.fromkeys(_BOUNDS, "TS110"),
+    "value_error": "TS111",
+    "too_short": "TS112",
+    "too_long": "TS112",
+    "string_too_short": "TS112",
+    "string_too_long": "TS112",
+}
+"""Error code by pydantic's error type. All other types are invalid values."""
 
 _FROM_A_FILE: dict[str, str] = {}
 """Validation context of data from a file. Python code may pass None for an absent value; a file may not."""
@@ -95,6 +111,7 @@ class Record(BaseModel):
                 (name,),
                 "key has no value",
                 "write `{}` for the defaults, give a value, or remove the key",
+                code="TS107",
             )
             for name in sorted(self.model_fields_set)
             if getattr(self, name) is None and any(branches_at(type(self).model_fields[name].annotation, ()))
@@ -113,6 +130,8 @@ class Fault:
     """Path from the record to the field to change."""
     message: str
     remedy: str
+    _: KW_ONLY
+    code: str
 
 
 class ContradictionError(ValueError):
@@ -134,7 +153,7 @@ def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
     """Check that a list has no duplicates."""
     first: dict[str, int] = {}
     refuse(
-        Fault((index,), f"duplicate item {item!r}", "keep one of the two")
+        Fault((index,), f"duplicate item {item!r}", "keep one of the two", code="TS113")
         for index, item in enumerate(items)
         if first.setdefault(item, index) != index
     )
@@ -153,9 +172,9 @@ class Document(Generic[RecordT]):
         """Return the line of a field, or of its nearest parent that has a line."""
         return nearest_line(self.lines, path)
 
-    def problem(self, path: FieldPath, message: str, *, remedy: str | None = None) -> FileProblem:
+    def problem(self, path: FieldPath, message: str, *, code: str, remedy: str | None = None) -> FileProblem:
         """Describe an error at one field of this file."""
-        return FileProblem(self.file, self.line_of(path), field_text(path), message, remedy)
+        return FileProblem(self.file, self.line_of(path), field_text(path), message, remedy, code=code)
 
 
 def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
@@ -205,7 +224,12 @@ def _problems(
         for fault in error.faults:
             place = (*path, *fault.path)
             yield FileProblem(
-                file, nearest_line(lines, place), field_text(place), fault.message, fault.remedy
+                file,
+                nearest_line(lines, place),
+                field_text(place),
+                fault.message,
+                fault.remedy,
+                code=fault.code,
             )
         return
     if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
@@ -215,7 +239,8 @@ def _problems(
             yield from _unknown_keys(file, lines, details["input"], record_type, path)
         path = (*path, tag)
     message, remedy = _in_words(record_type, data, path, details)
-    yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy)
+    code = _CODES.get(details["type"], _CODES["value_error"])
+    yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
 
 
 def _unknown_keys(
@@ -226,7 +251,12 @@ def _unknown_keys(
         if key not in known:
             place = (*path, key)
             yield FileProblem(
-                file, nearest_line(lines, place), field_text(place), "unknown key", _other_key(key, known)
+                file,
+                nearest_line(lines, place),
+                field_text(place),
+                "unknown key",
+                _other_key(key, known),
+                code="TS104",
             )
 
 

@@ -6,12 +6,16 @@
 
 Packages derive their own errors from TritonstackError. The command line prints them without a traceback;
 --debug adds the traceback.
+
+Each kind of error has a code such as TS104, which never changes its meaning;
+`tritonstack.reference.error_codes` describes them. A class has its code in `code`; `code=` at a raise
+overrides it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 _LONGEST_FIELD = 200
@@ -22,16 +26,37 @@ class TritonstackError(Exception):
     """An operation failed. `message` says what and where, `remedy` how to fix it."""
 
     exit_code = 1
+    code: str = ""
+    """The code of its kind, such as TS601."""
+    problems: tuple[FileProblem, ...] = ()
+    """What is wrong in files, each with a code of its own."""
 
-    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+    def __init__(self, message: str, *, remedy: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+        if code is not None:
+            self.code = code
         self.where = ""
         """For failed builds: the model and the step."""
 
+    @property
+    def coded_message(self) -> str:
+        """The message, with the code of each problem in files."""
+        return "\n".join(problem.coded() for problem in self.problems) or self.message
+
+    def report(self) -> str:
+        """Return the error with its codes and remedy as plain text."""
+        text = f"{heading(self.code)}: {self.coded_message}"
+        return f"{text}\n  help: {self.remedy}" if self.remedy else text
+
     def __str__(self) -> str:
         return f"{self.message}\n  help: {self.remedy}" if self.remedy else self.message
+
+
+def heading(code: str) -> str:
+    """Return the start of a report: `error[TS601]`; plain `error` if each listed problem has a code."""
+    return "error" if code in ("", InvalidFilesError.code) else f"error[{code}]"
 
 
 class UsageError(TritonstackError):
@@ -49,12 +74,21 @@ class FileProblem:
     field: str
     message: str
     remedy: str | None = None
+    _: KW_ONLY
+    code: str
 
     def __str__(self) -> str:
+        return self._text("")
+
+    def coded(self) -> str:
+        """Return the problem with its code at the end of the message: `dev.yaml:3: unknown key [TS104]`."""
+        return self._text(f" [{self.code}]")
+
+    def _text(self, code: str) -> str:
         file = shown_path(self.file)
         place = file if self.line is None else f"{file}:{self.line}"
         subject = f"{_printable(self.field, _LONGEST_FIELD)}: " if self.field else ""
-        text = f"{place}: {subject}{_printable(self.message, _LONGEST_MESSAGE)}"
+        text = f"{place}: {subject}{_printable(self.message, _LONGEST_MESSAGE)}{code}"
         return f"{text}\n  help: {self.remedy}" if self.remedy else text
 
 
@@ -75,6 +109,8 @@ def shown_path(path: Path) -> str:
 
 class InvalidFilesError(UsageError):
     """One or more files are invalid. All errors are listed, in file order."""
+
+    code = "TS100"
 
     def __init__(self, problems: Iterable[FileProblem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (str(p.file), p.line or 0, p.field)))

@@ -126,4 +126,5 @@ def find_project(start: Path | None = None) -> Project:
     raise UsageError(
         f"no tritonstack project at or above {here}",
         remedy=f"change to the folder that has {MARKER}, models/, and environments/, or use --project",
+        code="TS902",
     )

@@ -33,7 +33,7 @@ def read_text(file: Path) -> str:
             raise _unreadable(file, message, "remove unneeded content")
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InvalidFilesError([FileProblem(file, None, "", "file not found")]) from None
+        raise InvalidFilesError([FileProblem(file, None, "", "file not found", code="TS101")]) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"the byte 0x{error.object[error.start]:02x} is not valid UTF-8"
@@ -44,7 +44,7 @@ def read_text(file: Path) -> str:
 
 
 def _unreadable(file: Path, message: str, remedy: str, line: int | None = None) -> InvalidFilesError:
-    return InvalidFilesError([FileProblem(file, line, "", message, remedy)])
+    return InvalidFilesError([FileProblem(file, line, "", message, remedy, code="TS101")])
 
 
 def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
@@ -58,8 +58,8 @@ def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
         faults = list(_collect_lines(loader, node, (), lines))
         if faults:
             raise InvalidFilesError(
-                FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy)
-                for path, message, remedy in faults[:MAX_FAULTS]
+                FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
+                for path, message, remedy, code in faults[:MAX_FAULTS]
             )
         return loader.construct_document(node), lines
     except yaml.YAMLError as error:
@@ -98,8 +98,8 @@ _PLAIN_TAGS = frozenset(
 )
 _KEY_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"})
 
-_Fault = tuple[FieldPath, str, str]
-"""Path, message, and remedy."""
+_Fault = tuple[FieldPath, str, str, str]
+"""Path, message, remedy, and code."""
 
 
 def _collect_lines(
@@ -114,9 +114,9 @@ def _collect_lines(
             child = (*path, name)
             lines[child] = key.start_mark.line + 1
             if key.tag not in _KEY_TAGS:
-                yield child, "expected a text key", "put it in quotes"
+                yield child, "expected a text key", "put it in quotes", "TS103"
             elif name in seen:
-                yield child, "duplicate key", "keep one of the two"
+                yield child, "duplicate key", "keep one of the two", "TS105"
             seen.add(name)
             yield from _collect_lines(loader, value, child, lines)
     elif isinstance(node, yaml.SequenceNode):
@@ -124,9 +124,9 @@ def _collect_lines(
             yield from _collect_lines(loader, item, (*path, index), lines)
     if node.tag in _PLAIN_TAGS:
         if isinstance(node, yaml.ScalarNode) and (message := scalar_fault(loader, node)):
-            yield path, message, "write another value, or put it in quotes if it is text"
+            yield path, message, "write another value, or put it in quotes if it is text", "TS103"
     else:
-        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag"
+        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", "TS103"
 
 
 def _syntax_problem(file: Path, text: str, error: yaml.YAMLError) -> FileProblem:
@@ -134,13 +134,13 @@ def _syntax_problem(file: Path, text: str, error: yaml.YAMLError) -> FileProblem
         place = text.count("\n", 0, error.position) + 1
         code = error.character if isinstance(error.character, int) else ord(error.character)
         message = f"invalid YAML: the character U+{code:04X} is not allowed"
-        return FileProblem(file, place, "", message, "remove the character")
+        return FileProblem(file, place, "", message, "remove the character", code="TS102")
     mark: Any = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else None
     if isinstance(error, LimitError):
-        return FileProblem(file, line, "", str(error.problem), error.remedy)
+        return FileProblem(file, line, "", str(error.problem), error.remedy, code="TS103")
     said = getattr(error, "problem", None) or str(error)
-    return FileProblem(file, line, "", f"invalid YAML: {said}", _syntax_remedy(said))
+    return FileProblem(file, line, "", f"invalid YAML: {said}", _syntax_remedy(said), code="TS102")
 
 
 def _syntax_remedy(said: str) -> str:

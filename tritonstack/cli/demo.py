@@ -49,6 +49,8 @@ console = Console(soft_wrap=True, highlight=False, emoji=False)
 class DemoFailedError(TritonstackError):
     """A step of the demo failed."""
 
+    code = "TS617"
+
 
 @dataclass(frozen=True)
 class Demo:

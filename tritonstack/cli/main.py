@@ -92,14 +92,17 @@ def _in_words(error: BaseException) -> TritonstackError:
     if isinstance(error, typer.TyperException):
         asked = getattr(error, "ctx", None)  # None for errors before a command is known
         command = asked.command_path if asked is not None else "tritonstack"
-        return UsageError(error.format_message(), remedy=f"run `{command} --help`")
+        return UsageError(error.format_message(), remedy=f"run `{command} --help`", code="TS901")
     if isinstance(error, typer.Abort | KeyboardInterrupt):
-        return TritonstackError("interrupted")
+        return TritonstackError("interrupted", code="TS906")
     if _is_of_aws(error):
-        return TritonstackError(f"AWS error: {error}", remedy="rerun with --debug to see the call")
+        return TritonstackError(
+            f"AWS error: {error}", remedy="rerun with --debug to see the call", code="TS503"
+        )
     return _of_this_machine(error) or TritonstackError(
         f"internal error: {type(error).__name__}: {error}",
         remedy="rerun with --debug and report the output",
+        code="TS999",
     )
 
 
@@ -114,10 +117,14 @@ def _of_this_machine(error: BaseException) -> TritonstackError | None:
     if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
         where = f"{error.filename}: " if error.filename else ""
         return TritonstackError(
-            f"{where}{error.strerror}", remedy="check the folder's permissions and the free disk space"
+            f"{where}{error.strerror}",
+            remedy="check the folder's permissions and the free disk space",
+            code="TS616",
         )
     if isinstance(error, ModuleNotFoundError):
         return UsageError(
-            f"{error.name} is not installed", remedy=f"run `{install_command(error.name or '')}`"
+            f"{error.name} is not installed",
+            remedy=f"run `{install_command(error.name or '')}`",
+            code="TS615",
         )
     return None

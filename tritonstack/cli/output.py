@@ -20,7 +20,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from tritonstack.base.errors import InvalidFilesError, TritonstackError
+from tritonstack.base.errors import TritonstackError, heading
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Output:
 
     def error(self, error: TritonstackError) -> None:
         """Print an error and its remedy."""
-        self.notes.print(f"[bold red]error:[/] {escape(error.message)}")
+        self.notes.print(f"[bold red]{escape(heading(error.code))}:[/] {escape(error.coded_message)}")
         if error.remedy:
             self.notes.print(f"  [bold cyan]help:[/] {escape(error.remedy)}")
         if self.as_json:
@@ -125,13 +125,13 @@ class ConsoleStep:
 
 def _facts(error: TritonstackError) -> dict[str, Any]:
     """Return an error as JSON data; `problems` lists each violation of the project's files."""
-    problems = error.problems if isinstance(error, InvalidFilesError) else ()
     return {
+        "code": error.code,
         "message": error.message,
         "remedy": error.remedy,
         "exit_code": error.exit_code,
         **({"failures": failures} if (failures := getattr(error, "failures", ())) else {}),
-        "problems": [{**asdict(problem), "file": str(problem.file)} for problem in problems],
+        "problems": [{**asdict(problem), "file": str(problem.file)} for problem in error.problems],
     }
 
 

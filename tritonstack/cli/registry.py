@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "doctor": "Report what is missing and how to get it",
         "validate": "Check models, environments, and locks",
         "quotas": "List the AWS quotas that an environment needs",
+        "explain": "Explain an error code",
     },
     "Local": {
         "up": "Start the local cloud",

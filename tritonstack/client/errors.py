@@ -39,9 +39,13 @@ class EndpointClientError(TritonstackError):
 class RequestEncodingError(EndpointClientError):
     """An input cannot be written as a Triton tensor; nothing was sent."""
 
+    code = "TS540"
+
 
 class MalformedReplyError(EndpointClientError):
     """The reply is not what Triton's wire format allows."""
+
+    code = "TS541"
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -52,6 +56,8 @@ class MalformedReplyError(EndpointClientError):
 
 class UnsupportedReplyError(EndpointClientError):
     """The reply is valid, but decoding it needs a package that is not installed."""
+
+    code = "TS615"
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,8 @@ class ServiceWords:
 class InvocationError(EndpointClientError):
     """InvokeEndpoint failed. `request` describes the call, `words` the service's error."""
 
+    code = "TS542"
+
     summary: ClassVar[str] = "the invocation failed"
     help_text: ClassVar[str | None] = None
     retryable: ClassVar[bool] = False  # whether the same request may succeed a moment later
@@ -113,12 +121,16 @@ class RequestRefusedError(InvocationError):
 class EndpointNotFoundError(RequestRefusedError):
     """No such endpoint in this account and region, or it is not in service."""
 
+    code = "TS543"
+
     summary = "the endpoint was not found"
     help_text = "check the endpoint's name, the region and the account of the credentials in use"
 
 
 class AccessRefusedError(InvocationError):
     """No, wrong or expired credentials, or no permission to invoke."""
+
+    code = "TS544"
 
     summary = "access was refused"
     help_text = "check the credentials in use and that they allow sagemaker:InvokeEndpoint here"
@@ -127,12 +139,16 @@ class AccessRefusedError(InvocationError):
 class ModelError(InvocationError):
     """The container answered, and not with 2xx."""
 
+    code = "TS546"
+
     summary = "the container answered with an error"
     help_text = "read the endpoint's log group; it has the container's error"
 
 
 class ModelRequestError(ModelError):
     """The container rejected the request (4xx)."""
+
+    code = "TS545"
 
     summary = "the container rejected the request"
     help_text = "compare names, shapes and types of the inputs with the model's config.pbtxt"
@@ -148,6 +164,8 @@ class ModelFailedError(ModelError):
 class ModelOutOfMemoryError(ModelFailedError):
     """Memory ran out while a model was loaded or ran (507)."""
 
+    code = "TS547"
+
     summary = "the container ran out of memory"
     help_text = "send smaller batches, host fewer models on the endpoint or choose a larger instance"
     retryable = True
@@ -156,6 +174,8 @@ class ModelOutOfMemoryError(ModelFailedError):
 class ModelTimeoutError(ModelError):
     """The container gave no answer within the time the service allows."""
 
+    code = "TS548"
+
     summary = "the container did not answer in time"
     help_text = "send smaller batches or use an asynchronous endpoint"
 
@@ -163,12 +183,16 @@ class ModelTimeoutError(ModelError):
 class MultiModelError(ModelError):
     """A multi-model Triton returned 400, its status for invalid requests and failing models alike."""
 
+    code = "TS545"
+
     summary = "the multi-model container returned 400, its status for most errors"
     help_text = "read the message: the status does not separate invalid requests from failing models"
 
 
 class ModelNotReadyError(InvocationError):
     """The target model is still being downloaded or loaded."""
+
+    code = "TS549"
 
     summary = "the model is not ready yet"
     help_text = "wait a moment and send the request again"
@@ -178,6 +202,8 @@ class ModelNotReadyError(InvocationError):
 class ThrottledError(InvocationError):
     """Too many requests for the account or the endpoint."""
 
+    code = "TS550"
+
     summary = "the request was throttled"
     help_text = "send fewer requests at once, add instances or raise the quota"
     retryable = True
@@ -185,6 +211,8 @@ class ThrottledError(InvocationError):
 
 class ServiceUnavailableError(InvocationError):
     """The service or the instance cannot take requests now."""
+
+    code = "TS549"
 
     summary = "the service is unavailable"
     help_text = "try again; if it lasts, look at the endpoint's status and instance count"
@@ -194,6 +222,8 @@ class ServiceUnavailableError(InvocationError):
 class ServiceFailedError(InvocationError):
     """The service or one of its dependencies failed."""
 
+    code = "TS549"
+
     summary = "the service failed"
     help_text = "try again; if it lasts, ask AWS Support with the request id"
     retryable = True
@@ -202,6 +232,8 @@ class ServiceFailedError(InvocationError):
 class InvocationTimeoutError(InvocationError):
     """The client timed out waiting for the service."""
 
+    code = "TS548"
+
     summary = "the client timed out"
     help_text = "raise read_timeout in the boto3 client's Config (the service itself waits 60 s)"
     retryable = True
@@ -209,6 +241,8 @@ class InvocationTimeoutError(InvocationError):
 
 class ConnectionFailedError(InvocationError):
     """No connection to the service could be made, or it broke."""
+
+    code = "TS551"
 
     summary = "the connection failed"
     help_text = "check the region, the network and AWS_ENDPOINT_URL"

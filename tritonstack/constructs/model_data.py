@@ -64,6 +64,7 @@ class TritonImage:
             raise UsageError(
                 f"unknown Triton release {self.release!r}",
                 remedy=f"choose one of: {', '.join(RELEASES)}",
+                code="TS515",
             )
         return RELEASES[self.release]
 
@@ -92,6 +93,7 @@ def instance_named(instance_type: str) -> InstanceType:
         raise UsageError(
             f"unknown instance type {instance_type!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else "write it like ml.c7i.xlarge",
+            code="TS515",
         )
     return INSTANCE_TYPES[instance_type]
 
@@ -100,7 +102,7 @@ def split_s3_url(url: str) -> tuple[str, str]:
     """Return the bucket and the key of an S3 URL."""
     match = _S3_URL.fullmatch(url)
     if match is None:
-        raise UsageError(f"{url!r} is not an S3 URL", remedy="write s3://<bucket>/<key>")
+        raise UsageError(f"{url!r} is not an S3 URL", remedy="write s3://<bucket>/<key>", code="TS515")
     return match["bucket"], match["key"]
 
 
@@ -114,5 +116,6 @@ def split_image_uri(uri: str) -> tuple[str, str, str]:
                 "write <account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>, or pass a TritonImage "
                 "for SageMaker's own image"
             ),
+            code="TS515",
         )
     return match["account"], match["region"], match["name"]

@@ -20,6 +20,8 @@ PART_BYTES = 256 * 1024**2
 class DamagedArtifactError(TritonstackError):
     """The object stored under an artifact's name is not that artifact."""
 
+    code = "TS410"
+
 
 def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtifact) -> bool:
     """Return whether the bucket exists and holds an artifact, which requires its manifest.

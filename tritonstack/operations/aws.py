@@ -42,6 +42,8 @@ CONFLICTING_VARIABLES = (
 class CloudAccessError(TritonstackError):
     """The cloud rejected a call or is unreachable."""
 
+    code = "TS501"
+
 
 @dataclass(frozen=True)
 class Cloud:
@@ -113,6 +115,7 @@ def require_account(cloud: Cloud) -> None:
                 f"{cloud.account}"
             ),
             remedy="select the right profile with AWS_PROFILE, or correct `account` in the environment file",
+            code="TS502",
         )
 
 

@@ -21,6 +21,8 @@ _PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 class BucketNotEmptyError(TritonstackError):
     """Objects of a bucket could not be deleted."""
 
+    code = "TS508"
+
     def __init__(self, bucket: str, refused: Sequence[Mapping[str, Any]], *, remedy: str) -> None:
         first = refused[0]
         self.reason = f"{first['Code']}: {first.get('Message', 'no reason given')}"

@@ -21,6 +21,8 @@ _ACTORS = ("GITHUB_ACTOR", "CODEBUILD_INITIATOR")
 class CheckoutError(TritonstackError):
     """Git does not know the requested revision."""
 
+    code = "TS511"
+
 
 @dataclass(frozen=True)
 class Commit:

@@ -21,6 +21,8 @@ _POLL_S = 2.0
 class RolledBackError(TritonstackError):
     """Endpoints do not run what was deployed."""
 
+    code = "TS507"
+
 
 @dataclass(frozen=True)
 class EndpointState:

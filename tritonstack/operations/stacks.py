@@ -29,6 +29,8 @@ _NEVER_STOOD = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 class StackFailedError(TritonstackError):
     """A stack ended in an unexpected state."""
 
+    code = "TS508"
+
 
 @dataclass(frozen=True)
 class StackState:

@@ -110,4 +110,5 @@ def _require_served(workspace: Workspace, names: Collection[str]) -> None:
             raise UsageError(
                 f"environment {workspace.spec.name!r} does not serve model {name!r}",
                 remedy=f"did you mean '{suggestion}'?" if suggestion else f"it serves: {', '.join(served)}",
+                code="TS903",
             )

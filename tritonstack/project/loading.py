@@ -47,6 +47,7 @@ def load_workspace(project: Project, environment: str) -> Workspace:
         raise UsageError(
             f"{environment!r} is a template, not an environment",
             remedy="add --name <name>, for example --name pr-123",
+            code="TS904",
         )
     _require_known(
         environment, environment_names(project), what="environment", where=project.environments_dir
@@ -62,6 +63,7 @@ def find_template(project: Project, name: str) -> Template:
         raise UsageError(
             f"{name!r} is an environment, not a template",
             remedy="omit --name; templates are files named <name>.template.yaml",
+            code="TS904",
         )
     _require_known(name, template_names(project), what="template", where=project.environments_dir)
     return load_template(project.template_file(name), name)
@@ -84,6 +86,7 @@ def load_instance(project: Project, instance: Instance) -> Workspace:
                 (HEAD, "locks"),
                 f"unknown environment {template.head.locks!r}",
                 remedy=f"available: {', '.join(known) or 'none'}",
+                code="TS202",
             )
         )
     return _whole(project, document, template.head.locks, problems, instance)
@@ -116,11 +119,12 @@ def require_free(project: Project, name: str) -> None:
         check_name(name)
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--name: {text}", remedy=remedy) from None
+        raise UsageError(f"--name: {text}", remedy=remedy, code="TS907") from None
     if name in (*environment_names(project), *template_names(project)):
         raise UsageError(
             f"environments/ already has a file for {name!r}, so no instance can have that name",
             remedy="choose another --name",
+            code="TS204",
         )
 
 
@@ -216,7 +220,9 @@ def _require_known(name: str, known: list[str], *, what: str, where: Path) -> No
     suggestion = closest(name, known)
     listing = f"available: {', '.join(known)}" if known else f"{where} has none"
     raise UsageError(
-        f"unknown {what} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
+        f"unknown {what} {name!r}",
+        remedy=f"did you mean '{suggestion}'?" if suggestion else listing,
+        code="TS903",
     )
 
 
@@ -256,6 +262,7 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
                     else f"available in models/: {', '.join(known) or 'none'}",
+                    code="TS201",
                 )
         yield from environment_problems(workspace, name)
 
@@ -268,6 +275,7 @@ def _misnamed(
             ("name",),
             f"the name is {document.record.name!r}, but the path requires {expected!r}",
             remedy=f"write `name: {expected}`, or rename the file",
+            code="TS203",
         )
 
 
@@ -284,4 +292,5 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
                     ("endpoints", name),
                     f"endpoint name {full!r} is already used by {shown_path(first)}",
                     remedy="rename one of them, or choose another name_prefix",
+                    code="TS204",
                 )

@@ -24,6 +24,8 @@ NAN_EXPECTED = "the framework's output is NaN"
 class IncomparableError(TritonstackError):
     """An output has another shape than the expected one."""
 
+    code = "TS517"
+
 
 @dataclass(frozen=True)
 class Comparison:

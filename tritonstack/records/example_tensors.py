@@ -26,6 +26,8 @@ _UNREADABLE = (ValueError, TypeError, OverflowError, zlib.error, binascii.Error)
 class ExampleTensorError(TritonstackError):
     """An invalid example tensor, or one without a Triton datatype."""
 
+    code = "TS415"
+
 
 def tensor_of(name: str, array: Array) -> ExampleTensor:
     """Convert an array to an example tensor."""

@@ -33,9 +33,11 @@ class PlacedEntry:
         _, name, key = self.path
         return self.entry.is_sealed((self.environment, str(name), str(key)))
 
-    def problem(self, message: str, *, at: str | None = None, remedy: str | None = None) -> FileProblem:
+    def problem(
+        self, message: str, *, code: str, at: str | None = None, remedy: str | None = None
+    ) -> FileProblem:
         """Describe a problem of the entry or of one of its fields."""
-        return self.document.problem((*self.path, at) if at else self.path, message, remedy=remedy)
+        return self.document.problem((*self.path, at) if at else self.path, message, code=code, remedy=remedy)
 
 
 def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
@@ -63,12 +65,13 @@ def broken_seal(placed: PlacedEntry) -> FileProblem | None:
     remedies = [f"`git log -p -- {file}` shows its history", *_writes_anew(placed)]
     if placed.entry.seal is None:
         message = "no seal: this entry was written by hand or by an early version"
-        return placed.problem(message, remedy=remedies[-1])
+        return placed.problem(message, remedy=remedies[-1], code="TS405")
     remedies.insert(0, f"`git checkout -- {file}` discards uncommitted changes")
     return placed.problem(
         "invalid seal: this entry was edited by hand or copied from another place",
         at="seal",
         remedy="; ".join(remedies),
+        code="TS405",
     )
 
 

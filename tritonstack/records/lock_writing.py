@@ -41,6 +41,8 @@ _PROVENANCE = frozenset({"built", "figures", "promoted", "rolled_back"})
 class LockChangedError(TritonstackError):
     """An entry changed after its replacement was decided."""
 
+    code = "TS408"
+
 
 @dataclass(frozen=True)
 class Replacement(Generic[EntryT]):

@@ -140,7 +140,7 @@ def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[
     for name, value in given.items():
         found = _name_fault(name) or _size_fault(name, value) or _value_fault(name, value, model=model)
         if found:
-            yield Fault((name,), *found)
+            yield Fault((name,), *found, code="TS123")
     everything = container_variables(given, Served(model))
     if len(everything) > MOST_VARIABLES:
         yield Fault(
@@ -148,6 +148,7 @@ def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[
             f"expected at most {MOST_VARIABLES} variables, got {len(everything)} with the "
             f"{len(everything) - len(given)} that every container gets (SageMaker's limit)",
             "move some settings into the model",
+            code="TS112",
         )
     total = sum(len(text.encode()) for pair in everything.items() for text in pair)
     if total > MOST_BYTES:
@@ -155,6 +156,7 @@ def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[
             (),
             f"expected at most {MOST_BYTES:,} bytes of names and values, got {total:,} (SageMaker's limit)",
             "move some settings into the model",
+            code="TS112",
         )
 
 
@@ -166,6 +168,7 @@ def unread_variables(given: Mapping[str, str], release: TritonRelease) -> Iterat
                 (name,),
                 f"the image of Triton {release.name} ignores this variable; supported since {SINCE[name]}",
                 "remove it, or choose a newer triton_release",
+                code="TS123",
             )
 
 

@@ -82,7 +82,7 @@ def image_account(region: str) -> str:
     """Return the account that hosts the Triton image in a region."""
     if fault := region_fault(region):
         message, remedy = fault
-        raise UsageError(message, remedy=remedy)
+        raise UsageError(message, remedy=remedy, code="TS206")
     return ACCOUNTS[region]
 
 
@@ -103,6 +103,7 @@ def image_uri(*, region: str, release: str, gpu: bool) -> str:
         raise UsageError(
             f"SageMaker has no image of Triton {release} in region {region!r}",
             remedy=f"choose {FIRST_RELEASES[region]} or later",
+            code="TS206",
         )
     registry = f"{account}.dkr.ecr.{region}.amazonaws.com"
     return f"{registry}/{REPOSITORY}:{image_tag(release=release, gpu=gpu)}"

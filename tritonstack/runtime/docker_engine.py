@@ -17,6 +17,8 @@ DOCKER_FAULTS = (DockerException, OSError)
 class NoEngineError(TritonstackError):
     """No Docker engine answers."""
 
+    code = "TS607"
+
 
 def docker_engine() -> docker.DockerClient:
     """Connect to the engine that DOCKER_HOST, or the usual socket, leads to, or raise NoEngineError."""

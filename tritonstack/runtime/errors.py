@@ -20,21 +20,31 @@ from tritonstack.base.errors import TritonstackError
 class TritonNotFoundError(TritonstackError):
     """No tritonserver is installed where one was looked for."""
 
+    code = "TS601"
+
 
 class InstallError(TritonstackError):
     """The embedded server could not be installed."""
+
+    code = "TS602"
 
 
 class ExposureRefusedError(TritonstackError):
     """The server would listen on every network interface of this machine, and nobody has allowed it."""
 
+    code = "TS603"
+
 
 class ServeRefusedError(TritonstackError):
     """NVIDIA's `serve` would print this message and exit with 1 instead of starting the server."""
 
+    code = "TS604"
+
 
 class TritonFailedError(TritonstackError):
     """The server ended, or did not become ready in time. `log` holds the end of what it wrote."""
+
+    code = "TS604"
 
     def __init__(self, message: str, *, log: str = "", remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
@@ -43,6 +53,8 @@ class TritonFailedError(TritonstackError):
 
 class TritonRequestError(TritonstackError):
     """The server gave no answer: the connection could not be made, or broke."""
+
+    code = "TS605"
 
 
 class TritonTimeoutError(TritonRequestError):
@@ -55,3 +67,5 @@ class TritonUnreachableError(TritonRequestError):
 
 class TritonEndedError(TritonFailedError, TritonUnreachableError):
     """The server had ended before the request was sent."""
+
+    code = "TS605"

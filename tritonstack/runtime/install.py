@@ -265,7 +265,7 @@ def main() -> int:
     try:
         found = install(home=home)
     except TritonstackError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(error.report(), file=sys.stderr)
         return error.exit_code
     print(f"Triton {found.version} ({found.release}) in {home}, {time.monotonic() - started:.1f} s")
     return 0

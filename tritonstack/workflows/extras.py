@@ -11,4 +11,6 @@ from tritonstack.base.extras import install_command
 def require(module: str, *, what: str) -> None:
     """Raise UsageError if a module is not installed, before anything starts."""
     if find_spec(module) is None:
-        raise UsageError(f"{what}: {module} is not installed", remedy=f"run `{install_command(module)}`")
+        raise UsageError(
+            f"{what}: {module} is not installed", remedy=f"run `{install_command(module)}`", code="TS615"
+        )

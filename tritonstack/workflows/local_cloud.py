@@ -25,6 +25,7 @@ def require_local_cloud() -> None:
             raise UsageError(
                 f"{WHAT} is not installed: no module {module!r}",
                 remedy=f"run `{install_command(module)}`",
+                code="TS615",
             )
 
 

@@ -35,11 +35,13 @@ class Session:
             raise UsageError(
                 f"no instance {name!r} of {environment} is deployed",
                 remedy=f"run `tritonstack deploy {environment} --name {name}` to create it",
+                code="TS514",
             )
         if instance.template != environment:
             raise UsageError(
                 f"{name!r} is an instance of {instance.template}, not of {environment}",
                 remedy=f"write {instance.template} --name {name}",
+                code="TS903",
             )
         return load_instance(self.project, instance)
 
@@ -61,6 +63,7 @@ class Session:
             raise UsageError(
                 f"{what} is in the embedded cloud, which has no profiles",
                 remedy=f"omit the profile {profile!r}",
+                code="TS614",
             )
         address = read_address(self.project.cloud_dir(account))
         which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
@@ -68,11 +71,13 @@ class Session:
             raise CloudAccessError(
                 f"{what} is in the embedded cloud, which is not running",
                 remedy=f"start it with `tritonstack up --detach{which}`",
+                code="TS608",
             )
         if address.account_id != account:
             raise CloudAccessError(
                 f"the embedded cloud emulates account {address.account_id}, but {what} is in {account}",
                 remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
+                code="TS614",
             )
         return Cloud(account, region, address.environment())
 

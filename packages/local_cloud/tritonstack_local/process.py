@@ -48,13 +48,19 @@ _LEAST_ROOM = 2**20
 class CloudRunningError(UsageError):
     """Another cloud lives in this state folder."""
 
+    code = "TS609"
+
 
 class PortInUseError(UsageError):
     """The port asked for is taken."""
 
+    code = "TS610"
+
 
 class CloudFailedError(TritonstackError):
     """The cloud did not start, or did not stop."""
+
+    code = "TS611"
 
 
 @dataclass(frozen=True)
@@ -267,7 +273,9 @@ def _remove_address(state_dir: Path) -> None:
 def _check_account(account_id: str) -> None:
     if not re.fullmatch(r"\d{12}", account_id):
         raise UsageError(
-            f"{account_id!r} is not an AWS account id", remedy="give 12 digits, for example 000000000000"
+            f"{account_id!r} is not an AWS account id",
+            remedy="give 12 digits, for example 000000000000",
+            code="TS907",
         )
 
 

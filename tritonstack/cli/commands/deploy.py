@@ -50,7 +50,9 @@ def deploy(
     state: Context = context.obj
     if name is None and (ttl or owner or setting):
         raise UsageError(
-            "--ttl, --owner and --set require a template instance", remedy="add --name, or omit them"
+            "--ttl, --owner and --set require a template instance",
+            remedy="add --name, or omit them",
+            code="TS904",
         )
     request = InstanceRequest(name, ttl, owner, parse_settings(setting or ())) if name is not None else None
     deployment = run(state, environment, request=request, bootstrap=bootstrap)

@@ -95,7 +95,7 @@ def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str
     if plan.needs_name:
         _confirm_by_name(name, stacks, yes=yes, confirm=confirm)
     elif confirm not in (None, name):
-        raise UsageError(f"--confirm is {confirm!r}, expected {name!r}")
+        raise UsageError(f"--confirm is {confirm!r}, expected {name!r}", code="TS905")
     elif not yes:
         _confirm(name, stacks)
 
@@ -109,7 +109,9 @@ def _confirm_by_name(name: str, stacks: str, *, yes: bool, confirm: str | None) 
 
 def _confirm(name: str, stacks: str) -> None:
     if not sys.stdin.isatty():
-        raise UsageError(f"destroying {name} deletes {stacks} and requires confirmation", remedy="add --yes")
+        raise UsageError(
+            f"destroying {name} deletes {stacks} and requires confirmation", remedy="add --yes", code="TS905"
+        )
     typer.confirm(f"Delete {stacks} with all their data?", abort=True, err=True)
 
 

@@ -32,7 +32,9 @@ def down(
     """
     state: Context = context.obj
     if every and account is not None:
-        raise UsageError("--all stops every cloud, but --account names one", remedy="omit one of the two")
+        raise UsageError(
+            "--all stops every cloud, but --account names one", remedy="omit one of the two", code="TS904"
+        )
     if every:
         ended = down_all(state, forget=forget)
         state.output.result(ended.to_json(), text=_all_text(ended, forget=forget))

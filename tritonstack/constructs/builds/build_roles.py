@@ -92,6 +92,7 @@ def _require_room(own: Mapping[str, BuildReach]) -> None:
                 "move some models to another environment, or set `builds: {enabled: false}` and build on "
                 "your own machine"
             ),
+            code="TS516",
         )
 
 

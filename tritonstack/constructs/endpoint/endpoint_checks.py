@@ -46,6 +46,7 @@ def check_endpoint(
         raise UsageError(
             "asynchronous endpoints and data capture need a bucket",
             remedy="set data_bucket to the name of a bucket",
+            code="TS515",
         )
     _check_containers(variants, options)
     ruled = RuledEndpoint(
@@ -56,7 +57,7 @@ def check_endpoint(
     for rule in _RULES:
         for fault in rule(ruled):
             field = ".".join(map(str, fault.path))
-            raise UsageError(f"{name}: {field}: {fault.message}", remedy=fault.remedy)
+            raise UsageError(f"{name}: {field}: {fault.message}", remedy=fault.remedy, code=fault.code)
 
 
 def check_rollback_ids(name: str, asked: Iterable[AlarmId] | None, existing: Iterable[AlarmId]) -> None:
@@ -67,6 +68,7 @@ def check_rollback_ids(name: str, asked: Iterable[AlarmId] | None, existing: Ite
             raise UsageError(
                 f"{name}: rollout.roll_back_on: this endpoint has no alarm {alarm!r}",
                 remedy=f"remove it, or choose one of: {', '.join(sorted(known)) or 'none'}",
+                code="TS515",
             )
 
 
@@ -75,21 +77,26 @@ def _check_variants(variants: Sequence[TritonVariant]) -> None:
         raise UsageError(
             "an endpoint needs at least one production variant",
             remedy=("put a variant without shadow=True first in variants"),
+            code="TS515",
         )
     names = [variant.name for variant in variants]
     if len(set(names)) < len(names):
         raise UsageError(
-            f"duplicate variant name in {', '.join(names)}", remedy="give each variant a unique name"
+            f"duplicate variant name in {', '.join(names)}",
+            remedy="give each variant a unique name",
+            code="TS515",
         )
     if any(variant.shadow for variant in variants) and len(variants) > 2:
         raise UsageError(
             "SageMaker allows one shadow variant, with exactly one production variant",
             remedy="remove the other variants, or serve them from a second endpoint",
+            code="TS515",
         )
     if len(variants) > 1 and any(variant.model.multi_model for variant in variants):
         raise UsageError(
             "a multi-model endpoint has exactly one variant",
             remedy="remove the other variants, or serve them from a second endpoint",
+            code="TS515",
         )
 
 
@@ -103,6 +110,7 @@ def _check_containers(variants: Sequence[TritonVariant], options: ServingOptions
                         f"variant {variant.name!r}"
                     ),
                     remedy="pass the same options to TritonModel and TritonEndpoint",
+                    code="TS515",
                 )
 
 
@@ -118,6 +126,7 @@ def _check_name(name: str, options: ServingOptions) -> None:
                 f"{naming.ENDPOINT_NAME_LIMIT} in the name of an endpoint or inference component"
             ),
             remedy=f"shorten the endpoint's name by {excess} characters",
+            code="TS515",
         )
 
 

@@ -33,6 +33,7 @@ def check_rollback_names(names: Sequence[str]) -> None:
                 f"most {MOST_ROLLBACK_ALARMS}"
             ),
             remedy="list fewer kinds in roll_back_on",
+            code="TS515",
         )
 
 
@@ -75,6 +76,7 @@ def component_deployment(
         raise UsageError(
             f"inference components support the rolling strategy only, got {rollout.strategy!r}",
             remedy="set the rollout strategy to rolling, or omit rollout",
+            code="TS515",
         )
     return Component.InferenceComponentDeploymentConfigProperty(
         rolling_update_policy=Component.InferenceComponentRollingUpdatePolicyProperty(

@@ -100,6 +100,7 @@ def container_environment(data: ModelArchive | ModelPrefix, given: Mapping[str, 
         raise UsageError(
             f"environment: {'; '.join(taken)}",
             remedy="omit it: entry_model names the model, and a ModelPrefix selects multi-model mode",
+            code="TS515",
         )
     if isinstance(data, ModelPrefix):
         return container_variables(given, Served(keeps_answers=data.keeps_answers))
@@ -132,5 +133,6 @@ def _region_of(construct: Construct) -> str:
             remedy=(
                 "set env=Environment(region=...) on the stack, or pass an image URI instead of a TritonImage"
             ),
+            code="TS515",
         )
     return region

@@ -250,6 +250,7 @@ def _each(prefix: str, ids: list[str]) -> Sequence[str]:
                 remedy=(
                     "set env=Environment(account=..., region=...) on the stack, or list the ids one by one"
                 ),
+                code="TS515",
             )
         return cdk.Fn.split(",", f"{prefix}{cdk.Fn.join(f',{prefix}', ids)}")
     return [f"{prefix}{one}" for one in ids]

@@ -31,4 +31,5 @@ def check_policy_size(what: str, document: Mapping[str, object], *, limit: int) 
             f"{what} has {size:,} characters; IAM allows at most {limit:,}",
             remedy="shorten name, name_prefix, permissions_boundary, or the values of the tags project and "
             "environment; or split the environment",
+            code="TS516",
         )

@@ -21,6 +21,8 @@ _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 class UnusableImageError(TritonstackError):
     """SageMaker would reject an image."""
 
+    code = "TS512"
+
 
 def missing_images(cloud: Cloud, ground: BuildGround) -> list[str]:
     """Return the images that the repositories lack."""

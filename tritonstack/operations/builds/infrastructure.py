@@ -15,6 +15,8 @@ from tritonstack.operations.aws import Cloud, error_code
 class BuildStackError(TritonstackError):
     """The build infrastructure is missing or does not match the request."""
 
+    code = "TS324"
+
 
 @dataclass(frozen=True)
 class BuildGround:

@@ -28,6 +28,8 @@ JobStatus = Literal["running", "succeeded", "failed", "stopped"]
 class BuildJobError(TritonstackError):
     """A job produced no artifact."""
 
+    code = "TS323"
+
 
 class NoRoomError(BuildJobError):
     """The concurrency limit is reached; retry when a job has ended."""

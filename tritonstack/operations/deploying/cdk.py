@@ -42,9 +42,13 @@ _QUIET = {
 class CdkFailedError(TritonstackError):
     """The CDK CLI failed; the message holds its last output lines."""
 
+    code = "TS505"
+
 
 class InterruptedDeployError(TritonstackError):
     """A user interrupted a command that may continue in the cloud."""
+
+    code = "TS906"
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def find_cdk(
     """
     found = cdk_program(project_root)
     if found is None:
-        raise TritonstackError("the CDK CLI is not installed", remedy="run `tritonstack setup`")
+        raise TritonstackError("the CDK CLI is not installed", remedy="run `tritonstack setup`", code="TS606")
     # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     told = {"env": environment_name, **context}

@@ -26,6 +26,8 @@ _HOLD_MORE_THAN_THEY_TELL = ("ROLLBACK_FAILED", "DELETE_FAILED")
 class RefusedChangeError(TritonstackError):
     """SageMaker or CloudFormation would reject the change in any order."""
 
+    code = "TS506"
+
 
 @dataclass(frozen=True)
 class Changes:

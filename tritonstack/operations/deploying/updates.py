@@ -143,6 +143,7 @@ def _require_dispensable(resources: Mapping[str, Any], names: Collection[str]) -
                     "deploy with min_instances equal to max_instances, then the change, then the original "
                     "range"
                 ),
+                code="TS506",
             )
 
 

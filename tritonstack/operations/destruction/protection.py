@@ -25,6 +25,8 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 class ProtectedError(UsageError):
     """The environment must not be destroyed in its current state."""
 
+    code = "TS509"
+
 
 def require_unprotected(
     name: str, *, spec: EnvironmentSpec | None, file: Path, stacks: Iterable[StackState], checkout: Checkout

@@ -22,6 +22,8 @@ OUR_DESCRIPTION = "tritonstack:"
 class GivenTimeError(TritonstackError):
     """The environment was extended while its destruction was in progress."""
 
+    code = "TS510"
+
 
 @dataclass(frozen=True, order=True)
 class Leased:

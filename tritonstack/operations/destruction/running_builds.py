@@ -27,6 +27,8 @@ _UNDER_WAY = ("InProgress", "Stopping")
 class BuildRunsOnError(TritonstackError):
     """A stopped build did not end."""
 
+    code = "TS508"
+
 
 @dataclass(frozen=True, order=True)
 class RunningBuild:

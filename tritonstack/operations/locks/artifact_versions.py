@@ -21,6 +21,8 @@ from tritonstack.records.manifests import MANIFEST_NAME
 class BucketGoneError(TritonstackError):
     """The bucket does not exist."""
 
+    code = "TS514"
+
 
 def bring_back(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
     """Restore a deleted artifact, its manifest last; return whether anything was restored.

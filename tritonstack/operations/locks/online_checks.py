@@ -28,6 +28,8 @@ _NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
 class UntrueLockError(TritonstackError):
     """Buckets or registries do not match the locks."""
 
+    code = "TS412"
+
     def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
@@ -35,6 +37,8 @@ class UntrueLockError(TritonstackError):
 
 class NotCheckedError(TritonstackError):
     """A bucket or registry is unreachable."""
+
+    code = "TS412"
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
     try:
         manifest = _manifest(s3, bucket, f"{prefix}/{MANIFEST_NAME}", origin)
     except TritonstackError as error:
-        found.faults.append(placed.problem(error.message, at="digest", remedy=error.remedy))
+        found.faults.append(placed.problem(error.message, at="digest", remedy=error.remedy, code=error.code))
         return found
     if manifest is None:
         found.faults.append(
@@ -95,13 +99,16 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
                 at="digest",
                 remedy=f"run `tritonstack build {placed.environment}` to publish it, or "
                 "`tritonstack promote` if it was promoted",
+                code="TS409",
             )
         )
         return found
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(entry, archive):
         what = "is missing" if archive is None else "has another size or digest"
-        found.faults.append(placed.problem(f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}", at="digest"))
+        found.faults.append(
+            placed.problem(f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}", at="digest", code="TS410")
+        )
     compare_manifest(found, placed, manifest, target, origin=origin)
     return found
 
@@ -120,20 +127,23 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
     found = Findings()
     if is_embedded(workspace.spec.account):
         note = "stored in the local Docker engine; the embedded cloud has no registry to check"
-        found.notes.append(placed.problem(note))
+        found.notes.append(placed.problem(note, code="TS415"))
         return found
     uri = locked_uri(workspace.spec, image)
     repository = uri.partition("/")[2].partition("@")[0]
     tags = _tags(ecr, repository, image.digest)
     if tags is None:
         remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
-        found.faults.append(placed.problem(f"image not found: {uri}", at="digest", remedy=remedy))
+        found.faults.append(
+            placed.problem(f"image not found: {uri}", at="digest", remedy=remedy, code="TS411")
+        )
     elif image.tag not in tags:
         found.faults.append(
             placed.problem(
                 f"tag {image.tag} does not point to {uri}; its tags: {', '.join(tags) or 'none'}",
                 at="tag",
                 remedy="the tag was moved: rebuild the image",
+                code="TS411",
             )
         )
     return found

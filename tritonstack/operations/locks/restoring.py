@@ -43,6 +43,7 @@ def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Pa
     raise RollbackError(
         f"artifact {shown(entry.digest)} of {name!r} is gone from s3://{bucket}, including its old versions",
         remedy=_build_it_again(workspace, step),
+        code="TS409",
     )
 
 
@@ -90,6 +91,7 @@ def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> No
         raise RollbackError(
             f"image not found: {uri}; registries cannot restore deleted images",
             remedy=f"rebuild it from a commit that produced {image.tag}",
+            code="TS411",
         )
 
 

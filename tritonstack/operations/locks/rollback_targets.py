@@ -18,6 +18,8 @@ from tritonstack.records.locks import Lock, LockedEntry, RolledBack, parse_lock
 class RollbackError(TritonstackError):
     """There is no rollback target."""
 
+    code = "TS421"
+
 
 @dataclass(frozen=True)
 class Slot:

@@ -40,6 +40,8 @@ Place = tuple[str, str]
 class PromotionTakenError(TritonstackError):
     """Another promotion has claimed the same entry."""
 
+    code = "TS419"
+
 
 @dataclass(frozen=True)
 class Claim:

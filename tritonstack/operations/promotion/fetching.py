@@ -155,6 +155,7 @@ def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> None:
         raise TritonstackError(
             f"cannot fetch {source.url(ARCHIVE_NAME)}: {last_break}",
             remedy="rerun the command; it resumes the download",
+            code="TS420",
         )
 
 

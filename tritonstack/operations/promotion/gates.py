@@ -185,11 +185,14 @@ def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
         name, _, reason = text.partition("=")
         gate = next((gate for gate in GATES if gate == name.strip()), None)
         if gate is None:
-            raise UsageError(f"unknown gate {name.strip()!r}", remedy=f"available gates: {', '.join(GATES)}")
+            raise UsageError(
+                f"unknown gate {name.strip()!r}", remedy=f"available gates: {', '.join(GATES)}", code="TS903"
+            )
         if not reason.strip():
             raise UsageError(
                 f"no reason given for overriding gate {gate}",
                 remedy=f'pass --override-gate {gate}="<reason>"; the reason is recorded with the promotion',
+                code="TS905",
             )
         overrides[gate] = " ".join(reason.split())
     return overrides

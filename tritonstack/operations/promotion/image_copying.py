@@ -38,6 +38,8 @@ OnBytes = Callable[[int], None]
 class ImageCopyError(TritonstackError):
     """An image could not be copied, or does not match its digest."""
 
+    code = "TS420"
+
 
 @dataclass(frozen=True)
 class Registry:

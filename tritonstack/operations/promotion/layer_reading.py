@@ -27,6 +27,8 @@ _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 class LayerReadError(TritonstackError):
     """A layer cannot be read from its registry."""
 
+    code = "TS420"
+
 
 @dataclass(frozen=True)
 class Layer:

@@ -32,6 +32,8 @@ Entry = Artifact | Image
 class PromotionRefusedError(TritonstackError):
     """The request cannot be promoted; nothing was changed."""
 
+    code = "TS418"
+
 
 @dataclass(frozen=True)
 class Obstacle:
@@ -95,17 +97,20 @@ def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
         raise UsageError(
             f"cannot promote {spec.name!r} to itself",
             remedy="name the source environment, then the target",
+            code="TS418",
         )
     if spec.promotion is None:
         raise UsageError(
             f"{file} has no promotion source for {spec.name!r}",
             remedy=f"add `promotion: {{source: {source.spec.name}}}` and the gates to apply",
+            code="TS418",
         )
     if spec.promotion.source != source.spec.name:
         raise UsageError(
             f"the promotion source of {spec.name!r} is {spec.promotion.source!r}, not {source.spec.name!r}",
             remedy=f"run `tritonstack promote {spec.promotion.source} {spec.name}`, or change "
             f"`promotion.source` in {file}",
+            code="TS418",
         )
     return spec.promotion
 
@@ -163,6 +168,7 @@ def _require_served(target: Workspace, models: Collection[str]) -> None:
             raise UsageError(
                 f"{target.spec.name!r} does not serve model {model!r}",
                 remedy=f"did you mean {suggestion!r}?" if suggestion else f"it serves: {', '.join(served)}",
+                code="TS903",
             )
 
 

@@ -20,6 +20,8 @@ _REBUILD = "run `tritonstack build` again; it adds examples and keeps the artifa
 class NoExamplesError(TritonstackError):
     """The artifact has no examples."""
 
+    code = "TS415"
+
 
 def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Examples:
     """Return an artifact's requests and expected answers.

@@ -28,6 +28,8 @@ LONGEST_SHOWN = 500
 class QueuedRequestError(EndpointClientError):
     """An asynchronous endpoint failed or timed out."""
 
+    code = "TS517"
+
 
 @dataclass(frozen=True, kw_only=True)
 class QueuedEndpoint:

@@ -36,6 +36,8 @@ _LONGEST_NOTE = 2000
 class VerdictNotWrittenError(TritonstackError):
     """The verdict could not be recorded."""
 
+    code = "TS513"
+
 
 @dataclass(frozen=True)
 class EndpointVerdict:

@@ -59,7 +59,10 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
         yield from release_problems(workspace, endpoint, served)
     for fault in unread_variables(endpoint.environment, workspace.spec.release):
         yield workspace.environment.problem(
-            ("endpoints", name, "environment", *fault.path), fault.message, remedy=fault.remedy
+            ("endpoints", name, "environment", *fault.path),
+            fault.message,
+            remedy=fault.remedy,
+            code=fault.code,
         )
 
 
@@ -109,6 +112,7 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
                 ("endpoints", name, "image"),
                 f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
                 remedy=_build_again(workspace),
+                code="TS401",
             )
             continue
         placed = PlacedEntry(workspace.lock, ("images", endpoint.image, image.kind), locked)
@@ -119,6 +123,7 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
                 f"locked image {locked.tag} was built from another version of "
                 f"containers/{endpoint.image} or another SageMaker image",
                 remedy=_build_again(workspace),
+                code="TS402",
             )
 
 
@@ -131,6 +136,7 @@ def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
         ("endpoints", name, "image"),
         f"containers/{endpoint.image} has no Dockerfile for serving images",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
+        code="TS211",
     )
 
 
@@ -142,11 +148,12 @@ def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPa
             f"{instance.name} has compute capability {capability}, but Triton {release.name} needs "
             f"{release.min_compute_capability}",
             remedy="choose a newer GPU, or an older triton_release",
+            code="TS207",
         )
     fault = cuda_fault(instance, release)
     if fault:
         yield workspace.environment.problem(
-            place, fault, remedy="choose a newer triton_release, or an older GPU"
+            place, fault, remedy="choose a newer triton_release, or an older GPU", code="TS207"
         )
 
 
@@ -165,6 +172,7 @@ def _unbuildable(
             f"models for {instance.name} must be built on its GPU, {instance.family.gpu}, but neither "
             f"CodeBuild nor SageMaker Processing offers it in {spec.region}",
             remedy=build_remedy(spec, instance),
+            code="TS208",
         )
 
 
@@ -184,6 +192,7 @@ def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath)
         f"{instance.name} endpoints are not in AWS's price list for {region}, so they are not available "
         "there",
         remedy=f"{offer}; if AWS has added them, set the price under `prices`",
+        code="TS206",
     )
 
 
@@ -194,7 +203,9 @@ def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iter
         fault = ami_fault(endpoint.inference_ami, variant.instance, workspace.spec.release)
         if fault:
             message, remedy = fault
-            yield workspace.environment.problem(("endpoints", name, "inference_ami"), message, remedy=remedy)
+            yield workspace.environment.problem(
+                ("endpoints", name, "inference_ami"), message, remedy=remedy, code="TS207"
+            )
 
 
 def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
@@ -212,6 +223,7 @@ def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
             f"the recipe of {served.model!r} builds {built[layout]}, but kind: {endpoint.kind} serves "
             f"{built[endpoint.kind]}",
             remedy=f"write `kind: {layout}`, or change `recipe.input` in {shown_path(model.file)}",
+            code="TS209",
         )
 
 
@@ -225,6 +237,7 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {wanted}{reason}",
         remedy=_build_again(workspace),
+        code="TS401",
     )
 
 
@@ -257,6 +270,7 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
             f"locked artifact {artifact.digest[:12]} was built from another version of "
             f"{shown_path(document.file)}",
             remedy=_build_again(workspace),
+            code="TS402",
         )
 
 
@@ -274,6 +288,7 @@ def _foreign_engine(
             place,
             f"{artifact.digest[:12]} contains TensorRT engines, but {served.instance.name} has no GPU",
             remedy=_build_again(workspace),
+            code="TS407",
         )
     elif not _same_version(artifact.tensorrt, release):
         yield workspace.lock.problem(
@@ -281,6 +296,7 @@ def _foreign_engine(
             f"the engines of {artifact.digest[:12]} were built with TensorRT {artifact.tensorrt}, but Triton "
             f"{release.name} has {release.tensorrt}, which cannot run them",
             remedy=_build_again(workspace),
+            code="TS407",
         )
 
 
@@ -306,12 +322,14 @@ def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
             remedy=f"add `asynchronous: {{}}`, which accepts {_mib(ASYNCHRONOUS_BYTES)}"
             if queue
             else "pass object names in requests, and let the model read the objects from its bucket",
+            code="TS215",
         )
     elif weight > _triton_limit(release, endpoint):
         yield workspace.environment.problem(
             served.place,
             f"{weighs} Triton {release.name} accepts at most {_mib(_triton_limit(release, endpoint))}",
             remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
+            code="TS215",
         )
 
 

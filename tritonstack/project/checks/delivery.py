@@ -56,6 +56,7 @@ def _policies_fit_one_role(
                 f"{', '.join(names)} share one bootstrap of account {spec.account} in {spec.region}: their "
                 f"{policies} execution policies exceed the {POLICIES_PER_ROLE} that IAM attaches to a role",
                 remedy=f"give {name} a bootstrap_qualifier of its own, and bootstrap the account under it",
+                code="TS219",
             )
 
 
@@ -72,6 +73,7 @@ def _unknown(
         place,
         f"unknown {what} {name!r}",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
+        code="TS202",
     )
 
 
@@ -84,6 +86,7 @@ def _has_a_name_of_its_own(
             place,
             f"the name of environment {spec.name!r} conflicts with the delivery roles of another one",
             remedy="choose another name",
+            code="TS204",
         )
 
 
@@ -97,6 +100,7 @@ def _previews_are_alone(
                 ("previews", "name_prefix"),
                 f"environment {name!r} is named like a preview, and previews may be deleted",
                 remedy="choose another name_prefix",
+                code="TS204",
             )
 
 
@@ -122,6 +126,7 @@ def _previews_have_a_place(
                 ("previews", "environment"),
                 f"{previews.template}.template.yaml has {field} {ours!r}, but {beside.name} has {theirs!r}",
                 remedy="name the environment whose account and region previews use, or make both equal",
+                code="TS218",
             )
 
 
@@ -136,6 +141,7 @@ def _previews_are_bounded(
             "permissions",
             remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
             f"template; the stack that delivers {beside.name} makes that policy",
+            code="TS218",
         )
 
 
@@ -153,6 +159,7 @@ def _previews_publish_apart(
             f"previews would publish to {sample.bootstrap.bucket}, which deploys of {names} take from",
             remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
             "the account under it",
+            code="TS218",
         )
 
 
@@ -168,4 +175,5 @@ def _out_of_order(
             ("environments", index, "name"),
             f"{spec.name} is promoted from {spec.promotion.source!r}, which is not delivered before it",
             remedy=f"put {spec.promotion.source} before it, or change `promotion` in {spec.name}.yaml",
+            code="TS219",
         )

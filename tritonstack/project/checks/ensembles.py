@@ -29,12 +29,14 @@ def composition_problems(
                     place,
                     f"unknown model {step.model!r}",
                     remedy=f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
+                    code="TS201",
                 )
             elif name in _made_of(step.model, models):
                 yield document.problem(
                     place,
                     f"circular ensemble: {step.model!r} contains {name!r}",
                     remedy="remove one of them from the other",
+                    code="TS214",
                 )
         if not _is_circular(name, models):
             yield from _step_problems(document, recipe, models)
@@ -54,12 +56,14 @@ def _step_problems(
                 place,
                 f"{step.model!r} returns several responses per request, but a step must return one",
                 remedy="deploy it on its own endpoint",
+                code="TS214",
             )
         if spec.triton.sequences is not None:
             yield document.problem(
                 place,
                 f"{step.model!r} keeps state between requests, so later steps cannot be verified",
                 remedy="deploy it on its own endpoint",
+                code="TS214",
             )
 
 
@@ -75,13 +79,17 @@ def _whole_problems(
             ("recipe", "steps"),
             f"no machine type runs all of its models ({listing})",
             remedy="choose precisions and formats that run on the same machine types",
+            code="TS210",
         )
     yield from _batch_problems(document, recipe, models)
     first = recipe.steps[0].model
     takes, sent = _first_takes(first, models), document.record.test_inputs[0].kind
     if takes is not None and sent not in ("tensors", takes):
         yield document.problem(
-            ("test_inputs", 0), f"the first step, {first!r}, expects {takes}", remedy=f"write {takes}"
+            ("test_inputs", 0),
+            f"the first step, {first!r}, expects {takes}",
+            remedy=f"write {takes}",
+            code="TS214",
         )
 
 
@@ -95,6 +103,7 @@ def _batch_problems(
                 ("recipe", "steps", index, "model"),
                 f"{step.model!r} has no batch dimension (max_batch: 0), but other steps have one",
                 remedy="build all steps with a batch dimension, or none",
+                code="TS214",
             )
     place = ("batching", "max_batch")
     if sizes and 0 not in sizes.values() and place in document.lines:
@@ -104,6 +113,7 @@ def _batch_problems(
                 place,
                 f"{smallest!r} accepts at most {sizes[smallest]}",
                 remedy=f"write {sizes[smallest]}, or remove it",
+                code="TS110",
             )
 
 

@@ -76,6 +76,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.problem(
                     f"unknown model {name!r}" + (f" (did you mean {suggestion!r}?)" if suggestion else ""),
                     remedy=remedy,
+                    code="TS201",
                 )
             )
         elif placed.path not in asked:
@@ -83,6 +84,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.problem(
                     f"no endpoint of {workspace.spec.name} uses {name} for {key}",
                     remedy="no action is needed; the entry may be removed",
+                    code="TS404",
                 )
             )
         elif hiding := _hiding(workspace, placed):
@@ -90,12 +92,14 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.problem(
                     f"never used: the entry for {hiding} takes precedence",
                     remedy=f"the next build or promotion of {name} replaces both",
+                    code="TS404",
                 )
             )
         elif _behind(workspace, placed):
             found.notes.append(
                 placed.problem(
-                    f"{placed.entry.digest[:12]} is from an earlier version of {name}; {_why(placed)}"
+                    f"{placed.entry.digest[:12]} is from an earlier version of {name}; {_why(placed)}",
+                    code="TS402",
                 )
             )
     return found
@@ -129,6 +133,7 @@ def compare_manifest(
             f"{unlike.words} ({origin})",
             at=unlike.fact,
             remedy="rebuild it to update the lock" if unlike.untrue else None,
+            code="TS403",
         )
         (found.faults if unlike.untrue else found.notes).append(problem)
 
@@ -175,6 +180,7 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
                         at=None if fact == "model" else fact,
                         remedy="one of the two was not written by `tritonstack`: restore it from git, or "
                         "rebuild it",
+                        code="TS403",
                     )
 
 
@@ -199,6 +205,7 @@ def check_promotions(
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
                     else f"available: {', '.join(known)}",
+                    code="TS406",
                 )
             )
             continue
@@ -207,6 +214,7 @@ def check_promotions(
             + (f"; its history is incomplete: {named.gap}" if named.gap else " and never has"),
             at="promoted",
             remedy=None if named.gap else f"promote an artifact that the lock of {source} names",
+            code="TS406",
         )
         (found.notes if named.gap else found.faults).append(problem)
     return found

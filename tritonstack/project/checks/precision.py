@@ -29,7 +29,7 @@ def precision_problems(
             *capability_faults(options, document.record.precision, capability),
         ]
         for fault in faults:
-            yield document.problem(fault.path, fault.message, remedy=fault.remedy)
+            yield document.problem(fault.path, fault.message, remedy=fault.remedy, code=fault.code)
         if options.version_compatible:
             yield from _untold(workspace, endpoint, served, name)
 
@@ -51,6 +51,7 @@ def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FilePr
             f"{part} runs only on {'CPUs' if kind == 'gpu' else 'GPUs'} because of "
             f"`{_cause(spec)}`, but {served.instance.name} has {machine}",
             remedy=f"choose an instance type {other}, or change {shown_path(document.file)}",
+            code="TS210",
         )
 
 
@@ -72,4 +73,5 @@ def _untold(
         f"the engines of {model!r} run on later TensorRT versions, which Triton rejects by default",
         remedy=f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove '
         "`version_compatible`",
+        code="TS211",
     )

@@ -90,6 +90,7 @@ def _warnings(
                 f"{', '.join(unknown)}",
                 remedy=f"check that AWS offers them there, then write "
                 f"`{_CONFIRM}: [{', '.join((*confirmed, *unknown))}]`",
+                code="TS206",
             )
         return
     for missing in unconfirmed(region, needs, confirmed):
@@ -99,6 +100,7 @@ def _warnings(
                 needs[name],
                 f"{missing.reason}; if AWS does not offer {name} there, the deployment fails",
                 remedy=f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
+                code="TS206",
             )
 
 
@@ -114,6 +116,7 @@ def _refusal(
         place,
         missing.reason,
         remedy=f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
+        code="TS206",
     )
 
 
@@ -134,4 +137,5 @@ def _too_many_zones(document: Document[EnvironmentSpec]) -> Iterator[FileProblem
             ("network", "create", "availability_zones"),
             f"accounts see {zones} Availability Zones in {spec.region}, got {created.availability_zones}",
             remedy=f"write `availability_zones: {zones}`, or choose another region",
+            code="TS206",
         )

@@ -33,6 +33,7 @@ def release_problems(
                 f"FIL in Triton {release} cannot read treelite 4 checkpoints, the format of {name!r}",
                 remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; LightGBM models can instead set "
                 "`library: lightgbm` in recipe",
+                code="TS211",
             )
 
 
@@ -48,6 +49,7 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
             f"the packages are for Python {' and '.join(recipe.pythons)}, but {where} Python {spec.python} "
             f"in environment {spec.name!r}",
             remedy=f'add "{spec.python}"',
+            code="TS212",
         )
     if not is_embedded(spec.account):  # for the embedded cloud, the build checks the server
         yield from numpy_problems(document, release=spec.release.name, what="the image")
@@ -69,6 +71,7 @@ def _generating_problems(
             f"{served.model!r} requires Triton's vLLM backend, which SageMaker's images do not have",
             remedy="write `image: <folder of containers/>`, and base that image on NVIDIA's "
             f"tritonserver:{release}-vllm-python-py3",
+            code="TS211",
         )
     if isinstance(endpoint, MultiModelEndpoint):
         yield workspace.environment.problem(
@@ -76,16 +79,19 @@ def _generating_problems(
             f"{told} multi-model endpoints return one response; vLLM also requires one fixed path of its "
             "weights",
             remedy="deploy it on its own endpoint (kind: single)",
+            code="TS211",
         )
     elif release < SINCE[INFERENCE_TYPE]:
         yield workspace.environment.problem(
             served.place,
             f"{told} SageMaker's front end in Triton {release} rejects such models",
             remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
+            code="TS211",
         )
     elif asked and asked not in GENERATING:
         yield workspace.environment.problem(
             (*served.place[:2], "environment", INFERENCE_TYPE),
             f"{told} {asked!r} requires one response",
             remedy=f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",
+            code="TS211",
         )

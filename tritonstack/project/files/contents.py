@@ -47,24 +47,29 @@ def numpy_problems(
                 number,
                 f"the Python backend of {what} (Triton {release}) requires NumPy 1, got {version}",
                 f"write numpy==1.26.4, or remove it to use the NumPy of {what}{otherwise}",
+                code="TS212",
             )
 
 
-def _requirement_problem(document: Document[ModelSpec], line: int, message: str, remedy: str) -> FileProblem:
+def _requirement_problem(
+    document: Document[ModelSpec], line: int, message: str, remedy: str, *, code: str
+) -> FileProblem:
     """Describe a problem at a line of a Python model's requirements."""
     recipe = document.record.recipe
     name = recipe.requirements if isinstance(recipe, PythonRecipe) else None
-    return FileProblem(document.file.parent / (name or ""), line, "", message, remedy)
+    return FileProblem(document.file.parent / (name or ""), line, "", message, remedy, code=code)
 
 
 def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileProblem]:
     for number, line in requirements_of(document):
         if pinned_version(line) is None:
-            yield _requirement_problem(document, number, f"{line!r} has no exact version", REMEDY)
+            yield _requirement_problem(
+                document, number, f"{line!r} has no exact version", REMEDY, code="TS213"
+            )
 
 
 def _incomplete_weights(document: Document[ModelSpec]) -> Iterator[FileProblem]:
     """Find incomplete weights before hashing, which takes minutes for large files."""
     for name, file in source_files(document).items():
         if "/" not in name and name.endswith(".safetensors") and (fault := header_fault(file.path, name)):
-            yield document.problem(("source",), fault, remedy=COPY_AGAIN)
+            yield document.problem(("source",), fault, remedy=COPY_AGAIN, code="TS302")

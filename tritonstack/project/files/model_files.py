@@ -165,11 +165,14 @@ def _own_file_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
         try:
             found = find_file(document.file.parent, name)
         except UnsafeFileError as error:
-            yield document.problem(place, error.message, remedy=error.remedy)
+            yield document.problem(place, error.message, remedy=error.remedy, code=error.code)
             continue
         if found is None:
             yield document.problem(
-                place, f"file {name} does not exist beside it", remedy="add it, or correct its name"
+                place,
+                f"file {name} does not exist beside it",
+                remedy="add it, or correct its name",
+                code="TS205",
             )
 
 
@@ -190,7 +193,7 @@ def _try_files(
     try:
         return listing(document), []
     except UnsafeFileError as error:
-        return NO_FILES, [document.problem(place, error.message, remedy=error.remedy)]
+        return NO_FILES, [document.problem(place, error.message, remedy=error.remedy, code=error.code)]
 
 
 def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[FileProblem]:
@@ -207,12 +210,13 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
             "",
             f"`import {module}` does not find it: Python's or the image's own module takes precedence",
             "rename it",
+            code="TS216",
         )
         for module in sorted(module_names(helpers) & TAKEN & imported)
     ]
     if any(name.startswith(MODEL_PACKAGE) for name in helpers):
         text = "Triton would import this package instead of model.py"
-        problems.append(FileProblem(folder / MODEL_PACKAGE, None, "", text, "rename it"))
+        problems.append(FileProblem(folder / MODEL_PACKAGE, None, "", text, "rename it", code="TS216"))
     pickles = [name for name in helpers if name.endswith(PICKLE_SUFFIXES)]
     if pickles and document.record.trust.pickle is None:
         problems.append(
@@ -221,6 +225,7 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
                 "the package beside model.py contains a pickle, which can run code when loaded: "
                 f"{pickles[0]}",
                 remedy="remove it, or write `trust: {pickle: <reason>}`",
+                code="TS217",
             )
         )
     return problems

@@ -27,11 +27,15 @@ def examples() -> list[str]:
 def create_repository(folder: Path, *, example: str | None) -> list[str]:
     """Create a repository in a missing or empty folder; return the names of its files."""
     if example is not None and example not in examples():
-        raise UsageError(f"unknown example {example!r}", remedy=f"use one of: {', '.join(examples())}")
+        raise UsageError(
+            f"unknown example {example!r}", remedy=f"use one of: {', '.join(examples())}", code="TS903"
+        )
     if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"{folder}: the folder is not empty", remedy="name a new or empty folder")
+        raise UsageError(
+            f"{folder}: the folder is not empty", remedy="name a new or empty folder", code="TS909"
+        )
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: not a folder", remedy="name a new or empty folder")
+        raise UsageError(f"{folder}: not a folder", remedy="name a new or empty folder", code="TS909")
     files = dict(_texts(folder.resolve().name, example))
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -60,34 +60,39 @@ def mode_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
             ("asynchronous",),
             "SageMaker does not support asynchronous multi-model endpoints",
             "remove it, or use one asynchronous endpoint per model (kind: single or ensemble)",
+            code="TS114",
         )
     if endpoint.multi_model and options.components:
         yield Fault(
             ("components",),
             "an inference component serves one model, but this endpoint has several",
             "remove it, or use one endpoint per model (kind: single or ensemble)",
+            code="TS114",
         )
     if options.asynchronous and options.components:
         yield Fault(
             ("components",),
             "inference components do not support asynchronous endpoints",
             "remove one of the two; both scale to zero",
+            code="TS114",
         )
     if options.asynchronous and options.data_capture:
         yield Fault(
             ("data_capture",),
             "asynchronous endpoints already store requests and responses in the data bucket",
             "remove it; asynchronous.expiry_days sets their retention",
+            code="TS114",
         )
     if options.asynchronous or options.components:
         for name in sorted(beside):
             message = f"{endpoint.mode} supports one variant"
-            yield Fault((name,), message, "remove it, or deploy a second endpoint")
+            yield Fault((name,), message, "remove it, or deploy a second endpoint", code="TS114")
     if {CHALLENGER, SHADOW} <= beside:
         yield Fault(
             (SHADOW,),
             "SageMaker supports a shadow only with one production variant, but there is a challenger",
             "remove one of the two",
+            code="TS114",
         )
 
 
@@ -102,6 +107,7 @@ def multi_model_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
             f"SageMaker supports multi-model endpoints on CPUs and on single-GPU instances of the families "
             f"{', '.join(MULTI_MODEL_GPUS)}; {instance.name} has {_gpus(instance)}",
             "choose a type such as ml.g5.2xlarge or ml.c7i.2xlarge",
+            code="TS119",
         )
 
 
@@ -124,6 +130,7 @@ def component_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
             f"{copies} copies need {needed} instances ({fitting} fit on one {instance.name}), but at most "
             f"{allowed} are allowed",
             f"write {needed}, or lower components.max_copies",
+            code="TS120",
         )
 
 
@@ -146,12 +153,14 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault
             "choose an instance type with enough GPUs"
             if instance.gpus
             else "remove it, or choose a GPU type",
+            code="TS119",
         )
     if components.cpus and components.cpus > instance.vcpus:
         yield Fault(
             ("components", "cpus"),
             f"a copy needs {components.cpus:g} vCPUs, but {instance.name} has {instance.vcpus}",
             "lower it, or choose a larger instance type",
+            code="TS120",
         )
     memory = int(instance.memory_gib * 1024)
     if components.memory_mb >= memory:
@@ -160,6 +169,7 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault
             f"a copy needs {components.memory_mb:,} MB, but {instance.name} has {memory:,} MB for copies and "
             "the host together",
             "lower it, or choose a larger instance type",
+            code="TS120",
         )
 
 
@@ -167,7 +177,7 @@ def environment_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
     """Yield environment variables that would keep the container from starting."""
     model = endpoint.variants[0].model
     for fault in variable_faults(endpoint.options.environment, model=model):
-        yield Fault(("environment", *fault.path), fault.message, fault.remedy)
+        yield Fault(("environment", *fault.path), fault.message, fault.remedy, code=fault.code)
 
 
 def _gpus(instance: InstanceType) -> str:

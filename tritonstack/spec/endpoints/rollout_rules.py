@@ -22,6 +22,7 @@ def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
             ("rollout", "strategy"),
             "inference components support rolling updates only",
             "write `strategy: rolling`, or omit rollout",
+            code="TS122",
         )
         return
     yield from _too_few_machines(endpoint, rollout)
@@ -32,6 +33,7 @@ def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
             f"SageMaker supports rolling updates only with one variant, but there is a "
             f"{endpoint.variants[1].name}",
             "choose all-at-once, canary or linear",
+            code="TS122",
         )
     yield from _missing_alarms(endpoint, rollout.roll_back_on or ())
 
@@ -52,6 +54,7 @@ def _too_few_machines(
                 ("rollout", "strategy"),
                 f"a {rollout.strategy} rollout needs at least 2 instances, but {where} allows only {least}",
                 f"raise min_instances (and min of schedules) of {where} to 2, or choose all-at-once",
+                code="TS122",
             )
         elif percent * least < 100:
             enough = -(-100 // least)
@@ -59,6 +62,7 @@ def _too_few_machines(
                 ("rollout", field),
                 f"{percent} % of {where}'s minimum of {least} instances is less than one instance",
                 f"write {enough} or more",
+                code="TS122",
             )
 
 
@@ -70,6 +74,7 @@ def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Fault]
             f"the waits of this rollout take {rollout.shifting_s:,} s, but SageMaker's limit is "
             f"{LONGEST_ROLLOUT_S:,} s",
             "use larger parts or shorter waits",
+            code="TS122",
         )
 
 
@@ -78,7 +83,12 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
         reason = _missing(endpoint, alarm)
         if reason:
             remedy = "remove it, or set the alarm's threshold" if "null" in reason else "remove it"
-            yield Fault(("rollout", "roll_back_on", index), f"unavailable alarm {alarm!r}: {reason}", remedy)
+            yield Fault(
+                ("rollout", "roll_back_on", index),
+                f"unavailable alarm {alarm!r}: {reason}",
+                remedy,
+                code="TS122",
+            )
     names = len(alarms) * len(endpoint.production)
     if names > _MOST_ROLLBACK_ALARMS:
         yield Fault(
@@ -86,6 +96,7 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
             f"{len(alarms)} alarms on {len(endpoint.production)} variants make {names} alarms, but SageMaker "
             f"supports at most {_MOST_ROLLBACK_ALARMS}",
             f"list at most {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} alarms",
+            code="TS122",
         )
 
 

@@ -28,6 +28,7 @@ def scaling_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
             ("alarms", "backlog"),
             "only asynchronous endpoints have a backlog metric",
             "remove it, or add `asynchronous: {}`",
+            code="TS115",
         )
 
 
@@ -39,6 +40,7 @@ def _at_zero(scaling: Scaling, path: FieldPath) -> Iterator[Fault]:
             (*path, *place),
             "real-time endpoints need at least one instance",
             "write 1 or more; only asynchronous endpoints and inference components scale to 0",
+            code="TS121",
         )
 
 
@@ -58,24 +60,28 @@ def _without_measure(
             path,
             "inference components do not support instance metrics",
             f"remove it and set {_COMPONENT_MEASURES}",
+            code="TS121",
         )
     elif measure in _ANSWERED_AT_ONCE and endpoint.options.asynchronous:
         yield Fault(
             path,
             "SageMaker does not publish this metric for asynchronous endpoints, so scaling would never act",
             "write backlog_per_instance instead",
+            code="TS121",
         )
     elif measure == "backlog_per_instance" and not endpoint.options.asynchronous:
         yield Fault(
             path,
             "only asynchronous endpoints have a backlog metric",
             "remove it and use invocations_per_instance, or add `asynchronous: {}`",
+            code="TS121",
         )
     elif measure == "gpu_utilization_percent" and not variant.instance.gpus:
         yield Fault(
             path,
             f"{variant.instance.name} has no GPU",
             "remove it and use invocations_per_instance, or choose an instance type with a GPU",
+            code="TS119",
         )
 
 
@@ -87,4 +93,5 @@ def _burstable(endpoint: RuledEndpoint, variant: Variant) -> Iterator[Fault]:
             f"SageMaker does not scale burstable instance types such as {variant.instance.name}",
             "choose a type such as ml.m5.large, or fix the number: scaling: {min_instances: 1, "
             "max_instances: 1}",
+            code="TS121",
         )

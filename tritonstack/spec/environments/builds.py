@@ -112,6 +112,7 @@ class BuildOptions(Record):
                 ("machines", capability, "instance_type"),
                 f"{machine.instance_type} does not have a GPU of {capability}",
                 f"choose one with compute capability {capability[2:-1]}.{capability[-1]}",
+                code="TS119",
             )
             for capability, machine in self.machines.items()
             if machine.instance_type and INSTANCE_TYPES[machine.instance_type].family.hardware != capability

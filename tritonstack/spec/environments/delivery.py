@@ -160,7 +160,12 @@ class DeliverySpec(Record):
     def _each_comes_once(self) -> DeliverySpec:
         first: dict[str, int] = {}
         refuse(
-            Fault(("environments", index, "name"), f"duplicate environment {name!r}", "keep one of the two")
+            Fault(
+                ("environments", index, "name"),
+                f"duplicate environment {name!r}",
+                "keep one of the two",
+                code="TS113",
+            )
             for index, name in enumerate(self.names)
             if first.setdefault(name, index) != index
         )
@@ -171,6 +176,7 @@ class DeliverySpec(Record):
                         ("previews", "environment"),
                         f"{self.previews.environment!r} is not a delivered environment",
                         f"write one of {', '.join(self.names)}",
+                        code="TS202",
                     )
                 ]
             )
@@ -190,5 +196,6 @@ def require_delivery(project: Project) -> Document[DeliverySpec]:
         raise UsageError(
             f"{project.delivery_file.name} not found; it defines how changes reach the environments",
             remedy="see docs/delivery.md for an example",
+            code="TS908",
         )
     return document

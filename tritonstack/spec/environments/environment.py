@@ -232,6 +232,7 @@ class EnvironmentSpec(Record):
                 ("endpoints", taken),
                 f"its alarm names would equal those of {name!r}'s challenger",
                 "choose another name",
+                code="TS204",
             )
             for name, endpoint in self.endpoints.items()
             if getattr(endpoint, CHALLENGER, None) and (taken := f"{name}-{CHALLENGER}") in self.endpoints

@@ -51,7 +51,9 @@ def parse_moment(text: str) -> datetime:
         return datetime.strptime(text, _MOMENT).replace(tzinfo=UTC)
     except ValueError:
         raise UsageError(
-            f"invalid `expires` time {text!r}", remedy="write a UTC time such as 2026-11-22T08:30:00Z"
+            f"invalid `expires` time {text!r}",
+            remedy="write a UTC time such as 2026-11-22T08:30:00Z",
+            code="TS510",
         ) from None
 
 

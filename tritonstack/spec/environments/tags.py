@@ -25,14 +25,20 @@ def _check_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
 def _tag_faults(tags: Mapping[str, str]) -> Iterator[Fault]:
     for key, value in tags.items():
         if key.lower().startswith("aws:"):
-            yield Fault((key,), "the tag prefix aws: is reserved", "choose another key")
+            yield Fault((key,), "the tag prefix aws: is reserved", "choose another key", code="TS111")
         if not 1 <= len(key) <= LONGEST_KEY:
-            yield Fault((key,), f"expected a tag key of 1 to {LONGEST_KEY} characters", "choose another key")
+            yield Fault(
+                (key,),
+                f"expected a tag key of 1 to {LONGEST_KEY} characters",
+                "choose another key",
+                code="TS112",
+            )
         if len(value) > LONGEST_VALUE:
             yield Fault(
                 (key,),
                 f"expected a value of at most {LONGEST_VALUE} characters, got {len(value)}",
                 "shorten it",
+                code="TS112",
             )
         for text in (key, value):
             if not _CHARACTERS.fullmatch(text):
@@ -40,9 +46,10 @@ def _tag_faults(tags: Mapping[str, str]) -> Iterator[Fault]:
                     (key,),
                     f"invalid characters for a tag in {text!r}",
                     "write letters, digits, spaces, and _ . : / = + - @",
+                    code="TS111",
                 )
     if len(tags) > MOST_TAGS:
-        yield Fault((), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some")
+        yield Fault((), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some", code="TS112")
 
 
 Tags = Annotated[Mapping[str, str], AfterValidator(_check_tags)]

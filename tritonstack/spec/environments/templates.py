@@ -48,18 +48,20 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
     def faults() -> Iterator[Fault]:
         for name in parameters:
             if name in RESERVED:
-                yield Fault((name,), "this parameter is built in", "choose another name")
+                yield Fault((name,), "this parameter is built in", "choose another name", code="TS124")
             elif not _PARAMETER.fullmatch(name):
                 yield Fault(
                     (name,),
                     "invalid parameter name",
                     "write up to 40 lowercase letters, digits, and _, starting with a letter",
+                    code="TS124",
                 )
             elif isinstance(parameters[name], str) and len(str(parameters[name])) > _LONGEST_VALUE:
                 yield Fault(
                     (name,),
                     f"expected at most {_LONGEST_VALUE} characters, got {len(str(parameters[name])):,}",
                     "shorten it",
+                    code="TS112",
                 )
 
     refuse(faults())
@@ -118,9 +120,11 @@ class Template:
     body: Mapping[str, Any]
     lines: Mapping[FieldPath, int]
 
-    def problem(self, path: FieldPath, message: str, *, remedy: str) -> FileProblem:
+    def problem(self, path: FieldPath, message: str, *, remedy: str, code: str) -> FileProblem:
         """Describe an error at one field of the file."""
-        return FileProblem(self.file, nearest_line(self.lines, path), field_text(path), message, remedy)
+        return FileProblem(
+            self.file, nearest_line(self.lines, path), field_text(path), message, remedy, code=code
+        )
 
     def parameters(self, given: Mapping[str, str]) -> dict[str, Value]:
         """Convert parameters from text to the types of their defaults."""
@@ -135,6 +139,7 @@ class Template:
                 remedy=f"did you mean '{suggestion}'?"
                 if suggestion
                 else f"known parameters: {', '.join(known) or 'none'}",
+                code="TS903",
             )
         sort = type(known[name])
         try:
@@ -143,6 +148,7 @@ class Template:
             raise UsageError(
                 f"parameter {name!r} of template {self.name!r}: expected {_SORTS[sort]}, got {text!r}",
                 remedy=f"for example the default, {as_text(known[name])}",
+                code="TS907",
             ) from None
 
 
@@ -167,7 +173,7 @@ def load_template(file: Path, name: str) -> Template:
     if head is None:
         message = f"required key {HEAD!r} is missing"
         remedy = "write `template: {locks: <environment>, purpose: <what its instances are for>}`"
-        raise InvalidFilesError([FileProblem(file, 1, HEAD, message, remedy)])
+        raise InvalidFilesError([FileProblem(file, 1, HEAD, message, remedy, code="TS106")])
     record = check_data(file, {HEAD: head}, lines, _Headed).record
     body = {key: value for key, value in data.items() if key != HEAD}
     template = Template(name, file, record.template, body, lines)
@@ -196,6 +202,7 @@ def _problems(template: Template) -> Iterator[FileProblem]:
                     path,
                     "this field cannot use parameters, so that instances can be found by name",
                     remedy="write a fixed value; use another template for another account or region",
+                    code="TS124",
                 )
             elif used not in known:
                 yield template.problem(
@@ -203,19 +210,25 @@ def _problems(template: Template) -> Iterator[FileProblem]:
                     f"unknown parameter {used!r}",
                     remedy=f"declare it under template.parameters with a default; known parameters: "
                     f"{', '.join(sorted(known))}",
+                    code="TS124",
                 )
     if template.body.get("name") != "${name}":
-        yield template.problem(("name",), "each instance needs its own name", remedy="write `name: ${name}`")
+        yield template.problem(
+            ("name",), "each instance needs its own name", remedy="write `name: ${name}`", code="TS124"
+        )
     if template.body.get("removal") != "destroy" or template.body.get("protected"):
         yield template.problem(
             ("protected",) if template.body.get("protected") else ("removal",),
             "expiring environments can be neither protected nor retain data",
             remedy="write `removal: destroy`, and omit `protected`",
+            code="TS124",
         )
     tags = template.body.get("tags")
     for key in LEASE_TAGS:
         if isinstance(tags, dict) and key in tags:
-            yield template.problem(("tags", key), "each instance sets this tag", remedy="remove it here")
+            yield template.problem(
+                ("tags", key), "each instance sets this tag", remedy="remove it here", code="TS124"
+            )
 
 
 def _texts(data: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:

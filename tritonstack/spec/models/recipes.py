@@ -307,6 +307,7 @@ class EnsembleRecipe(Record):
                 ("steps", index, "outputs"),
                 f"step {made[tensor] + 1} already produces the tensor {tensor!r}",
                 "rename one of the two",
+                code="TS214",
             )
             for index, step in enumerate(self.steps)
             for tensor in step.outputs.values()

@@ -37,12 +37,17 @@ def model_faults(spec: ModelSpec) -> Iterator[Fault]:
 def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
     kind = spec.recipe.kind
     if spec.source is None and kind not in _SOURCELESS:
-        yield Fault(("source",), f"the recipe {kind} needs a source", "add `source:`")
+        yield Fault(("source",), f"the recipe {kind} needs a source", "add `source:`", code="TS106")
     if spec.source is not None and kind == "ensemble":
-        yield Fault(("source",), "an ensemble consists of its steps' models and has no source", "remove it")
+        yield Fault(
+            ("source",),
+            "an ensemble consists of its steps' models and has no source",
+            "remove it",
+            code="TS115",
+        )
     scheme, _, text = (spec.source or "").partition("://")
     if scheme == "file" and leaves_folder(text) and spec.trust.external_source is None:
-        yield Fault(("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL)
+        yield Fault(("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL, code="TS118")
 
 
 def _weights_faults(spec: ModelSpec) -> Iterator[Fault]:
@@ -51,6 +56,7 @@ def _weights_faults(spec: ModelSpec) -> Iterator[Fault]:
             ("allow_unused_weights",),
             f"the recipe {spec.recipe.kind} does not load tensors by name",
             "remove it",
+            code="TS115",
         )
 
 
@@ -65,10 +71,11 @@ def _input_faults(spec: ModelSpec) -> Iterator[Fault]:
                 if spec.recipe.kind != "ensemble"
                 else "all test inputs of an ensemble must be of the same kind",
                 _WRITE[takes],
+                code="TS115",
             )
     for index, test_input in enumerate(spec.test_inputs):
         if spec.test_inputs.index(test_input) != index:
-            yield Fault(("test_inputs", index), "duplicate test input", "keep one of the two")
+            yield Fault(("test_inputs", index), "duplicate test input", "keep one of the two", code="TS113")
 
 
 def _precision_faults(spec: ModelSpec) -> Iterator[Fault]:
@@ -77,6 +84,7 @@ def _precision_faults(spec: ModelSpec) -> Iterator[Fault]:
             ("precision",),
             "bf16 requires TensorRT: Triton's ONNX Runtime does not support it on any device",
             "write `precision: auto` for CPUs and `precision: fp16` for GPUs, or `format: tensorrt`",
+            code="TS117",
         )
     if spec.precision == "fp32" or spec.format in ("onnx", "tensorrt"):
         return
@@ -84,17 +92,24 @@ def _precision_faults(spec: ModelSpec) -> Iterator[Fault]:
         ("precision",),
         f"{spec.precision} requires an ONNX graph, which this model does not have",
         "write `precision: fp32`",
+        code="TS117",
     )
 
 
 def _tensorrt_faults(spec: ModelSpec) -> Iterator[Fault]:
     if spec.tensorrt is not None and spec.format != "tensorrt":
-        yield Fault(("tensorrt",), "this model does not use TensorRT", "add `format: tensorrt` to recipe")
+        yield Fault(
+            ("tensorrt",),
+            "this model does not use TensorRT",
+            "add `format: tensorrt` to recipe",
+            code="TS115",
+        )
     if spec.format == "tensorrt" and spec.precision == "auto":
         yield Fault(
             ("precision",),
             "auto selects among CPU graphs, but TensorRT runs on GPUs",
             "choose one of fp32, fp16, bf16, and int8",
+            code="TS117",
         )
 
 
@@ -109,4 +124,5 @@ def _profile_faults(spec: ModelSpec) -> Iterator[Fault]:
                 "raise `batching.max_batch`, or lower `max`"
                 if max_batch
                 else "remove it: the model has no batch dimension",
+                code="TS110",
             )

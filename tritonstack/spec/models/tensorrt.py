@@ -76,7 +76,12 @@ class TensorRT(Record):
     @model_validator(mode="after")
     def _one_promise(self) -> TensorRT:
         refuse(
-            Fault(("capabilities",), "a portable engine already supports several GPUs", "keep one of the two")
+            Fault(
+                ("capabilities",),
+                "a portable engine already supports several GPUs",
+                "keep one of the two",
+                code="TS114",
+            )
             for _ in range(1)
             if self.capabilities and self.portability != "exact"
         )

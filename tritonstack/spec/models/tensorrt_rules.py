@@ -48,25 +48,31 @@ def tensorrt_faults(options: TensorRT, precision: WantedPrecision, release: Trit
     carries = f"Triton {release.name} has TensorRT {release.tensorrt}"
     if version >= PRECISION_IN_GRAPH:
         yield Fault(
-            ("tensorrt",), f"{carries}, which is not supported yet", "choose an earlier triton_release"
+            ("tensorrt",),
+            f"{carries}, which is not supported yet",
+            "choose an earlier triton_release",
+            code="TS116",
         )
     if precision == "bf16" and version < BF16:
         yield Fault(
             ("precision",),
             f"{carries}, but bf16 needs 10.0 or later",
             "choose fp16, or triton_release 24.05 or later",
+            code="TS116",
         )
     if options.portability == "same-capability" and version < SAME_CAPABILITY:
         yield Fault(
             ("tensorrt", "portability"),
             f"{carries}, but engines for a whole compute capability need 10.9",
             "write `portability: exact`, or choose triton_release 25.04 or later",
+            code="TS116",
         )
     if len(options.profiles) > 1 and version < EXPLICIT_PROFILES:
         yield Fault(
             ("tensorrt", "profiles"),
             f"{carries}, but several profiles need 10.0",
             "keep one profile, or choose triton_release 24.05 or later",
+            code="TS116",
         )
 
 
@@ -77,16 +83,19 @@ def capability_faults(options: TensorRT, precision: WantedPrecision, capability:
             ("precision",),
             f"GPUs of compute capability {capability} do not support bf16; Ampere and later do",
             "choose fp16, or an instance type with a newer GPU",
+            code="TS117",
         )
     if options.portability == "ampere-plus" and float(capability) < AMPERE:
         yield Fault(
             ("tensorrt", "portability"),
             f"engines for Ampere and later do not run on compute capability {capability}",
             "write `portability: exact`, or choose an instance type with a newer GPU",
+            code="TS119",
         )
     if options.capabilities and capability not in options.capabilities:
         yield Fault(
             ("tensorrt", "capabilities"),
             f"an endpoint uses GPUs of compute capability {capability}, which is not in the list",
             f'add "{capability}"',
+            code="TS119",
         )

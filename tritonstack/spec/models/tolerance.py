@@ -78,7 +78,12 @@ class Accept(Tolerance):
     @model_validator(mode="after")
     def _each_asks(self) -> Accept:
         refuse(
-            Fault(("outputs", name), "no tolerance given", "give one of cosine, absolute, relative, and top1")
+            Fault(
+                ("outputs", name),
+                "no tolerance given",
+                "give one of cosine, absolute, relative, and top1",
+                code="TS106",
+            )
             for name, tolerance in self.outputs.items()
             if tolerance.is_open
         )

@@ -43,6 +43,7 @@ def _pipeline_faults(spec: ModelSpec) -> Iterator[Fault]:
                 (block, name),
                 "an ensemble only routes tensors; Triton takes this option from its member models",
                 "write it in the model.yaml of the step that needs it",
+                code="TS115",
             )
 
 
@@ -54,9 +55,15 @@ def _size_faults(spec: ModelSpec) -> Iterator[Fault]:
                 ("batching", "preferred_sizes", index),
                 f"batches are limited to max_batch, which is {batching.max_batch}",
                 f"write sizes up to {batching.max_batch}" if batching.max_batch else "remove it",
+                code="TS110",
             )
         if batching.preferred_sizes.index(size) != index:
-            yield Fault(("batching", "preferred_sizes", index), f"duplicate {size}", "keep one of the two")
+            yield Fault(
+                ("batching", "preferred_sizes", index),
+                f"duplicate {size}",
+                "keep one of the two",
+                code="TS113",
+            )
     if batching.max_batch == 0:
         for name in ("queue_delay_us", "ragged"):
             if getattr(batching, name):
@@ -64,6 +71,7 @@ def _size_faults(spec: ModelSpec) -> Iterator[Fault]:
                     ("batching", name),
                     "models without a batch dimension (max_batch: 0) are not batched",
                     "remove it, or set max_batch",
+                    code="TS115",
                 )
 
 
@@ -76,30 +84,35 @@ def _queue_faults(spec: ModelSpec) -> Iterator[Fault]:
                     ("batching", name),
                     "it requires the dynamic batcher, but `dynamic: false` disables that",
                     "remove one of the two",
+                    code="TS114",
                 )
     if priorities is not None and priorities.default > priorities.levels:
         yield Fault(
             ("batching", "priorities", "default"),
             f"expected a level from 1 to {priorities.levels}, got {priorities.default}",
             f"write a level from 1 to {priorities.levels}",
+            code="TS110",
         )
     if batching.keep_order and priorities is not None and priorities.levels > 1:
         yield Fault(
             ("batching", "keep_order"),
             "priorities reorder requests, which keep_order forbids",
             "keep one of the two",
+            code="TS114",
         )
     if queue is not None and queue.on_timeout == "delay" and queue.timeout_us == 0:
         yield Fault(
             ("batching", "queue", "on_timeout"),
             "on_timeout has no effect while timeout_us is 0",
             "set timeout_us, or remove on_timeout",
+            code="TS114",
         )
     if queue is not None and queue.on_timeout == "delay" and batching.keep_order:
         yield Fault(
             ("batching", "queue", "on_timeout"),
             "delaying a request reorders requests, which keep_order forbids",
             "write `on_timeout: reject`, or remove keep_order",
+            code="TS114",
         )
 
 
@@ -112,25 +125,42 @@ def _ragged_faults(spec: ModelSpec) -> Iterator[Fault]:
             ("batching", "ragged"),
             "only Python models support requests with different shapes in one batch",
             "remove it; requests with equal shapes are still batched",
+            code="TS115",
         )
     for index, name in enumerate(ragged):
         if ragged.index(name) != index:
-            yield Fault(("batching", "ragged", index), f"duplicate input {name!r}", "keep one of the two")
+            yield Fault(
+                ("batching", "ragged", index),
+                f"duplicate input {name!r}",
+                "keep one of the two",
+                code="TS113",
+            )
 
 
 def _instance_faults(spec: ModelSpec) -> Iterator[Fault]:
     for index, group in enumerate(spec.triton.instances):
         place = ("triton", "instances", index)
         if group.gpus and group.device == "cpu":
-            yield Fault((*place, "gpus"), "these instances run on the CPU", "remove it, or `device: cpu`")
+            yield Fault(
+                (*place, "gpus"),
+                "these instances run on the CPU",
+                "remove it, or `device: cpu`",
+                code="TS115",
+            )
         if group.gpus and spec.builds_for == ("cpu",):
-            yield Fault((*place, "gpus"), "this model is built for CPUs only", "remove it")
+            yield Fault((*place, "gpus"), "this model is built for CPUs only", "remove it", code="TS115")
         if group.device == "gpu" and spec.builds_for == ("cpu",):
-            yield Fault((*place, "device"), "this model is built for CPUs only", "write `device: auto`")
+            yield Fault(
+                (*place, "device"), "this model is built for CPUs only", "write `device: auto`", code="TS115"
+            )
         if group.device == "cpu" and spec.format == "tensorrt":
-            yield Fault((*place, "device"), "TensorRT runs on GPUs only", "write `device: auto`")
+            yield Fault(
+                (*place, "device"), "TensorRT runs on GPUs only", "write `device: auto`", code="TS115"
+            )
         if len(set(group.gpus)) != len(group.gpus):
-            yield Fault((*place, "gpus"), "duplicate GPU", "raise `count` for more instances per GPU")
+            yield Fault(
+                (*place, "gpus"), "duplicate GPU", "raise `count` for more instances per GPU", code="TS113"
+            )
         yield from _profile_faults(spec, index)
 
 
@@ -138,7 +168,7 @@ def _profile_faults(spec: ModelSpec, index: int) -> Iterator[Fault]:
     profiles = spec.triton.instances[index].profiles
     place = ("triton", "instances", index, "profiles")
     if profiles and spec.format != "tensorrt":
-        yield Fault(place, "only TensorRT engines have profiles", "remove it")
+        yield Fault(place, "only TensorRT engines have profiles", "remove it", code="TS115")
         return
     count = len(spec.tensorrt.profiles) if spec.tensorrt else 1
     for number, name in enumerate(profiles):
@@ -147,6 +177,7 @@ def _profile_faults(spec: ModelSpec, index: int) -> Iterator[Fault]:
                 (*place, number),
                 f"expected a profile from 0 to {count - 1}, got {name!r}",
                 f'write "0"{f" to {chr(34)}{count - 1}{chr(34)}" if count > 1 else ""}',
+                code="TS110",
             )
 
 
@@ -156,12 +187,15 @@ def _sequence_faults(spec: ModelSpec) -> Iterator[Fault]:
         return
     place = ("triton", "sequences")
     if spec.recipe.takes != "tensors":
-        yield Fault(place, f"models of the recipe {spec.recipe.kind} are stateless", "remove it")
+        yield Fault(
+            place, f"models of the recipe {spec.recipe.kind} are stateless", "remove it", code="TS115"
+        )
     if batching.dynamic and "dynamic" in batching.model_fields_set:
         yield Fault(
             ("batching", "dynamic"),
             "`batching` options and `triton.sequences` exclude each other",
             "remove one of the two",
+            code="TS114",
         )
     not_here = ("priorities", "queue", "ragged")
     for name in not_here if sequences.strategy == "oldest" else (*not_here, "preferred_sizes", "keep_order"):
@@ -170,21 +204,28 @@ def _sequence_faults(spec: ModelSpec) -> Iterator[Fault]:
                 ("batching", name),
                 f"the queue does not apply to sequences with `strategy: {sequences.strategy}`",
                 "remove it",
+                code="TS114",
             )
     if sequences.max_candidates is not None and sequences.strategy == "direct":
         yield Fault(
             (*place, "max_candidates"),
             "with `strategy: direct`, max_batch and the instance count determine the number of slots",
             "remove it, or write `strategy: oldest`",
+            code="TS114",
         )
     controls = [sequences.start, sequences.end, sequences.ready, sequences.correlation_id]
     for index, name in enumerate(("start", "end", "ready", "correlation_id")):
         if controls[index] is not None and controls[index] in controls[:index]:
             yield Fault(
-                (*place, name), f"the input {controls[index]!r} already has another role", "name another"
+                (*place, name),
+                f"the input {controls[index]!r} already has another role",
+                "name another",
+                code="TS113",
             )
     if spec.triton.warm_up:
-        yield Fault(("triton", "warm_up"), "warm-up requests cannot belong to a sequence", "remove it")
+        yield Fault(
+            ("triton", "warm_up"), "warm-up requests cannot belong to a sequence", "remove it", code="TS114"
+        )
 
 
 def _cache_faults(spec: ModelSpec) -> Iterator[Fault]:
@@ -192,9 +233,11 @@ def _cache_faults(spec: ModelSpec) -> Iterator[Fault]:
         return
     place = ("triton", "response_cache")
     if spec.triton.sequences is not None:
-        yield Fault(place, "responses of a stateful model cannot be cached", "remove one of the two")
+        yield Fault(
+            place, "responses of a stateful model cannot be cached", "remove one of the two", code="TS114"
+        )
     if spec.generates:
-        yield Fault(place, "Triton does not cache streamed responses", "remove it")
+        yield Fault(place, "Triton does not cache streamed responses", "remove it", code="TS114")
 
 
 def _option_faults(spec: ModelSpec) -> Iterator[Fault]:
@@ -206,6 +249,7 @@ def _option_faults(spec: ModelSpec) -> Iterator[Fault]:
                 ("triton", "versions"),
                 f"{' and '.join(chosen)} exclude each other" if chosen else "no version selected",
                 "write one of latest, all, and specific",
+                code="TS114",
             )
         for index, version in enumerate(versions.specific):
             if version != ONLY_VERSION:
@@ -213,14 +257,21 @@ def _option_faults(spec: ModelSpec) -> Iterator[Fault]:
                     ("triton", "versions", "specific", index),
                     f"version {version} does not exist: an artifact holds only version {ONLY_VERSION}",
                     f"write {ONLY_VERSION}, or remove it; the lock selects an endpoint's artifact",
+                    code="TS110",
                 )
     if optimization.graph_level is not None and spec.format != "onnx":
         yield Fault(
-            ("triton", "optimization", "graph_level"), "only ONNX Runtime supports graph levels", "remove it"
+            ("triton", "optimization", "graph_level"),
+            "only ONNX Runtime supports graph levels",
+            "remove it",
+            code="TS115",
         )
     if optimization.cuda_graphs and spec.format != "tensorrt":
         yield Fault(
-            ("triton", "optimization", "cuda_graphs"), "only TensorRT supports CUDA graphs", "remove it"
+            ("triton", "optimization", "cuda_graphs"),
+            "only TensorRT supports CUDA graphs",
+            "remove it",
+            code="TS115",
         )
     for name in _SET_BY_THE_BUILD:
         if name in spec.triton.parameters:
@@ -228,4 +279,5 @@ def _option_faults(spec: ModelSpec) -> Iterator[Fault]:
                 ("triton", "parameters", name),
                 "the build sets this parameter",
                 "remove it; name packages in `recipe.requirements` or `recipe.environment`",
+                code="TS114",
             )

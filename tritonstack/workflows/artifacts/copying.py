@@ -33,6 +33,8 @@ _COPIES_AT_ONCE = 4
 class CopyInterruptedError(TritonstackError):
     """The user stopped a promotion while it was copying."""
 
+    code = "TS906"
+
 
 @dataclass(frozen=True)
 class Side:
@@ -164,6 +166,7 @@ def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stop
         raise TritonstackError(
             "images of the embedded cloud are in the local Docker engine, without a registry",
             remedy=f"build it for {name}: `tritonstack build {name}`",
+            code="TS411",
         )
     if source.embedded:
         # Imported here: only environments with custom images need Docker's library.

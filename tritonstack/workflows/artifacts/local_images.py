@@ -11,6 +11,8 @@ from tritonstack.runtime.docker_engine import docker_engine, held_image
 class ImageNotBuiltError(TritonstackError):
     """An image could not be built."""
 
+    code = "TS325"
+
 
 def held_digest(uri: str) -> str | None:
     """Return the ID of an image in the local engine; None if it is missing."""

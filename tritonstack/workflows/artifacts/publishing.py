@@ -98,6 +98,7 @@ def _local_artifact(session: Session, workspace: Workspace, model: str, locked: 
             remedy=f"run `tritonstack promote {promoted.source} {owner} {model}`"
             if promoted
             else f"run `tritonstack build {owner}`",
+            code="TS409",
         )
     verify_artifact(artifact)
     return artifact

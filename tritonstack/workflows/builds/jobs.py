@@ -58,6 +58,7 @@ class Job:
             raise UsageError(
                 f"no build job in the account supports {needed.model} for {needed.target}",
                 remedy="add --local",
+                code="TS908",
             )
         order = JobOrder(
             needed.model,

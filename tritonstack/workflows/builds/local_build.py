@@ -36,6 +36,8 @@ _GRACE_S = 30
 class BuildInterruptedError(TritonstackError):
     """The user stopped the builds."""
 
+    code = "TS906"
+
 
 def most_at_once() -> int:
     """Return how many builds this machine can run in parallel."""
@@ -191,12 +193,13 @@ def _died(
             f"{subject} was killed{place}",
             remedy="probably out of memory: build fewer at once (--jobs 1), or use a "
             f"larger machine; {by_hand}",
+            code="TS321",
         )
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
     lines = [line for line in complaints if line.strip()]
     last = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
     words = ": ".join([f"{subject} failed with {how}", *last])
-    return TritonstackError(f"{words}{place}", remedy=by_hand)
+    return TritonstackError(f"{words}{place}", remedy=by_hand, code="TS322")
 
 
 def _collect(process: subprocess.Popen[str], last: list[str], log: Path) -> None:

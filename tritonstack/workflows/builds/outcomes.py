@@ -44,13 +44,16 @@ class Outcome:
 class BuildFailedError(TritonstackError):
     """Several builds failed; the message has a block per build."""
 
+    code = "TS322"
+
     def __init__(self, failed: Sequence[tuple[NeededArtifact, TritonstackError]]) -> None:
-        blocks = [f"{needed.model} for {needed.target}: {error}" for needed, error in failed]
+        blocks = [f"{needed.model} for {needed.target}: {error.report()}" for needed, error in failed]
         super().__init__("\n\n".join([f"{len(failed)} builds failed", *blocks]))
         self.failures = tuple(
             {
                 "model": needed.model,
                 "target": needed.target,
+                "code": error.code,
                 "message": error.message,
                 "remedy": error.remedy,
                 "exit_code": error.exit_code,
@@ -89,4 +92,6 @@ def error_from(event: dict[str, Any], *, log: str) -> TritonstackError:
     """Return the error of a failed build, with the location of its log."""
     kind = UsageError if event.get("exit_code") == UsageError.exit_code else TritonstackError
     where = f"{event['where']}: " if event.get("where") else ""
-    return kind(f"{where}{event['message']}\n  log: {log}", remedy=event.get("remedy"))
+    # The build images of other versions report no code.
+    code = event.get("code") or BuildFailedError.code
+    return kind(f"{where}{event['message']}\n  log: {log}", remedy=event.get("remedy"), code=code)

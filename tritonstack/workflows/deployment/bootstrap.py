@@ -32,6 +32,7 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
             f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{under}",
             remedy=f"run `npx cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
             + (", or add --bootstrap" if allowed is not None else ""),
+            code="TS504",
         )
     return True
 

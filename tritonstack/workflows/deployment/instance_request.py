@@ -27,7 +27,9 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     for setting in settings:
         key, found, value = setting.partition("=")
         if not found or not key:
-            raise UsageError(f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>")
+            raise UsageError(
+                f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>", code="TS907"
+            )
         parsed[key] = value
     return parsed
 
@@ -41,6 +43,7 @@ def plan_instance(
             f"{request.name!r} is already an instance of {deployed.template}",
             remedy=f"choose another --name, or run `tritonstack destroy {deployed.template} "
             f"--name {request.name}` first",
+            code="TS204",
         )
     held = dict(deployed.parameters) if deployed else {}
     asked = held | template.parameters(request.settings or {})
@@ -61,6 +64,7 @@ def _expires(template: Template, request: InstanceRequest, deployed: Instance | 
             raise UsageError(
                 f"{request.name!r} expired at {deployed.expires} and may be being destroyed",
                 remedy="extend it with --ttl, for example --ttl 4h",
+                code="TS510",
             )
         return deployed.expires
     try:
@@ -68,10 +72,11 @@ def _expires(template: Template, request: InstanceRequest, deployed: Instance | 
         length = parse_lifetime(request.ttl) if request.ttl else longest
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--ttl: {text}", remedy=remedy) from None
+        raise UsageError(f"--ttl: {text}", remedy=remedy, code="TS907") from None
     if length > longest:
         raise UsageError(
             f"--ttl {request.ttl} exceeds the maximum for instances of {template.name}",
             remedy=f"choose at most {template.head.longest}; redeploy with --ttl to extend it later",
+            code="TS510",
         )
     return moment_text((now + length).astimezone(UTC))

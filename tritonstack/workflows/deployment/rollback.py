@@ -62,6 +62,8 @@ class Rollback:
 class RollbackRefutedError(RollbackError):
     """The rollback was deployed, but `verify` failed."""
 
+    code = "TS422"
+
     def __init__(self, plan: RollbackPlan, verdict: Verdict) -> None:
         super().__init__(
             f"{plan.endpoint} was rolled back, but what runs is not what the lock asks for",
@@ -115,6 +117,7 @@ def require_no_instance(session: Session, environment: str, instance: str) -> No
         remedy=f"roll back {lender} (`tritonstack rollback {lender}`), or check out an earlier lock "
         f"(`git checkout <commit> -- {shown_path(session.project.lock_file(lender))}`); then run "
         f"`tritonstack deploy {environment} --name {instance}`",
+        code="TS421",
     )
 
 

@@ -109,6 +109,7 @@ def require_locations(project: Project, place: LocationFilter) -> list[Location]
         raise UsageError(
             "no environment of this project is at that location",
             remedy="name both --account and --region, or omit them",
+            code="TS514",
         )
     return found
 
@@ -144,14 +145,20 @@ def _described(
 
 def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, Path] | None:
     if environment in template_names(project):
-        raise UsageError(f"{environment!r} is a template, not an environment", remedy="add --name <name>")
+        raise UsageError(
+            f"{environment!r} is a template, not an environment", remedy="add --name <name>", code="TS904"
+        )
     if environment not in environment_names(project):
         return None
     file = project.environment_file(environment)
     document = load_document(file, EnvironmentSpec)
     if document.record.name != environment:
         raise InvalidFilesError(
-            [FileProblem(file, document.line_of(("name",)), "name", f"expected {environment!r}")]
+            [
+                FileProblem(
+                    file, document.line_of(("name",)), "name", f"expected {environment!r}", code="TS203"
+                )
+            ]
         )
     return document.record, file
 
@@ -171,7 +178,7 @@ def _found_by_name(
     try:
         check_name(meant)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error), code="TS907") from None
     reached, unreachable = [], []
     for location in _candidates(session.project, place):
         try:
@@ -189,7 +196,9 @@ def _found_by_name(
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
     suggestion = None if there else closest(environment, _described_names(session.project, name))
     if suggestion:
-        raise UsageError(f"unknown environment {environment!r}", remedy=f"did you mean '{suggestion}'?")
+        raise UsageError(
+            f"unknown environment {environment!r}", remedy=f"did you mean '{suggestion}'?", code="TS903"
+        )
     found = (
         f"stacks with that name exist in several locations: {places}"
         if there
@@ -198,6 +207,7 @@ def _found_by_name(
     raise UsageError(
         "\n".join([f"{meant!r} has no file, and {found}", *unreachable]),
         remedy="name the location with --account, --region, and --prefix unless it is the default",
+        code="TS514",
     )
 
 

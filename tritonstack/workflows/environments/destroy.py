@@ -100,6 +100,7 @@ def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = No
         raise InterruptedDeployError(
             "interrupted; CloudFormation finishes the running deletions",
             remedy=f"run `tritonstack destroy {target.words}` to wait and resume",
+            code="TS906",
         ) from None
     return Destruction(target, destroyed)
 
@@ -110,6 +111,7 @@ def name_required(name: str, confirm: str | None) -> UsageError:
         f"{name} retains data or was protected, so destroying it requires its name"
         + (f"; got {confirm!r}" if confirm not in (None, name) else ""),
         remedy=f"type it when prompted, or pass --yes --confirm {name}",
+        code="TS905",
     )
 
 

@@ -82,7 +82,9 @@ def _subjects(session: Session, wanted: Sequence[str], name: str | None) -> list
     if name is None:
         return [(environment, None) for environment in _environments(session, wanted)]
     if len(wanted) != 1:
-        raise UsageError("--name requires one template", remedy="pass --env <template> --name <name>")
+        raise UsageError(
+            "--name requires one template", remedy="pass --env <template> --name <name>", code="TS904"
+        )
     require_free(session.project, name)
     template = find_template(session.project, wanted[0])
     return [(template.head.locks, None), (template.name, name)]
@@ -95,12 +97,14 @@ def _environments(session: Session, wanted: Sequence[str]) -> list[str]:
             raise UsageError(
                 f"{name!r} is a template, which has no history of its own",
                 remedy="add --name <name>, for example --name pr-123",
+                code="TS904",
             )
         if name not in known:
             suggestion = closest(name, known)
             raise UsageError(
                 f"unknown environment {name!r}",
                 remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
+                code="TS903",
             )
     return [name for name in known if not wanted or name in wanted]
 
@@ -112,6 +116,7 @@ def _require_known(session: Session, model: str) -> None:
         raise UsageError(
             f"unknown model {model!r}; no lock or event names it",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
+            code="TS903",
         )
 
 

@@ -66,6 +66,7 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
         raise CloudAccessError(
             "\n".join(["no location could be searched for expired environments:", *found.gaps]),
             remedy="log in, or name the location with --account and --region",
+            code="TS501",
         )
     planned = Reaping(found, dry_run)
     return planned if dry_run else Reaping(found, dry_run, _reap(session, planned.expired, now))

@@ -22,4 +22,5 @@ def require_endpoint(workspace: Workspace, name: str) -> None:
         raise UsageError(
             f"environment {workspace.spec.name!r} has no endpoint {name!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known)}",
+            code="TS903",
         )

@@ -43,7 +43,9 @@ def status(session: Session, environments: Sequence[str] = (), *, instance: str 
     An environment that is unreachable has `error` set and does not stop the others.
     """
     if instance is not None and len(environments) != 1:
-        raise UsageError("--name requires one template", remedy="for example status preview --name pr-123")
+        raise UsageError(
+            "--name requires one template", remedy="for example status preview --name pr-123", code="TS904"
+        )
     now = datetime.now(UTC)
     wanted = environments or environment_names(session.project)
     with session.reporter.step("reading the current state"), ThreadPoolExecutor(_AT_ONCE) as pool:

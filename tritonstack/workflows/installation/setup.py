@@ -21,6 +21,8 @@ _LINES_SHOWN = 20
 class SetupError(TritonstackError):
     """A part could not be installed."""
 
+    code = "TS602"
+
 
 def setup_project(project: Project, *, server: bool, on_step: Callable[[str], None]) -> None:
     """Install what is missing; what is installed already stays."""
@@ -70,7 +72,7 @@ def install_cdk(project: Project) -> None:
     """Install the locked CDK CLI into the project's state folder."""
     npm = _program("npm")
     if npm is None:
-        raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm")
+        raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm", code="TS606")
     shutil.rmtree(project.cdk_dir, ignore_errors=True)
     project.cdk_dir.mkdir(parents=True)
     shutil.copy(shipped("package.json"), project.cdk_dir)

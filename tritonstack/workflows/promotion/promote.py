@@ -29,6 +29,8 @@ from tritonstack.workflows.session import Session
 class GatesShutError(TritonstackError):
     """A promotion gate fails; nothing was changed."""
 
+    code = "TS417"
+
 
 @dataclass(frozen=True)
 class PromotionRequest:
@@ -181,4 +183,5 @@ def _require_environments(session: Session, *names: str) -> None:
                 f"{name!r} is a template: its instances use another environment's lock and cannot be "
                 "promoted",
                 remedy=f"name permanent environments: {', '.join(environment_names(session.project))}",
+                code="TS418",
             )

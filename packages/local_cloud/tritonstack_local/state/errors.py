@@ -12,6 +12,8 @@ FORGET = "`tritonstack down --forget` removes it, and the next start has nothing
 class StateDamagedError(TritonstackError):
     """The state cannot be read as it is: tritonstack_local.state.folder opens what of it is whole."""
 
+    code = "TS612"
+
     def __init__(self, file: Path, fault: str) -> None:
         self.fault = f"{file.name}: {fault}"
         super().__init__(
@@ -22,6 +24,8 @@ class StateDamagedError(TritonstackError):
 
 class ForeignStateError(TritonstackError):
     """Somebody else could have written the state, and reading it runs code."""
+
+    code = "TS612"
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(
@@ -34,6 +38,8 @@ class ForeignStateError(TritonstackError):
 class NotKeptError(TritonstackError):
     """The state could not be written: what was asked for would not outlive the process."""
 
+    code = "TS613"
+
     def __init__(self, folder: Path, fault: str) -> None:
         super().__init__(
             f"the embedded cloud cannot keep its state in {folder}: {fault}",
@@ -43,6 +49,8 @@ class NotKeptError(TritonstackError):
 
 class StateInUseError(TritonstackError):
     """Another process holds the state."""
+
+    code = "TS612"
 
     def __init__(self, file: Path) -> None:
         super().__init__(

@@ -1,0 +1,47 @@
+"""`tritonstack explain`: describe an error code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tritonstack.base.errors import UsageError
+from tritonstack.cli.context import Context
+from tritonstack.reference.error_codes import KINDS, RETIRED
+
+
+def explain(
+    context: typer.Context,
+    code: Annotated[str, typer.Argument(help="Code of an error, such as TS104.")],
+) -> None:
+    """Explain an error code: what causes the error, and how to fix it.
+
+    Every error has a code. It is printed with the message, as in error[TS608], and is the field "code" of
+    JSON output. docs/errors.md lists all codes with an example of each.
+
+    Example: tritonstack explain TS104
+    """
+    state: Context = context.obj
+    wanted = code.strip("[]").upper()
+    kind = KINDS.get(wanted)
+    if kind is None:
+        raise _unknown(wanted)
+    state.output.result(
+        {"code": wanted, "title": kind.title, "explanation": kind.explanation},
+        text=f"{wanted}: {kind.title}\n\n{kind.explanation}",
+    )
+
+
+def _unknown(code: str) -> UsageError:
+    if code in RETIRED:
+        return UsageError(
+            f"{code} ({RETIRED[code]}) is no longer used",
+            remedy="see the changelog for the version that removed it",
+            code="TS903",
+        )
+    return UsageError(
+        f"unknown error code {code!r}",
+        remedy="write a code such as TS104; docs/errors.md lists all",
+        code="TS903",
+    )

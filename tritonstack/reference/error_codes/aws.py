@@ -1,0 +1,152 @@
+"""TS5xx: AWS, deployments, and endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tritonstack.reference.error_codes.kinds import Kind
+
+AWS: Mapping[str, Kind] = {
+    "TS501": Kind(
+        "No access to the AWS account",
+        "There are no valid credentials for the account, or they may not assume its role. Log in, for "
+        "example with `aws sso login`, or select a profile with `AWS_PROFILE`.",
+    ),
+    "TS502": Kind(
+        "Credentials of another account",
+        "The credentials belong to another account than the environment's. Select the right profile, or "
+        "correct `account` in the environment's file.",
+    ),
+    "TS503": Kind(
+        "AWS rejected a call",
+        "An AWS API returned an error that tritonstack does not handle. The message is AWS's own. Rerun "
+        "with `--debug` to see the call.",
+    ),
+    "TS504": Kind(
+        "Account not bootstrapped",
+        "The CDK has not prepared the account and region yet. Run `npx cdk bootstrap` once, or deploy "
+        "with `--bootstrap`.",
+    ),
+    "TS505": Kind(
+        "CDK command failed",
+        "The CDK CLI ended with an error. The end of its output is in the message, with CloudFormation's "
+        "reason. Fix it, and rerun; the deploy resumes.",
+    ),
+    "TS506": Kind(
+        "Change not possible by an update",
+        "SageMaker or CloudFormation cannot make this change to deployed resources. The message names the "
+        "steps that can, such as a second endpoint.",
+    ),
+    "TS507": Kind(
+        "Deployment was rolled back",
+        "The new version was deployed, but an alarm or a failed health check rolled it back. The previous "
+        "version serves. Read the alarms and the log, fix the cause, and deploy again.",
+    ),
+    "TS508": Kind(
+        "Deletion failed",
+        "A stack, bucket, or running build could not be deleted. Remove what keeps it, and rerun the "
+        "command; it resumes.",
+    ),
+    "TS509": Kind(
+        "Environment is protected",
+        "The environment or its data must not be deleted. Set `protected: false`, deploy that, then "
+        "destroy; environments with data also ask for their name.",
+    ),
+    "TS510": Kind(
+        "Environment instance changed its lifetime",
+        "An instance of a template has expired, was extended meanwhile, or asks for a longer lifetime "
+        "than allowed. Choose another `--ttl`, or deploy it again.",
+    ),
+    "TS511": Kind(
+        "Checkout does not fit",
+        "The commit does not exist in this clone, or files changed during the command. Fetch the commit, "
+        "or rerun the command.",
+    ),
+    "TS512": Kind(
+        "Image format not accepted by SageMaker",
+        "The image in the registry has an OCI manifest, and SageMaker accepts Docker manifests only. "
+        "Delete it, disable the containerd image store of Docker, and push again.",
+    ),
+    "TS513": Kind(
+        "Verdict was not recorded",
+        "The endpoints were checked, but the result could not be written to the data bucket. Use "
+        "credentials that may write there, or `--no-record`.",
+    ),
+    "TS514": Kind(
+        "Not deployed",
+        "The environment or the instance is not deployed, so the command has nothing to work on. Deploy "
+        "it first.",
+    ),
+    "TS515": Kind(
+        "Invalid options of a construct",
+        "A stack uses the constructs with options that contradict each other, or a stack needs an account "
+        "or region at synthesis. Correct the code that creates the construct.",
+    ),
+    "TS516": Kind(
+        "IAM limit exceeded",
+        "A policy or the number of roles exceeds a limit of IAM. Shorten names, or split the environment.",
+    ),
+    "TS517": Kind(
+        "Answers could not be checked",
+        "A test request failed, or its answer has another shape than the example. Read the log group of "
+        "the endpoint.",
+    ),
+    "TS540": Kind(
+        "Request cannot be encoded",
+        "The client cannot write an input as a Triton tensor; nothing was sent. Pass NumPy arrays of a "
+        "supported type, or lists of strings.",
+    ),
+    "TS541": Kind(
+        "Malformed reply",
+        "The endpoint returned data that is not in Triton's format. Check that it runs a Triton container "
+        "and that nothing in between changes its replies.",
+    ),
+    "TS542": Kind(
+        "Request rejected by SageMaker",
+        "SageMaker rejected the request before it reached a container. Compare it with the limits of "
+        "InvokeEndpoint: names, headers, and the size of the body.",
+    ),
+    "TS543": Kind(
+        "Endpoint not found",
+        "There is no such endpoint in this account and region, or it is not in service. Check its name, "
+        "the region, and the credentials.",
+    ),
+    "TS544": Kind(
+        "Access to the endpoint denied",
+        "The credentials are missing, wrong, or expired, or do not allow `sagemaker:InvokeEndpoint`.",
+    ),
+    "TS545": Kind(
+        "Request rejected by the container",
+        "Triton rejected the request. Compare names, shapes, and types of the inputs with the model's "
+        "`config.pbtxt`. Multi-model endpoints use this status for most errors.",
+    ),
+    "TS546": Kind(
+        "Model failed",
+        "The model or its server failed with status 5xx. Compare the inputs with the model's "
+        "configuration, then read the log group of the endpoint.",
+    ),
+    "TS547": Kind(
+        "Container ran out of memory",
+        "Memory ran out while a model was loaded or ran. Send smaller batches, host fewer models, or "
+        "choose a larger instance.",
+    ),
+    "TS548": Kind(
+        "Request timed out",
+        "The model did not answer within SageMaker's 60 seconds, or the client stopped waiting. Send "
+        "smaller batches, or use an asynchronous endpoint.",
+    ),
+    "TS549": Kind(
+        "Endpoint is not available now",
+        "The model is still loading, or the service cannot take the request now. Wait a moment, and send "
+        "it again.",
+    ),
+    "TS550": Kind(
+        "Request was throttled",
+        "Too many requests for the account or the endpoint. Send fewer at once, or add instances.",
+    ),
+    "TS551": Kind(
+        "Connection failed",
+        "No connection to SageMaker could be made, or it broke. Check the region, the network, and "
+        "`AWS_ENDPOINT_URL`.",
+    ),
+}

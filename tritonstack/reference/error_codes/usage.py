@@ -1,0 +1,56 @@
+"""TS9xx: use of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tritonstack.reference.error_codes.kinds import Kind
+
+USAGE: Mapping[str, Kind] = {
+    "TS901": Kind(
+        "Invalid command line",
+        "The command, an option, or an argument does not exist, or an argument is missing. `--help` after "
+        "the command lists what it accepts.",
+    ),
+    "TS902": Kind(
+        "No project found",
+        "Neither the working directory nor a parent folder is a tritonstack project. Change to the "
+        "project, or use `--project`.",
+    ),
+    "TS903": Kind(
+        "Unknown name",
+        "There is no environment, template, model, endpoint, gate, or other item of the given name. The "
+        "help suggests a similar name or lists the known ones.",
+    ),
+    "TS904": Kind(
+        "Options do not fit together",
+        "An option is missing next to another one, or two options exclude each other, such as `--name` "
+        "without a template.",
+    ),
+    "TS905": Kind(
+        "Confirmation missing",
+        "The command deletes resources or skips a gate, and needs a confirmation or a reason.",
+    ),
+    "TS906": Kind(
+        "Interrupted",
+        "The command was stopped by Ctrl-C or a signal. The help says what continues in AWS and how to "
+        "resume.",
+    ),
+    "TS907": Kind(
+        "Invalid value of an option",
+        "The value of an option has the wrong form, such as a duration, an account id, or a parameter.",
+    ),
+    "TS908": Kind(
+        "Command does not apply",
+        "The command cannot be used with this endpoint, environment, or pipeline, for example `invoke` "
+        "with an asynchronous endpoint. The help names what to use instead.",
+    ),
+    "TS909": Kind(
+        "Target folder is not empty",
+        "`tritonstack init` writes only into a new or empty folder.",
+    ),
+    "TS999": Kind(
+        "Internal error",
+        "An unexpected exception: a defect of tritonstack. Rerun with `--debug`, and report the traceback.",
+    ),
+}
