@@ -8,6 +8,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := .venv/bin/python -m pip install --quiet --quiet
 # The files list every package with its hashes, so pip resolves no dependencies.
 HASHED := --no-deps --require-hashes --requirement
+# Each file runs in one worker; tests/conftest.py puts the long ones first.
+PYTEST := .venv/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 CPU_INDEX := https://download.pytorch.org/whl/cpu
 # The installed PyTorch's metadata says whether it needs the CUDA libraries (PyPI's build) or not (the CPU build).
 NEEDS_CUDA := .venv/bin/python -c 'import importlib.metadata as m, sys; sys.exit(not any("nvidia" in r or "cuda" in r for r in m.requires("torch")))'
@@ -22,7 +24,7 @@ CDK := node_modules/.package-lock.json
 NODE := .venv/.node
 RELEASE := .venv/.release
 
-.PHONY: help demo test test-fast coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock schemas wheels clean
+.PHONY: help demo test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock schemas wheels clean
 
 help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,15 +32,18 @@ help: ## list all tasks
 demo: setup ## build a model, deploy it to the local AWS, call it, destroy everything
 	@.venv/bin/python -m tritonstack.cli.demo
 
-test: test-fast ## run all tests, including a real Triton and real `cdk deploy`
-	@.venv/bin/python -m pytest -m e2e --numprocesses 2 --dist loadfile
+test: setup-dev ## run the tests that protect a change, those with a real Triton and `cdk deploy` included
+	@$(PYTEST) -m "not soak"
 
-test-fast: setup-dev ## run the tests that start no Triton and no CDK CLI (under 3 minutes)
-	@.venv/bin/python -m pytest -m "not e2e" --numprocesses auto --dist loadfile
+test-fast: setup-dev ## run the tests that start no Triton server and no deployment
+	@$(PYTEST) -m "not e2e and not soak"
+
+test-soak: setup-dev ## run the long tests: repeated kills, rollouts under load, whole deliveries, large models
+	@$(PYTEST) -m soak
 
 coverage: setup-dev ## report the coverage of the fast tests; details in .tritonstack/coverage/html
 	@.venv/bin/python -m coverage erase
-	@.venv/bin/python -m coverage run -m pytest -m "not e2e" --numprocesses auto --dist loadfile
+	@.venv/bin/python -m coverage run -m pytest -m "not e2e and not soak" --numprocesses auto --dist loadfile
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage html --quiet
 	@.venv/bin/python -m coverage report

@@ -38,6 +38,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the slow tests first, so that no worker is left with them at the end."""
+    items.sort(key=lambda item: not any(item.get_closest_marker(slow) for slow in ("soak", "e2e")))
+
+
 def pytest_collection_finish() -> None:
     """Exclude imported and collected objects, which stay until the end, from garbage collection."""
     gc.freeze()
