@@ -74,9 +74,8 @@ def test_the_same_commit_gives_the_same_templates(sample, project, tmp_path):
 def test_without_an_environment_the_environments_are_listed(project, tmp_path):
     result = run_app(project, environment=None, outdir=tmp_path)
     assert result.returncode == 2
-    assert (
-        result.stderr
-        == "no environment was named\n  help: add -c env=<name>; available: every, kept, sample\n"
+    assert result.stderr == (
+        "error[TS901]: no environment was named\n  help: add -c env=<name>; available: every, kept, sample\n"
     )
 
 

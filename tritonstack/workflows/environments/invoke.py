@@ -91,6 +91,7 @@ def find_target(
             f"the endpoint {name!r} is asynchronous: it queues requests and does not answer them directly",
             remedy=f"upload requests to s3://{spec.data_bucket}/{naming.request_prefix(full)} and call "
             "InvokeEndpointAsync",
+            code="TS908",
         )
     chosen = _variant(name, endpoint, variant)
     if isinstance(endpoint, MultiModelEndpoint):
@@ -131,6 +132,7 @@ def _one_of_several(name: str, endpoint: MultiModelEndpoint, wanted: str | None)
         raise UsageError(
             f"the endpoint {name!r} serves {len(endpoint.models)} models",
             remedy=f"select one, for example --model {endpoint.models[0]}",
+            code="TS904",
         )
     _require_known(wanted, endpoint.models, f"the endpoint {name!r} serves no model")
     return wanted
@@ -155,6 +157,7 @@ def _require_known(name: str, known: Iterable[str], complaint: str) -> None:
         raise UsageError(
             f"{complaint} {name!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known[:10])}",
+            code="TS903",
         )
 
 
@@ -164,4 +167,5 @@ def _require_texts(target: InvocationTarget) -> None:
             f"the model {target.model.name!r} does not accept texts, and this command sends only texts",
             remedy="send its inputs as arrays with tritonstack.client: "
             "EndpointClient(...).infer({name: array, ...})",
+            code="TS908",
         )

@@ -65,9 +65,9 @@ def validate(
     if locks.faults:
         raise InvalidFilesError(locks.faults)
     warnings = _warnings(session, workspaces, whole=whole)
-    to_build = tuple(str(problem) for workspace in workspaces for problem in unbuilt(workspace))
+    to_build = tuple(problem.coded() for workspace in workspaces for problem in unbuilt(workspace))
     shared = shared_bootstraps(workspace.spec for workspace in workspaces)
-    notes = (*map(str, locks.notes), *shared)
+    notes = (*(note.coded() for note in locks.notes), *shared)
     _report(session, "warning", warnings)
     _report(session, "to build", to_build)
     _report(session, "note", notes)
@@ -87,7 +87,9 @@ def _workspaces(session: Session, environment: str | None, instance: str | None)
     project = session.project
     if instance is not None:
         if environment is None:
-            raise UsageError("--name needs a template", remedy="for example: validate preview --name pr-1")
+            raise UsageError(
+                "--name needs a template", remedy="for example: validate preview --name pr-1", code="TS904"
+            )
         return [session.workspace(environment, instance)]
     names = environment_names(project) if environment is None else [environment]
     owners = lock_names(project) if environment is None else names
@@ -101,7 +103,7 @@ def _warnings(session: Session, workspaces: Sequence[Workspace], *, whole: bool)
     """Return what regions may lack: of the environments, and of the pipeline if all files are checked."""
     found = [warning for workspace in workspaces for warning in region_warnings(workspace.environment)]
     delivery = load_delivery(session.project) if whole else None
-    return tuple(str(warning) for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
+    return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
 
 
 def _problems(session: Session, environment: str) -> list[FileProblem]:
