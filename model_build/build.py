@@ -13,6 +13,7 @@ from model_build.checking.parity import describe_parity
 from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import ServingCheck
 from model_build.components import server_arguments_of, tools_of
+from model_build.data.context import BuildContext, WrittenRepository
 from model_build.engines import machine
 from model_build.errors import LayoutError
 from model_build.library_errors import as_build_error
@@ -20,7 +21,6 @@ from model_build.needed_backends import require_backends
 from model_build.needed_python import require_python
 from model_build.progress import OnProgress, Steps, ignore_progress
 from model_build.recipes import Recipe, recipe_for
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.vllm import require_generate
 from model_build.repository.layout import check_layout
 from model_build.repository.properties import read_properties

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case, join_cases, same_shapes
 from model_build.checking.parity import compare, judge
+from model_build.data.cases import Case, join_cases, same_shapes
 from tritonstack.records.manifests import ParityReport
 from tritonstack.spec.models.tolerance import Accept
 

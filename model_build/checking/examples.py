@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
 from tritonstack.records.comparing import kind_of
 from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import Example, Examples, PlaceInSequence, RightAnswer

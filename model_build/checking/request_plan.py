@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from model_build.checking.cases import Case, batches, join_cases, row_count, same_shapes
 from model_build.checking.served_model import NO_PARAMETERS, InvocationClient, Parameters, measure
+from model_build.data.cases import Case, batches, join_cases, row_count, same_shapes
 from model_build.repository.properties import RepositoryProperties
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
 from model_build.checking.parity import compare
+from model_build.data.cases import Case
 from model_build.errors import ServingError, SilentModelError
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.comparing import Comparison

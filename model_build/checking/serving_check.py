@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from model_build.checking.cases import Case
 from model_build.checking.parity import judge
 from model_build.checking.request_plan import RequestPlan, ask_in_order
 from model_build.checking.served_model import InvocationClient, ServingReport, require_success, served_by
+from model_build.data.cases import Case
 from model_build.errors import ServingError, SilentModelError
 from model_build.repository.properties import read_properties
 from model_build.store.archive import PackedArchive, unpack_own

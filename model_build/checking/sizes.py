@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build.checking.answers import Answer
-from model_build.checking.cases import Case, join_cases
 from model_build.checking.parity import compare
+from model_build.data.cases import Case, join_cases
 from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
 from model_build.inputs.types import fits_shape

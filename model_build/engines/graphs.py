@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
+from model_build.data.graphs import ExportedGraph
 from model_build.engines.operators import in_readable_operators
 from model_build.errors import EngineError
 from model_build.graphs.eight_bits import to_int8_for_tensorrt
 from model_build.graphs.onnx_file import save_converted
-from model_build.graphs.records import ExportedGraph
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.tensorrt_rules import INT64, Version, tensor_types
 from tritonstack.spec.models.tolerance import Precision

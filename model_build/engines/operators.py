@@ -11,9 +11,9 @@ from pathlib import Path
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from model_build.data.graphs import ExportedGraph
 from model_build.errors import EngineError, ExportError
 from model_build.graphs.onnx_file import save_converted
-from model_build.graphs.records import ExportedGraph
 from tritonstack.spec.models.tensorrt_rules import Version, newest_opset
 
 AXES_BECAME_INPUT = frozenset(

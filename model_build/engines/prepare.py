@@ -10,8 +10,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from model_build.checking.cases import Case
 from model_build.checking.parity import describe_parity, judge
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.engines import machine
 from model_build.engines.build import EngineBuilder, engine_key
 from model_build.engines.graphs import cases_for, graph_for_engine
@@ -19,10 +21,8 @@ from model_build.engines.profiles import profile_shapes
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder
 from model_build.errors import EngineError
-from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.graphs.running import Session, compare_graph
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, hardware_of, release_of

@@ -20,7 +20,7 @@ from model_build.exporters.image_preparation import preparation_of
 from model_build.exporters.loading import load_model, quiet
 from model_build.library_errors import brief, known_help
 from model_build.sources import FetchedSource
-from tritonstack.spec.models.model import UNTRUSTED, Trust
+from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
 from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
 Array = NDArray[Any]

@@ -18,7 +18,7 @@ from model_build.exporters.loading import load_model, load_tokenizer, put_into_l
 from model_build.exporters.spans import best_answer
 from model_build.library_errors import brief
 from model_build.sources import FetchedSource
-from tritonstack.spec.models.model import UNTRUSTED, Trust
+from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
 from tritonstack.spec.models.recipes import TextRecipe
 
 Array = NDArray[Any]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import onnx
 
-from model_build.checking.cases import Case, batches
 from model_build.checking.parity import describe_miss, judge, report_of
+from model_build.data.cases import Case, batches
+from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError, ParityError
 from model_build.graphs.levels import Level
 from model_build.graphs.onnx_file import folder_bytes
-from model_build.graphs.records import ExportedGraph
 from model_build.graphs.running import (
     THREADS_TIMED,
     Session,

@@ -16,10 +16,10 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
+from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
 from model_build.graphs.onnx_file import INLINE_LIMIT, folder_bytes, save_converted
-from model_build.graphs.records import ExportedGraph
 
 PRODUCTS = ("MatMul", "Gemm")
 CONVOLUTIONS = ("Conv",)

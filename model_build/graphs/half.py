@@ -15,9 +15,9 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
+from model_build.data.graphs import ExportedGraph
 from model_build.graphs.onnx_file import save_converted
-from model_build.graphs.records import ExportedGraph
 from model_build.graphs.running import Session
 
 ADDING_UP = (

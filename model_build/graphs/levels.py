@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
+from model_build.data.graphs import ExportedGraph
 from model_build.graphs.eight_bits import (
     CONVOLUTIONS,
     count_steps,
@@ -25,7 +26,6 @@ from model_build.graphs.eight_bits import (
     to_fused_int8,
 )
 from model_build.graphs.half import to_fp16
-from model_build.graphs.records import ExportedGraph
 from tritonstack.spec.models.tolerance import Precision
 
 Converter = Callable[[ExportedGraph, Path, Sequence[Case]], ExportedGraph]

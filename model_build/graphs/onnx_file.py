@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
-from model_build.graphs.records import ExportedGraph
 from tritonstack.records.manifests import TensorSpec
 
 GRAPH_NAME = "model.onnx"

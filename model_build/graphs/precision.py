@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from model_build.checking.cases import Case
 from model_build.checking.parity import describe_parity
+from model_build.data.cases import Case
+from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError
 from model_build.graphs.candidates import (
     NAMED,
@@ -24,7 +25,6 @@ from model_build.graphs.candidates import (
 from model_build.graphs.levels import FP32, Level, candidate_levels, level_of
 from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.readable import make_readable
-from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.progress import Steps
 from tritonstack.records.manifests import CandidateReport, ParityReport
 from tritonstack.reference.targets import Target

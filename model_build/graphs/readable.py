@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import onnx
 
+from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
-from model_build.graphs.records import ExportedGraph
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, release_of
 

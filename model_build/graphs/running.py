@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
 from model_build.checking.parity import compare
+from model_build.data.cases import Case
 from model_build.errors import ExportError
 from tritonstack.records.comparing import Comparison
 

@@ -9,7 +9,8 @@ from model_build.inputs.types import common_shape, datatype_of, fits_shape
 from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileProblem, InvalidFilesError
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec, TensorNarrowing
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.model_fields import TensorNarrowing
 
 Tensors = tuple[TensorSpec, ...]
 

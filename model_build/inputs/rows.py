@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
 from model_build.inputs.inline import UnfitValuesError, array_of
 from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
 from tritonstack.base.documents import Document, FieldPath, closest
@@ -22,7 +22,8 @@ from tritonstack.base.errors import FileProblem, InvalidFilesError
 from tritonstack.records.examples import Origin
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.inputs import RandomInputs, TestInput
-from tritonstack.spec.models.model import ModelSpec, TensorNarrowing
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.model_fields import TensorNarrowing
 
 Array = NDArray[Any]
 RANDOM_SEED = 20240917

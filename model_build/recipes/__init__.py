@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_build.recipes.base import Recipe
+from model_build.data.context import Recipe
 from model_build.recipes.ensemble import Ensemble
 from model_build.recipes.hugging_face import HuggingFace
 from model_build.recipes.onnx import OnnxGraph

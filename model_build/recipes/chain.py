@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
 from model_build.errors import ServingError
 from model_build.recipes.pipeline import Pipeline
 from model_build.repository.flattening import MemberFolder

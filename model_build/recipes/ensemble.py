@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model_build.data.context import BuildContext, WrittenRepository
 from model_build.errors import LayoutError
 from model_build.inputs.rows import read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.chain import chain_answers
 from model_build.recipes.pipeline import Pipeline, Wiring
 from model_build.repository.flattening import (

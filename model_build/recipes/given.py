@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
 from model_build.checking.sizes import SizedCase
-from model_build.graphs.records import ServableGraph
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data.graphs import ServableGraph
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import Around, add_graph_model
 from tritonstack.records.manifests import TensorSpec

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from model_build.checking.answers import compare_answers
-from model_build.checking.cases import Case
 from model_build.checking.parity import describe_parity
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.environments.packing import target_python
 from model_build.errors import FieldError
-from model_build.graphs.choose_backend import choose_backend
-from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
+from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.image_layouts import image_layout
 from model_build.recipes.layouts import Layout, in_types_of
 from model_build.recipes.text_layouts import text_layout

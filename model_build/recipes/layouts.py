@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
-from model_build.graphs.records import ServableGraph
-from model_build.recipes.base import BuildContext
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ServableGraph
 from model_build.repository.parts import Around, add_graph_model
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileProblem

@@ -9,7 +9,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from model_build.checking.answers import Answer
-from model_build.checking.cases import Case, join_cases
 from model_build.checking.sizes import (
     SizedCase,
     batch_cases,
@@ -19,13 +18,14 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
+from model_build.data.cases import Case, join_cases
+from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError
-from model_build.graphs.choose_backend import choose_backend
-from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
+from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError

@@ -10,8 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from model_build.checking.cases import Case
 from model_build.checking.running_reference import ask_reference
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import build_environment, target_python
 from model_build.environments.wheels import read_requirements
@@ -19,7 +20,6 @@ from model_build.errors import EnvironmentBuildError, SourceError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.given import describe_cases, served_cases, served_tensors
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import read_existing, tensors_of_triton

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build import served
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment, installed_requirement
-from model_build.graphs.records import ServableGraph
-from model_build.recipes.base import BuildContext
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.repository.parts import (
     Around,

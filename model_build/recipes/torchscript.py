@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from model_build.checking.answers import Answer, compare_answers
-from model_build.checking.cases import Case, join_cases
 from model_build.checking.parity import describe_parity
 from model_build.checking.sizes import (
     SizedCase,
@@ -21,11 +20,12 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
-from model_build.graphs.records import ServableGraph
+from model_build.data.cases import Case, join_cases
+from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data.graphs import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.given import describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileProblem, InvalidFilesError

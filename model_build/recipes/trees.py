@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build.checking.answers import compare_answers
-from model_build.checking.cases import Case
 from model_build.checking.parity import describe_parity
-from model_build.graphs.records import ServableGraph
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data.graphs import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.recipes.given import describe_cases, write_graph
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError

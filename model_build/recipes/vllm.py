@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from model_build.data.context import BuildContext, WrittenRepository
 from model_build.errors import SourceError
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
 from model_build.repository.parts import Around
 from model_build.sources import wanted_files

@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
-from model_build.graphs.records import ServableGraph
 from model_build.repository import config
 from model_build.repository.contradictions import contradictions
 from model_build.repository.existing import complete_existing, read_existing

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model_build.build import BuildFolders
-from model_build.graphs.records import ExportedGraph
+from model_build.data.graphs import ExportedGraph
 from model_build.sources import FetchedSource, fetch_source
 from tests.model_build.tiny import save_tiny_model
 from tritonstack.base.paths import find_project

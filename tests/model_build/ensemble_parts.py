@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from model_build.graphs.records import ServableGraph
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ServableGraph
 from model_build.progress import Steps, ignore_progress
-from model_build.recipes.base import BuildContext
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_graph_model, add_python_model
 from model_build.sources import FetchedSource

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.packing import build_environment
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext, WrittenRepository
 from tritonstack.base.documents import Document, load_document
 from tritonstack.records.manifests import ParityReport, TensorSpec
 from tritonstack.reference.targets import Target

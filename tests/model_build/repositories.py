@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from model_build.graphs.records import ServableGraph
+from model_build.data.graphs import ServableGraph
 from model_build.repository.config import read_config
 from model_build.repository.parts import Around, add_graph_model, add_python_model
 from tritonstack.base.documents import Document, load_document

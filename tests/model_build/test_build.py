@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.checking.cases import Case, join_cases, same_shapes
+from model_build.data.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
 from model_build.progress import Progress
 from model_build.recipes.text_layouts import TOKENIZER_CODE

@@ -13,6 +13,8 @@ import boto3
 import onnx
 import pytest
 
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.engines import machine
 from model_build.engines.build import EngineBuilder
 from model_build.engines.prepare import prepare_engines
@@ -20,9 +22,7 @@ from model_build.engines.profiles import profile_shapes
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder, ProfileShapes, version_of_banner
 from model_build.errors import EngineError
-from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.progress import Progress, Steps
-from model_build.recipes.base import BuildContext
 from model_build.sources import FetchedSource
 from tests.model_build import stand_in_trtexec
 from tests.model_build.stand_in_machine import Machine, pretend_machine

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from model_build.data.graphs import ServableGraph
 from model_build.errors import LayoutError
-from model_build.graphs.records import ServableGraph
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import EnsembleStep, add_ensemble, add_graph_model, add_python_model

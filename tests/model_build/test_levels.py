@@ -12,8 +12,9 @@ import numpy as np
 import onnx
 import pytest
 
-from model_build.checking.cases import Case
 from model_build.checking.parity import report_of
+from model_build.data.cases import Case
+from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError, ParityError
 from model_build.graphs import eight_bits, levels, onnx_file
 from model_build.graphs.candidates import Candidate, choose, report
@@ -27,7 +28,6 @@ from model_build.graphs.half import steps_out_of_range, to_fp16
 from model_build.graphs.levels import FP32, INT8
 from model_build.graphs.precision import choose_precision
 from model_build.graphs.readable import make_readable
-from model_build.graphs.records import ExportedGraph, ServableGraph
 from model_build.graphs.running import Session, compare_graph, typical_requests
 from model_build.progress import Steps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, normalised, perceptron, transposed

@@ -18,7 +18,8 @@ from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import write_repository
 from tritonstack.base.documents import load_document
-from tritonstack.spec.models.model import ModelSpec, Trust
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 TRUSTED = Trust(pickle="made by this very test")

@@ -13,10 +13,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from model_build.data.graphs import ExportedGraph
 from model_build.graphs import precision
 from model_build.graphs.candidates import LEAST_GAIN, Candidate, choose
 from model_build.graphs.levels import FP32, INT8, INT8_FUSED
-from model_build.graphs.records import ExportedGraph
 from tests.model_build.test_levels import settle
 from tests.model_build.tiny_graphs import answered, perceptron
 from tritonstack.base.files import sha256_of

@@ -23,7 +23,8 @@ from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import write_repository
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.spec.models.model import ModelSpec, Trust
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")

@@ -9,9 +9,9 @@ import pytest
 
 from model_build.build import BuildFolders, build_model
 from model_build.checking.serving_check import ServingCheck, ServingReport
+from model_build.data.context import WrittenRepository
 from model_build.environments.packing import build_environment
 from model_build.progress import Progress
-from model_build.recipes.base import WrittenRepository
 from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout

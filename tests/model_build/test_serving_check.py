@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.checking.cases import Case
 from model_build.checking.request_plan import batches, rows_of
 from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import AGAIN, ServingCheck
+from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError, SilentModelError
 from model_build.repository.properties import RepositoryProperties, read_properties
 from model_build.store.archive import pack

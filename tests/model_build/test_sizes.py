@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.recipes.base import WrittenRepository
+from model_build.data.context import WrittenRepository
 from tests.model_build.supplied_models import save_onnx, write_given
 from tests.model_build.written_repositories import refusal, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError

@@ -11,10 +11,10 @@ import onnxruntime
 import pytest
 from pydantic import TypeAdapter
 
+from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework
 from model_build.exporters.text_framework import TextFramework
-from model_build.graphs.records import ExportedGraph
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, QUESTIONS, TOKEN_LABELS, save_text_model

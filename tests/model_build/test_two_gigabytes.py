@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model_build.checking.cases import same_shapes
+from model_build.data.cases import same_shapes
 from model_build.store.archive import pack
 from tests.model_build.supplied_models import write_given
 from tests.model_build.written_repositories import write_repository

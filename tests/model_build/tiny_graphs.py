@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from model_build.checking.cases import Case
-from model_build.graphs.records import ExportedGraph
+from model_build.data.cases import Case
+from model_build.data.graphs import ExportedGraph
 from model_build.graphs.running import Session
 from tritonstack.records.manifests import TensorSpec
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from model_build.data.context import BuildContext, WrittenRepository
 from model_build.progress import Steps, ignore_progress
 from model_build.recipes import recipe_for
-from model_build.recipes.base import BuildContext, WrittenRepository
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
 from tritonstack.base.documents import Document

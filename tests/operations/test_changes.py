@@ -20,8 +20,9 @@ from tritonstack.operations.deploying.changes import (
     look_ahead,
     take_scaling_off,
 )
+from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.endpoint_template import TARGET
-from tritonstack.operations.stacks import StackState, deployed_templates, environment_stacks
+from tritonstack.operations.stacks import StackState, environment_stacks
 
 BASE = "tritonstack-dev"
 

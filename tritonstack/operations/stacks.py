@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +12,10 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.deploying.assembly import Assembly, Template
-from tritonstack.operations.deploying.stored_templates import as_written
 from tritonstack.reference.bootstrap import Bootstrap
 
 _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
-_TEMPLATES_AT_ONCE = 4
 _REASONS = 3
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _NEVER_STOOD = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
@@ -88,28 +83,6 @@ def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
     """Return the stacks of one environment, without environments whose names merely share the prefix."""
     stacks = list_stacks(cloud, prefix=f"{base}-")
     return [stack for stack in stacks if naming.base_of_stack(stack.name) == base]
-
-
-def deployed_templates(
-    cloud: Cloud, stacks: Iterable[StackState], *, wanted: Assembly | None = None
-) -> dict[str, Template]:
-    """Return the templates of existing stacks by name, restored to their original text with `wanted`.
-
-    Without `wanted`, they are as CloudFormation stores them.
-    """
-    client = cloud.client("cloudformation")
-
-    def fetch(name: str) -> Template:
-        body: Any = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
-        stored: Template = json.loads(body) if isinstance(body, str) else body
-        if wanted is None or name not in wanted.stacks:
-            return stored
-        written: Template = as_written(stored, wanted.template(name))
-        return written
-
-    names = [stack.name for stack in stacks if stack.stands]
-    with ThreadPoolExecutor(_TEMPLATES_AT_ONCE) as pool:
-        return dict(zip(names, pool.map(fetch, names), strict=True))
 
 
 def describe_stack(cloud: Cloud, name: str) -> StackState | None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from model_build.errors import ExportError
-from tritonstack.spec.models.model import Trust
+from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import HuggingFaceRecipe, TextRecipe
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from model_build.errors import ExportError
 from model_build.exporters.sentence_settings import Dense
-from tritonstack.spec.models.model import Trust
+from tritonstack.spec.models.model_fields import Trust
 
 ACTIVATIONS: Mapping[str, type[torch.nn.Module]] = {
     kind.__name__: kind

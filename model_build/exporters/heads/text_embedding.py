@@ -13,7 +13,7 @@ from model_build.exporters.heads.base import SourceSettings, TextHead
 from model_build.exporters.heads.dense import DenseLayer
 from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
 from model_build.exporters.sentence_settings import fill_recipe, read_settings
-from tritonstack.spec.models.model import Trust
+from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import PoolingMode, TextEmbeddingRecipe, TextRecipe
 
 

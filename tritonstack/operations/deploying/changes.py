@@ -12,10 +12,11 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import CdkCli
 from tritonstack.operations.deploying.cdk_changes import ResourceFate, may_be_refused, resource_fates
+from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.plans import StackPlan, plan_stack
 from tritonstack.operations.deploying.taken_names import TakenName, names_to_make, taken_names
 from tritonstack.operations.deploying.updates import unregistered
-from tritonstack.operations.stacks import deployed_templates, environment_stacks
+from tritonstack.operations.stacks import environment_stacks
 
 DEPLOY_OPTIONS = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
 

@@ -11,7 +11,8 @@ from botocore.exceptions import ClientError
 
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.deploying.assembly import Template
-from tritonstack.operations.stacks import StackState, deployed_templates
+from tritonstack.operations.deploying.deployed_templates import deployed_templates
+from tritonstack.operations.stacks import StackState
 from tritonstack.operations.verification.expectations import COMPONENT_MODEL, ExpectedEndpoint
 from tritonstack.operations.verification.resolving import StackFacts
 

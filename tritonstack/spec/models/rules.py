@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tritonstack.base.documents import Fault
 from tritonstack.base.source_files import TRUST_EXTERNAL, leaves_folder
+from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.recipes import HuggingFaceRecipe
 from tritonstack.spec.models.triton_rules import triton_faults
-
-if TYPE_CHECKING:
-    from tritonstack.spec.models.model import ModelSpec
 
 _WRITE = {
     "texts": "write texts",
@@ -23,7 +20,7 @@ _SOURCELESS = ("python", "ensemble", "torchscript")
 """Recipes that need no source: the model can be in the folder of model.yaml."""
 
 
-def model_faults(spec: ModelSpec) -> Iterator[Fault]:
+def model_faults(spec: ModelFields) -> Iterator[Fault]:
     """Yield all contradictions in a model's file."""
     yield from _source_faults(spec)
     yield from _weights_faults(spec)
@@ -34,7 +31,7 @@ def model_faults(spec: ModelSpec) -> Iterator[Fault]:
     yield from _profile_faults(spec)
 
 
-def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _source_faults(spec: ModelFields) -> Iterator[Fault]:
     kind = spec.recipe.kind
     if spec.source is None and kind not in _SOURCELESS:
         yield Fault(("source",), f"the recipe {kind} needs a source", "add `source:`", code="TS106")
@@ -50,7 +47,7 @@ def _source_faults(spec: ModelSpec) -> Iterator[Fault]:
         yield Fault(("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL, code="TS118")
 
 
-def _weights_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _weights_faults(spec: ModelFields) -> Iterator[Fault]:
     if spec.allow_unused_weights and not isinstance(spec.recipe, HuggingFaceRecipe):
         yield Fault(
             ("allow_unused_weights",),
@@ -60,7 +57,7 @@ def _weights_faults(spec: ModelSpec) -> Iterator[Fault]:
         )
 
 
-def _input_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _input_faults(spec: ModelFields) -> Iterator[Fault]:
     # An ensemble's inputs are those of its first steps, checked by tritonstack/project/checks/ensembles.py.
     takes = spec.test_inputs[0].kind if spec.recipe.kind == "ensemble" else spec.recipe.takes
     for index, test_input in enumerate(spec.test_inputs):
@@ -78,7 +75,7 @@ def _input_faults(spec: ModelSpec) -> Iterator[Fault]:
             yield Fault(("test_inputs", index), "duplicate test input", "keep one of the two", code="TS113")
 
 
-def _precision_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _precision_faults(spec: ModelFields) -> Iterator[Fault]:
     if spec.precision == "bf16" and spec.format == "onnx":
         yield Fault(
             ("precision",),
@@ -96,7 +93,7 @@ def _precision_faults(spec: ModelSpec) -> Iterator[Fault]:
     )
 
 
-def _tensorrt_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _tensorrt_faults(spec: ModelFields) -> Iterator[Fault]:
     if spec.tensorrt is not None and spec.format != "tensorrt":
         yield Fault(
             ("tensorrt",),
@@ -113,7 +110,7 @@ def _tensorrt_faults(spec: ModelSpec) -> Iterator[Fault]:
         )
 
 
-def _profile_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _profile_faults(spec: ModelFields) -> Iterator[Fault]:
     """Yield profiles with larger batches than Triton forms: such engines are needlessly slow."""
     max_batch = spec.batching.max_batch
     for index, profile in enumerate(spec.tensorrt.profiles if spec.tensorrt else ()):

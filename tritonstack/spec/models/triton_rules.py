@@ -7,12 +7,9 @@ what only the built graph shows (tensors, target).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tritonstack.base.documents import Fault
-
-if TYPE_CHECKING:
-    from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.model_fields import ModelFields
 
 ONLY_VERSION = 1
 """Each artifact holds one version of its model; a new version is a new artifact."""
@@ -21,7 +18,7 @@ _QUEUEING = ("queue_delay_us", "preferred_sizes", "keep_order", "priorities", "q
 _SET_BY_THE_BUILD = ("EXECUTION_ENV_PATH",)
 
 
-def triton_faults(spec: ModelSpec) -> Iterator[Fault]:
+def triton_faults(spec: ModelFields) -> Iterator[Fault]:
     """Yield all contradictions in both blocks."""
     if spec.recipe.kind == "ensemble":
         yield from _pipeline_faults(spec)
@@ -35,7 +32,7 @@ def triton_faults(spec: ModelSpec) -> Iterator[Fault]:
     yield from _option_faults(spec)
 
 
-def _pipeline_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _pipeline_faults(spec: ModelFields) -> Iterator[Fault]:
     """Yield options that an ensemble cannot have; its member models have their own files."""
     for block, allowed in (("batching", {"max_batch"}), ("triton", {"response_cache"})):
         for name in sorted(getattr(spec, block).model_fields_set - allowed):
@@ -47,7 +44,7 @@ def _pipeline_faults(spec: ModelSpec) -> Iterator[Fault]:
             )
 
 
-def _size_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _size_faults(spec: ModelFields) -> Iterator[Fault]:
     batching = spec.batching
     for index, size in enumerate(batching.preferred_sizes):
         if size > batching.max_batch:
@@ -75,7 +72,7 @@ def _size_faults(spec: ModelSpec) -> Iterator[Fault]:
                 )
 
 
-def _queue_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _queue_faults(spec: ModelFields) -> Iterator[Fault]:
     batching, queue, priorities = spec.batching, spec.batching.queue, spec.batching.priorities
     if not batching.dynamic and spec.triton.sequences is None:
         for name in (*_QUEUEING, "ragged"):
@@ -116,7 +113,7 @@ def _queue_faults(spec: ModelSpec) -> Iterator[Fault]:
         )
 
 
-def _ragged_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _ragged_faults(spec: ModelFields) -> Iterator[Fault]:
     ragged = spec.batching.ragged
     if ragged and spec.recipe.kind != "python":
         # ONNX Runtime, TensorRT, and PyTorch receive such inputs concatenated into one dimension, and would
@@ -137,7 +134,7 @@ def _ragged_faults(spec: ModelSpec) -> Iterator[Fault]:
             )
 
 
-def _instance_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _instance_faults(spec: ModelFields) -> Iterator[Fault]:
     for index, group in enumerate(spec.triton.instances):
         place = ("triton", "instances", index)
         if group.gpus and group.device == "cpu":
@@ -164,7 +161,7 @@ def _instance_faults(spec: ModelSpec) -> Iterator[Fault]:
         yield from _profile_faults(spec, index)
 
 
-def _profile_faults(spec: ModelSpec, index: int) -> Iterator[Fault]:
+def _profile_faults(spec: ModelFields, index: int) -> Iterator[Fault]:
     profiles = spec.triton.instances[index].profiles
     place = ("triton", "instances", index, "profiles")
     if profiles and spec.format != "tensorrt":
@@ -181,7 +178,7 @@ def _profile_faults(spec: ModelSpec, index: int) -> Iterator[Fault]:
             )
 
 
-def _sequence_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _sequence_faults(spec: ModelFields) -> Iterator[Fault]:
     sequences, batching = spec.triton.sequences, spec.batching
     if sequences is None:
         return
@@ -228,7 +225,7 @@ def _sequence_faults(spec: ModelSpec) -> Iterator[Fault]:
         )
 
 
-def _cache_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _cache_faults(spec: ModelFields) -> Iterator[Fault]:
     if not spec.triton.response_cache:
         return
     place = ("triton", "response_cache")
@@ -240,7 +237,7 @@ def _cache_faults(spec: ModelSpec) -> Iterator[Fault]:
         yield Fault(place, "Triton does not cache streamed responses", "remove it", code="TS114")
 
 
-def _option_faults(spec: ModelSpec) -> Iterator[Fault]:
+def _option_faults(spec: ModelFields) -> Iterator[Fault]:
     versions, optimization = spec.triton.versions, spec.triton.optimization
     if versions is not None:
         chosen = [name for name in ("latest", "all", "specific") if getattr(versions, name)]

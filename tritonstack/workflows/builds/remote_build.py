@@ -25,7 +25,8 @@ from tritonstack.operations.builds.jobs import (
     follow,
 )
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
-from tritonstack.operations.stacks import StackState, deployed_templates, describe_stack, wait_until_settled
+from tritonstack.operations.deploying.deployed_templates import deployed_templates
+from tritonstack.operations.stacks import StackState, describe_stack, wait_until_settled
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace

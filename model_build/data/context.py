@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from model_build.checking.cases import Case
+from model_build.data.cases import Case
 from model_build.progress import Steps
 from model_build.sources import FetchedSource
 from tritonstack.base.documents import Document

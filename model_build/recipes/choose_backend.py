@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model_build.checking.cases import Case
-from model_build.graphs.records import ExportedGraph, ServableGraph
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.progress import Steps
-from model_build.recipes.base import BuildContext
 from tritonstack.spec.models.model import ModelSpec
 
 

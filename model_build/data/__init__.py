@@ -1,0 +1,1 @@
+"""Plain data that the parts of a build exchange."""
