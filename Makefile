@@ -151,4 +151,5 @@ $(NODE): requirements-node.txt | $(VENV)
 
 $(CDK): package-lock.json $(NODE)
 	@npm ci --silent --no-fund --no-audit
+	@ln -sf ../../node_modules/.bin/cdk .venv/bin/cdk
 	@touch $@

@@ -43,6 +43,8 @@ class Line:
     delivery: DeliverySpec
     pipeline: PipelineDelivery
     environments: Sequence[EnvironmentSpec]
+    setup: Sequence[str]
+    """Commands that install the tool in each step."""
     approvals: Mapping[str, bool] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     """Warnings about services that the region may lack."""
@@ -80,6 +82,7 @@ def line_of(project: Project, branch: str) -> Line:
         delivery,
         delivery.pipeline,
         [load_workspace(project, name).spec for name in delivery.names],
+        steps.setup_commands(project),
         {item.name: item.approval for item in delivery.environments},
         [str(warning) for warning in pipeline_warnings(document)],
     )
@@ -232,7 +235,7 @@ class PipelineStack(cdk.Stack):
             step.name,
             input=source,
             additional_inputs={steps.HANDED: locks} if locks else None,
-            install_commands=list(step.setup),
+            install_commands=[*self._line.setup, *step.setup],
             commands=list(step.commands),
             primary_output_directory=output,
             project_name=f"{self._line.name}-{step.name.lower()}",
@@ -283,7 +286,7 @@ class PipelineStack(cdk.Stack):
             reaping=Reaping(
                 name=f"{line.name}-reap",
                 every_hours=line.pipeline.reap_every_hours,
-                commands=steps.reap_commands(self._home, beside),
+                commands=[*line.setup, *steps.reap_commands(self._home, beside)],
                 role=self._roles.own(_of("clean-up", beside)),
                 image=_IMAGE,
                 runtimes=_RUNTIMES,

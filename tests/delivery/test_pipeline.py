@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from tests.delivery.delivery_project import DEV, PROD, TOOLS
 from tests.projects import edit
 from tests.stacks.assemblies import messages_of, new_app
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.paths import find_project
+from tritonstack.constructs.delivery.pipeline_steps import setup_commands
 
 NAME = "tritonstack-delivery-pipeline"
 STEPS = (
@@ -88,7 +91,7 @@ def test_each_step_runs_what_a_person_would_type(pipeline):
     last = {step: commands(pipeline, step)[-1] for step in STEPS}
     assert last == {
         "build-dev": "tritonstack build dev",
-        "synth": "npx cdk synth --quiet -c env=dev",
+        "synth": "cdk synth --quiet -c env=dev",
         "deploy-dev": "tritonstack deploy dev",
         "verify-dev": "tritonstack verify dev",
         "promote-staging": "tritonstack promote dev staging",
@@ -98,6 +101,18 @@ def test_each_step_runs_what_a_person_would_type(pipeline):
         "deploy-prod": "tritonstack deploy prod",
         "verify-prod": "tritonstack verify prod",
     }
+
+
+def test_each_step_first_installs_the_version_that_the_repository_pins(pipeline):
+    first = ["python3 -m venv .venv", 'export PATH="$PWD/.venv/bin:$PATH"']
+    first += ["pip install --quiet --requirement requirements.txt", "tritonstack setup --no-server"]
+    for step in (*STEPS, "reap"):
+        given = [command for command in commands(pipeline, step) if "handed" not in command]
+        assert given[:4] == first, step
+
+
+def test_steps_in_the_repository_of_tritonstack_install_its_source():
+    assert setup_commands(find_project(Path(__file__)))[0] == "make setup-cli"
 
 
 def test_it_is_of_the_second_type_and_never_changes_itself(pipeline):

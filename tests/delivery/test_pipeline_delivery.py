@@ -1,7 +1,8 @@
 """Delivery within AWS, run by the local cloud's own CodePipeline and CodeBuild.
 
-One cloud simulates the tools account and dev's, a second one prod's. The steps run their own commands; only
-`make` is a stand-in, because it would install what this machine has.
+One cloud simulates the tools account and dev's, a second one prod's. The steps run their own commands. What they
+install is already on this machine, so the programs that install it are stand-ins; tests/packaging tests the
+installation itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.delivery.test_github_delivery import environment_of
-from tests.delivery.workflows import ROOT, STAND_INS
+from tests.delivery.workflows import ROOT
 from tests.e2e.conftest import Site, furnished_site
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
@@ -34,7 +35,7 @@ pytestmark = [
 
 NAME = "tritonstack-delivery-pipeline"
 SOURCE = "team-source"
-FILES = ("app.py", "cdk.json", "delivery.yaml", "environments", "models", "containers")
+FILES = ("app.py", "cdk.json", "delivery.yaml", "environments", "models", "containers", "requirements.txt")
 
 DELIVERY = f"""\
 repository: example/tritonstack
@@ -123,6 +124,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     prod = environment_of("prod", "000000000001", promotion={"source": "dev", "verified": True})
     site.project.environment_file("prod").write_text(prod)
     site.project.delivery_file.write_text(DELIVERY)
+    (root / "requirements.txt").write_text("tritonstack[cdk,cli]\n")
     played = play_programs(root / "programs", site)
     # What the clouds find on their PATH is what builds find there; a person's own commands are not played.
     of_builds = {"PATH": f"{played}{os.pathsep}{os.environ['PATH']}"}
@@ -141,16 +143,35 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
         site.tritonstack("down", "--account", f"{number:012}")
 
 
+INSTALLATION = {
+    "python3": """\
+[ "$*" = "-m venv .venv" ] || exit 2
+mkdir -p .venv/bin && ln -s {python} .venv/bin/python3
+""",
+    "pip": """\
+[ "$*" = "install --quiet --requirement requirements.txt" ] && [ -f requirements.txt ]
+""",
+    "tritonstack": """\
+if [ "$1" != setup ]; then exec {scripts}/tritonstack "$@"; fi
+[ "$*" = "setup --no-server" ] && ln -s {root}/node_modules node_modules
+""",
+    "cdk": """\
+exec {root}/node_modules/.bin/cdk "$@"
+""",
+}
+"""What installs the tool links what this machine has; everything else is real."""
+
+
 def play_programs(folder: Path, site: Site) -> Path:
     """Put this machine's programs, with the state of this site, on the builds' PATH."""
     folder.mkdir()
-    known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT} STAND_IN_LOG={folder}/log\n"
-    for name, command in (
-        ("make", f'ln -s {ROOT}/node_modules node_modules; exec {sys.executable} {STAND_INS}/make "$@"'),
-        ("tritonstack", f'exec {Path(sys.executable).parent}/tritonstack "$@"'),
-        ("npx", f'export PATH={Path(sys.executable).parent}:$PATH; exec {ROOT}/node_modules/.bin/"$@"'),
-    ):
-        (folder / name).write_text(f"#!/bin/sh\n{known}{command}\n")
+    known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT}\n"
+    python = folder / "python3-of-this-machine"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    places = {"python": python, "scripts": Path(sys.executable).parent, "root": ROOT}
+    for name, commands in INSTALLATION.items():
+        (folder / name).write_text(f"#!/bin/sh\n{known}{commands.format(**places)}")
         (folder / name).chmod(0o755)
     return folder
 

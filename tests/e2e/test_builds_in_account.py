@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Site, furnished_site
+from tests.e2e.played_programs import write_programs
 from tests.model_build.supplied_models import PYTHON_MODEL
 from tests.model_build.tiny import save_tiny_model, write_model
 from tritonstack.base.naming import EVENTS
@@ -57,34 +57,6 @@ recipe: {kind: python}
 test_inputs: [{inputs: {x: [1.0, 2.0]}, outputs: {y: [2.0, 4.0]}}]
 """
 STACK = "tritonstack-dev-build"
-PLAYED = {
-    "docker": """
-import json, os, sys
-import boto3
-if sys.argv[1] == "login":
-    sys.stdin.read()
-print("docker", sys.argv[1])
-if sys.argv[1] == "push":
-    name, _, tag = sys.argv[2].partition("/")[2].rpartition(":")
-    manifest = {"schemaVersion": 2, "config": {"digest": tag}, "layers": []}
-    boto3.client("ecr").put_image(
-        repositoryName=name, imageTag=tag, imageManifest=json.dumps(manifest),
-        imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
-    )
-""",
-    "aws": """
-import sys
-import boto3
-if sys.argv[2] == "get-login-password":
-    print("password")
-else:
-    options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
-    boto3.client("ecr").describe_images(
-        repositoryName=options["--repository-name"],
-        imageIds=[{"imageTag": options["--image-ids"].removeprefix("imageTag=")}],
-    )
-""",
-}
 
 
 @dataclass(frozen=True)
@@ -119,19 +91,11 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("account")
     site = _site(root / "site")
-    site.variables["PATH"] = f"{_played_programs(root / 'tools')}:{os.environ['PATH']}"
+    site.variables["PATH"] = f"{write_programs(root / 'tools')}:{os.environ['PATH']}"
     site.tritonstack("up", "--detach")
     site.run("cdk", "bootstrap", "aws://000000000000/us-east-1", "-c", "env=dev", with_cloud=True)
     yield Account(site)
     site.tritonstack("down")
-
-
-def _played_programs(folder: Path) -> Path:
-    folder.mkdir()
-    for name, code in PLAYED.items():
-        (folder / name).write_text(f"#!{sys.executable}\n{code}")
-        (folder / name).chmod(0o755)
-    return folder
 
 
 def _site(root: Path) -> Site:

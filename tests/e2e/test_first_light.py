@@ -86,7 +86,7 @@ def test_a_taken_port_is_named(site: Site) -> None:
 
 def test_deploying_without_bootstrap_says_what_to_run(site: Site) -> None:
     output = site.tritonstack("deploy", "local", exit_code=1)
-    assert "npx cdk bootstrap aws://000000000000/us-east-1" in output
+    assert "cdk bootstrap aws://000000000000/us-east-1" in output
 
 
 def test_the_cdk_bootstraps_the_account(site: Site) -> None:

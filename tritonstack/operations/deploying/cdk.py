@@ -83,7 +83,7 @@ class CdkCli:
 
         status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=hear)
         if status != 0:
-            by_hand = shlex.join(["npx", "cdk", command, *arguments, *context])
+            by_hand = shlex.join(["cdk", command, *arguments, *context])
             remedy = _remedy(said) or f"to run it manually: {by_hand}"
             raise CdkFailedError(
                 f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(said[-_LINES_SHOWN:]),

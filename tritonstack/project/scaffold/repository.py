@@ -1,4 +1,4 @@
-"""Write the files of a new repository from the templates in this folder."""
+"""Write the files of a new repository from the templates in this folder, and the pins of an existing one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tritonstack.base.errors import UsageError
-from tritonstack.base.paths import MARKER, shipped
+from tritonstack.base.files import write_text_atomically
+from tritonstack.base.paths import MARKER, Project, is_source_tree, shipped
 
 FOLDER = Path(__file__).parent
 APP = "tritonstack-app"
 """The console script that the CDK CLI runs."""
 _NAMES = {"gitignore": ".gitignore", "github": ".github"}
 """Templates whose names have no leading dot in the wheel."""
+_HEADER = (
+    "# The versions that this release of tritonstack was tested with.",
+    "# Written by `tritonstack upgrade`; put your own packages into requirements.txt.",
+)
 _LOCKS = ("requirements-local.txt", "requirements-cuda.txt")
+_REQUIREMENTS, _CONSTRAINTS = "requirements.txt", "constraints.txt"
+_PIN = re.compile(r"^(tritonstack(?:\[[^]]*\])?==)\S+", re.MULTILINE)
 
 
 def examples() -> list[str]:
@@ -44,6 +51,26 @@ def create_repository(folder: Path, *, example: str | None) -> list[str]:
     return sorted(files)
 
 
+def pin_this_version(project: Project) -> list[str]:
+    """Pin the running version in an existing repository; return the names of the files that changed.
+
+    Changes the version in requirements.txt and rewrites constraints.txt. All other files are the user's.
+    """
+    if is_source_tree(project):
+        raise UsageError("this is tritonstack's own repository", remedy="run it in one of `tritonstack init`")
+    file = project.root / _REQUIREMENTS
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    version = importlib.metadata.version("tritonstack")
+    pinned, found = _PIN.subn(lambda pin: pin[1] + version, text)
+    if not found:
+        raise UsageError(
+            f"{file.name}: no line pins tritonstack",
+            remedy=f"add the lines `--constraint {_CONSTRAINTS}` and `tritonstack[cdk,cli]=={version}`",
+        )
+    texts = {_CONSTRAINTS: _constraints(), _REQUIREMENTS: pinned}
+    return [name for name, new in texts.items() if write_text_atomically(project.root / name, new)]
+
+
 def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
     values = {"@NAME@": _repository_name(name), "@VERSION@": importlib.metadata.version("tritonstack")}
     for folder in (FOLDER / "files", *([FOLDER / "examples" / example] if example else [])):
@@ -56,7 +83,7 @@ def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
                 yield "/".join(parts), text
     settings = json.loads(shipped(MARKER).read_text(encoding="utf-8"))
     yield MARKER, json.dumps({**settings, "app": APP}, indent=2) + "\n"
-    yield "constraints.txt", _constraints()
+    yield _CONSTRAINTS, _constraints()
 
 
 def _repository_name(folder: str) -> str:
@@ -67,4 +94,4 @@ def _constraints() -> str:
     """Return the locked versions without hashes: pip refuses hashes for only some packages."""
     lines = [line for lock in _LOCKS for line in shipped(lock).read_text(encoding="utf-8").splitlines()]
     pins = sorted({line.removesuffix("\\").strip() for line in lines if re.match(r"[A-Za-z0-9]", line)})
-    return "\n".join(["# The versions that this release of tritonstack was tested with.", *pins]) + "\n"
+    return "\n".join([*_HEADER, *pins]) + "\n"

@@ -58,7 +58,7 @@ def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) ->
     if outputs is None or "SourceArchive" not in outputs:
         raise BuildStackError(
             f"stack {name} does not exist" if outputs is None else f"stack {name} has no complete outputs",
-            remedy=f"run `npx cdk deploy {name} -c env={spec.name}` to see the cause",
+            remedy=f"run `cdk deploy {name} -c env={spec.name}` to see the cause",
         )
     return build_infra_of(workspace, outputs)
 

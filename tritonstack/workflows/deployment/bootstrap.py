@@ -30,7 +30,7 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
         under = "" if own else f" under the qualifier {bootstrap.qualifier!r}"
         raise TritonstackError(
             f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{under}",
-            remedy=f"run `npx cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
+            remedy=f"run `cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
             + (", or add --bootstrap" if allowed is not None else ""),
             code="TS504",
         )

@@ -1,4 +1,4 @@
-"""Send texts to an endpoint through InvokeEndpoint."""
+"""Send texts or a stored example to an endpoint through InvokeEndpoint."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from tritonstack.base import naming
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.client import EndpointClient
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.smoke.examples import load_examples
+from tritonstack.operations.smoke.targets import smoke_targets
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.example_tensors import array_of
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, Variant
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.session import Session
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -43,18 +49,32 @@ class InvocationTarget:
 
 @dataclass(frozen=True)
 class Invocation:
-    """Texts, and the outputs of a model for them."""
+    """What was sent, and the outputs of the model."""
 
-    inputs: tuple[str, ...]
-    outputs: Mapping[str, np.ndarray[Any, Any]]
+    inputs: tuple[str, ...] | Arrays
+    """Texts, or the inputs of a model without text input by name."""
+    outputs: Arrays
     """One row per text."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the invocation as JSON data."""
+        inputs = self.inputs
         return {
-            "inputs": list(self.inputs),
-            "outputs": {name: array.tolist() for name, array in self.outputs.items()},
+            "inputs": list(inputs) if isinstance(inputs, tuple) else _as_lists(inputs),
+            "outputs": _as_lists(self.outputs),
         }
+
+
+def as_text(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Decode texts, which Triton sends as bytes."""
+    if array.dtype != object:
+        return array
+    texts = [value.decode(errors="replace") if isinstance(value, bytes) else value for value in array.flat]
+    return np.array(texts, dtype=object).reshape(array.shape)
+
+
+def _as_lists(arrays: Arrays) -> dict[str, Any]:
+    return {name: as_text(array).tolist() for name, array in arrays.items()}
 
 
 def invoke(
@@ -67,15 +87,21 @@ def invoke(
     model: str | None = None,
     variant: str | None = None,
 ) -> Invocation:
-    """Send texts to an endpoint, and return the outputs. `texts` defaults to the model's test inputs.
+    """Send texts to an endpoint, and return the outputs.
 
-    `model` selects one of several models on the endpoint, `variant` one of several variants.
+    `texts` defaults to the model's test inputs; a model without text input gets the first example that its
+    build stored. `model` selects one of several models on the endpoint, `variant` one of several variants.
     """
     workspace = session.workspace(environment, instance)
     target = find_target(workspace, endpoint, model=model, variant=variant)
-    _require_texts(target)
+    if texts:
+        _require_texts(target)
+    cloud = session.cloud(workspace.spec)
+    client = target.client(cloud.client("sagemaker-runtime"))
+    if not target.model.takes_texts:
+        inputs = _example_inputs(cloud, workspace, endpoint, target)
+        return Invocation(inputs, client.infer(inputs))
     values = tuple(texts or target.model.test_texts)
-    client = target.client(session.cloud(workspace.spec).client("sagemaker-runtime"))
     return Invocation(values, infer_texts(client, values, max_batch=target.model.batching.max_batch))
 
 
@@ -115,6 +141,24 @@ def infer_texts(
         for begin in range(0, len(texts), max_batch)
     ]
     return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+
+
+def _example_inputs(
+    cloud: Cloud, workspace: Workspace, endpoint: str, target: InvocationTarget
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the inputs of the first stored example. Requests of a sequence need parameters of their own."""
+    smoke = next(
+        smoke
+        for smoke in smoke_targets(workspace, endpoint)
+        if smoke.model == target.model.name and target.variant in (None, smoke.variant)
+    )
+    if smoke.artifact is None:
+        raise InvalidFilesError(unbuilt(workspace, endpoint))
+    bucket, digest = workspace.spec.artifact_bucket, smoke.artifact.digest
+    examples = load_examples(cloud, bucket=bucket, model=smoke.model, digest=digest).requests
+    if not examples or examples[0].sequence:
+        _require_texts(target)
+    return {tensor.name: array_of(tensor) for tensor in examples[0].inputs}
 
 
 def _variant(name: str, endpoint: EndpointSpec, wanted: str | None) -> Variant:

