@@ -15,7 +15,7 @@ from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import add_image, edit
 from tritonstack.base.paths import Project
-from tritonstack.base.revisions import is_committed, recorded_files, short_commit
+from tritonstack.base.revisions import BUILD_PINS, is_committed, is_hashed, recorded_files, short_commit
 from tritonstack.operations.checkout import CheckoutError
 from tritonstack.operations.events import built_now, new_event
 from tritonstack.operations.revisions import (
@@ -60,6 +60,8 @@ def repository(project: Project) -> Repository:
     ):
         (root / folder).mkdir(parents=True)
         (root / folder / "file.txt").write_text("text\n")
+    for name in BUILD_PINS:
+        (root / name).write_text("numpy==2.4.6\n")
     (root / ".gitignore").write_text("*.ignored\n__pycache__\n*.onnx\n")
     with_lock(project)
     repository = Repository(root)
@@ -107,6 +109,8 @@ MATTERS = (
     "environments/dev.lock.yaml",
     "delivery.yaml",
     "cdk.json",
+    "requirements.txt",
+    "constraints.txt",
     "app.py",
     "stacks/file.txt",
     "tritonstack/spec/file.txt",
@@ -119,6 +123,7 @@ MATTERS_NOT = (
     "docs/file.txt",
     "models/unused/file.txt",
     "model_build/file.txt",
+    "requirements-local.txt",
     "environments/preview.template.yaml",
 )
 
@@ -240,6 +245,13 @@ def test_a_folder_without_git_or_without_a_commit_has_no_revision(project: Proje
         "uncommitted: all files (the folder has no git commit)",
     )
     assert not is_committed(new_event("verified", load_workspace(project, "dev"), endpoints=[]).commit)
+
+
+@pytest.mark.parametrize("name", BUILD_PINS)
+def test_a_build_depends_on_the_pinned_version_of_the_tool(repository: Repository, name: str) -> None:
+    change(repository.root / name)
+    assert built_now(load_workspace(Project(repository.root), "dev")).uncommitted == (name,)
+    assert not is_hashed(name)
 
 
 def test_an_instance_is_its_template(repository: Repository) -> None:

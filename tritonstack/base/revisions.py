@@ -17,6 +17,10 @@ BUILD_CODE = (
     ),
 )
 """Folders of the build code. Model hashes do not cover them."""
+PINS = ("requirements.txt", "constraints.txt")
+"""Files that pin the tool that synthesizes, in a repository made by `tritonstack init`."""
+BUILD_PINS = (*PINS, "requirements-local.txt")
+"""Files that pin the tool that builds, which is not in such a repository."""
 MAX_LISTED = 20
 """Maximum number of uncommitted files in a record."""
 
@@ -56,6 +60,6 @@ def recorded_files(files: Sequence[str]) -> UncommittedFiles:
 def is_hashed(file: str) -> bool:
     """Check whether an artifact's or image's hash covers a file, so that the same hash means the same file.
 
-    The hash covers neither the build code nor files that a record only counts.
+    The hash covers neither the build code, nor its pinned version, nor files that a record only counts.
     """
-    return not file.startswith((*(f"{folder}/" for folder in BUILD_CODE), "("))
+    return file not in BUILD_PINS and not file.startswith((*(f"{folder}/" for folder in BUILD_CODE), "("))

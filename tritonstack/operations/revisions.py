@@ -12,6 +12,8 @@ from pathlib import Path
 from tritonstack.base.paths import MARKER, Project
 from tritonstack.base.revisions import (
     BUILD_CODE,
+    BUILD_PINS,
+    PINS,
     UNCOMMITTED,
     UncommittedFiles,
     list_files,
@@ -23,8 +25,6 @@ from tritonstack.project.custom_images import BUILDER
 from tritonstack.project.files.model_files import model_files
 from tritonstack.project.workspace import Workspace
 
-REQUIREMENTS = "requirements.txt"
-"""Which versions synthesize templates; in a user's project, tritonstack's own among them."""
 SYNTH_CODE = (
     "app.py",
     "stacks",
@@ -87,26 +87,26 @@ def matters_to(workspace: Workspace) -> Matters:
         workspace.environment.file,
         workspace.lock.file,
         project.root / MARKER,
-        project.root / REQUIREMENTS,
         project.delivery_file,
     }
-    built = _built_from(workspace, SYNTH_CODE)
+    built = _built_from(workspace, SYNTH_CODE, PINS)
     return Matters(built.files | own, built.folders)
 
 
 def matters_to_builds(workspace: Workspace) -> Matters:
     """Return the files that define the artifacts and images of an environment's build."""
-    return _built_from(workspace, BUILD_CODE)
+    return _built_from(workspace, BUILD_CODE, BUILD_PINS)
 
 
-def _built_from(workspace: Workspace, code: Iterable[str]) -> Matters:
-    """Return models, images, and code."""
+def _built_from(workspace: Workspace, code: Iterable[str], pins: Iterable[str]) -> Matters:
+    """Return models, images, code, and the files that pin the version of installed code."""
     project, spec = workspace.project, workspace.spec
     images = {endpoint.image for endpoint in spec.endpoints.values() if endpoint.image}
     if spec.builds_in_account:
         images.add(BUILDER)
     containers = {project.containers_dir / image for image in images}
     files = {file for folder in containers for file in folder.rglob("*") if file.is_file()}
+    files |= {project.root / name for name in pins}
     for document in workspace.models.values():
         read = model_files(document)
         listed = (read.own, read.helpers, read.source)
