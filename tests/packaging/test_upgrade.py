@@ -1,0 +1,55 @@
+"""A repository of each earlier version works with this version after `tritonstack upgrade`.
+
+Its models, environments, locks, and cdk.json stay as they are. The resources that hold data, or that callers know
+by name, keep their stacks and logical ids, so that no deployment replaces them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.recording import KEPT, RECORDS, kept_resources
+from tests.packaging.wheels import Installed
+
+VERSIONS = sorted(folder.name for folder in RECORDS.iterdir())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.fixture(params=VERSIONS)
+def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a copy of a recorded repository, as of a version that is not this one."""
+    folder = tmp_path / "shop"
+    shutil.copytree(RECORDS / request.param, folder)
+    requirements = folder / "requirements.txt"
+    requirements.write_text(requirements.read_text().replace(f"=={request.param}", "==0.0.1"))
+    return folder
+
+
+@pytest.mark.e2e
+def test_a_repository_of_an_earlier_version_works(complete: Installed, earlier: Path):
+    before = contents(earlier)
+    ended = complete.run("tritonstack", "upgrade", cwd=earlier)
+    assert ended.returncode == 0, ended.stderr
+    after = contents(earlier)
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert "requirements.txt" in changed
+    assert changed <= {"requirements.txt", "constraints.txt"}
+    ended = complete.run("tritonstack", "validate", cwd=earlier)
+    assert ended.returncode == 0, ended.stderr
+    found = kept_resources(complete, earlier, "local")
+    kept = json.loads((earlier / KEPT).read_text())
+    assert any(kept.values())
+    lost = {
+        (stack, key, kind)
+        for stack, resources in kept.items()
+        for key, kind in resources.items()
+        if found.get(stack, {}).get(key) != kind
+    }
+    assert lost == set()
