@@ -1,8 +1,8 @@
 """Delivery within AWS, run by the local cloud's own CodePipeline and CodeBuild.
 
-One cloud simulates the tools account and dev's, a second one prod's. The steps run their own commands. What they
-install is already on this machine, so the programs that install it are stand-ins; tests/packaging tests the
-installation itself.
+One cloud simulates the tools account and dev's, a second one prod's. The steps run their own commands. What
+they install is already on this machine, so the programs that install it are stand-ins; tests/packaging tests
+the installation itself.
 """
 
 from __future__ import annotations

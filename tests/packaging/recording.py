@@ -1,4 +1,6 @@
-"""Record the repository that this version creates, for the upgrade test of later versions. Run at each release:
+"""Record the repository that this version creates, for the upgrade test of later versions.
+
+Run it at each release:
 
     python -m tests.packaging.recording
 
@@ -40,9 +42,7 @@ def kept_resources(installed: Installed, repository: Path, environment: str) -> 
     with tempfile.TemporaryDirectory() as folder:
         flags = json.loads((repository / "cdk.json").read_text())["context"]
         context = json.dumps({**flags, "env": environment})
-        ended = installed.run(
-            "tritonstack-app", cwd=repository, CDK_CONTEXT_JSON=context, CDK_OUTDIR=folder
-        )
+        ended = installed.run("tritonstack-app", cwd=repository, CDK_CONTEXT_JSON=context, CDK_OUTDIR=folder)
         assert ended.returncode == 0, ended.stderr
         templates = {
             file.name.removesuffix(".template.json"): json.loads(file.read_text())["Resources"]

@@ -69,7 +69,7 @@ def test_a_folder_with_files_is_left_alone(complete: Installed, tmp_path):
     (tmp_path / "shop" / "notes.txt").write_text("mine")
     ended = complete.run("tritonstack", "init", "shop", "--example", "python", cwd=tmp_path)
     assert ended.returncode == 2
-    assert "error: shop: the folder is not empty" in ended.stderr
+    assert "error[TS909]: shop: the folder is not empty" in ended.stderr
     assert files_in(tmp_path) == {"shop/notes.txt"}
 
 

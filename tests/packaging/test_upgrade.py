@@ -1,7 +1,7 @@
 """A repository of each earlier version works with this version after `tritonstack upgrade`.
 
-Its models, environments, locks, and cdk.json stay as they are. The resources that hold data, or that callers know
-by name, keep their stacks and logical ids, so that no deployment replaces them.
+Its models, environments, locks, and cdk.json stay as they are. The resources that hold data, or that callers
+know by name, keep their stacks and logical ids, so that no deployment replaces them.
 """
 
 from __future__ import annotations

@@ -57,7 +57,11 @@ def pin_this_version(project: Project) -> list[str]:
     Changes the version in requirements.txt and rewrites constraints.txt. All other files are the user's.
     """
     if is_source_tree(project):
-        raise UsageError("this is tritonstack's own repository", remedy="run it in one of `tritonstack init`")
+        raise UsageError(
+            "this is tritonstack's own repository",
+            remedy="run it in a repository that `tritonstack init` created",
+            code="TS910",
+        )
     file = project.root / _REQUIREMENTS
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     version = importlib.metadata.version("tritonstack")
@@ -66,6 +70,7 @@ def pin_this_version(project: Project) -> list[str]:
         raise UsageError(
             f"{file.name}: no line pins tritonstack",
             remedy=f"add the lines `--constraint {_CONSTRAINTS}` and `tritonstack[cdk,cli]=={version}`",
+            code="TS910",
         )
     texts = {_CONSTRAINTS: _constraints(), _REQUIREMENTS: pinned}
     return [name for name, new in texts.items() if write_text_atomically(project.root / name, new)]

@@ -49,6 +49,11 @@ USAGE: Mapping[str, Kind] = {
         "Target folder is not empty",
         "`tritonstack init` writes only into a new or empty folder.",
     ),
+    "TS910": Kind(
+        "Version not pinned",
+        "`tritonstack upgrade` changes the line of requirements.txt that pins tritonstack to one version, "
+        "such as `tritonstack[cdk,cli]==0.1.0`. The repository has no such line.",
+    ),
     "TS999": Kind(
         "Internal error",
         "An unexpected exception: a defect of tritonstack. Rerun with `--debug`, and report the traceback.",
