@@ -11,6 +11,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 SHIPPED = (
+    ".github/workflows",
     "cdk.json",
     "containers",
     "package.json",

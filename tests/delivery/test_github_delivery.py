@@ -119,7 +119,7 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
     """Both clouds running and bootstrapped, with the delivery stacks deployed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("road")
-    for name in ("models", "containers", "tools"):
+    for name in ("models", "containers"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     site = furnished_site(root, shared=("server", "artifacts"))
     write_files(site.project)

@@ -89,12 +89,12 @@ def test_a_job_has_the_rights_that_it_needs(file, name, job):
     assert ("contents" in rights) is checks_out
     takes_roles = any(use.startswith("aws-actions/configure-aws-credentials@") for use in uses)
     assert ("id-token" in rights) is (takes_roles or "uv publish" in commands)
-    proposes = "propose_change" in commands
+    proposes = "ci propose-change" in commands
     assert (rights.get("contents") == "write") is (proposes or "gh release create" in commands)
     assert (rights.get("actions") == "write") is proposes
     assert (rights.get("statuses") == "write") is ("/statuses/" in commands)
-    assert (rights.get("actions") == "read") is ("previous_deploy" in commands)
-    assert ("pull-requests" in rights) is (proposes or "pull_request_comment" in commands)
+    assert (rights.get("actions") == "read") is ("ci previous-deploy" in commands)
+    assert ("pull-requests" in rights) is (proposes or "ci comment" in commands)
 
 
 @pytest.mark.parametrize(("file", "name", "job"), jobs())
@@ -156,7 +156,7 @@ def test_a_step_runs_one_command_that_a_person_could_type(step):
 @pytest.mark.parametrize("step", steps())
 def test_the_token_is_given_to_those_who_speak_to_github_alone(step):
     tokens = [name for name, value in step.get("env", {}).items() if "github.token" in str(value)]
-    assert tokens == (["GH_TOKEN"] if step.get("run", "").startswith(("python tools/p", "gh ")) else [])
+    assert tokens == (["GH_TOKEN"] if step.get("run", "").startswith(("tritonstack ci ", "gh ")) else [])
 
 
 COMMANDS = sorted({step.values[0]["run"] for step in steps() if "run" in step.values[0]})
@@ -167,11 +167,16 @@ DELIVERY_COMMANDS = sorted(
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("tritonstack ")])
-def test_the_command_line_takes_what_a_step_says(command):
+def test_the_command_line_takes_what_a_step_says(command, monkeypatch):
+    monkeypatch.setenv("GITHUB_REPOSITORY", "example/tritonstack")
+    monkeypatch.setenv("PULL_REQUEST", "7")
     words = re.sub(r"\$\{\w+:\+(.*)\}", r"\1", command.partition(" >")[0])
     _, name, *rest = shlex.split(words)
-    context = load_command(name).make_context(name, list(rest))
-    assert context.info_name == name
+    loaded = load_command(name)
+    if name == "ci":
+        name, *rest = rest
+        loaded = loaded.commands[name]
+    assert loaded.make_context(name, rest).info_name == name
 
 
 @pytest.mark.parametrize("waiting", ["build", "rollback"])
@@ -208,7 +213,7 @@ def test_each_rollback_is_a_proposal_of_its_own():
     (step,) = [
         step
         for step in read_workflow(WORKFLOWS / "rollback.yml")["jobs"]["rollback"]["steps"]
-        if "propose_change" in step.get("run", "")
+        if "ci propose-change" in step.get("run", "")
     ]
     words = shlex.split(step["run"])
     assert words[words.index("--branch") + 1] == "rollback/$ENVIRONMENT/$ENDPOINT"

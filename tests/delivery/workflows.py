@@ -230,7 +230,7 @@ class _JobRun:
             if not holds(step.get("if"), seen):
                 continue
             if "uses" in step:
-                self._use(step, seen)
+                succeeded = self._use(step, seen) and succeeded
                 continue
             code, said = self._command(step, seen)
             succeeded = succeeded and code == 0
@@ -238,7 +238,8 @@ class _JobRun:
                 outputs[step["id"]] = {"outputs": said}
         return ("success" if succeeded else "failure"), outputs
 
-    def _use(self, step: Mapping[str, Any], scope: Scope) -> None:
+    def _use(self, step: Mapping[str, Any], scope: Scope) -> bool:
+        """Run an action; return whether it succeeded."""
         action = step["uses"].partition("@")[0]
         given = {key: value_of(value, scope) for key, value in step.get("with", {}).items()}
         match action:
@@ -249,20 +250,23 @@ class _JobRun:
             case "actions/setup-python" | "actions/setup-node":
                 pass  # this machine has both
             case _ if action.startswith("./"):
-                self._compose(action, given)
+                return self._compose(action, given)
             case _:
                 raise RefusedError(f"{self.label} uses {action}, which is not known here")
+        return True
 
-    def _compose(self, action: str, given: Mapping[str, Any]) -> None:
+    def _compose(self, action: str, given: Mapping[str, Any]) -> bool:
         content = yaml.safe_load((ROOT / action / "action.yml").read_text())
-        inputs = {name: spec["default"] for name, spec in content["inputs"].items()} | given
+        inputs = {name: spec["default"] for name, spec in content.get("inputs", {}).items()} | given
         for step in content["runs"]["steps"]:
             scope = Scope({"inputs": inputs})
             if "uses" in step:
                 self._use(step, scope)
             else:
                 code, _ = self._command(step, scope)
-                assert code == 0, self.runner.ran[-1].output
+                if code:
+                    return False
+        return True
 
     def _check_out(self, given: Mapping[str, Any]) -> None:
         ref = str(given.get("ref") or self.event.ref)

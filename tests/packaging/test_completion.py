@@ -10,7 +10,7 @@ from tests.packaging.wheels import Installed
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("tritonstack deploy ", "dev local"),
+        ("tritonstack deploy ", "dev local prod"),
         ("tritonstack rollback local ", "double"),
         ("tritonstack build local ", "double"),
     ],
@@ -34,7 +34,7 @@ def test_it_loads_neither_the_sdk_nor_the_cdk(complete: Installed, tmp_path):
     script = str(complete.bin / "tritonstack")
     asked = {"COMP_WORDS": "tritonstack deploy ", "COMP_CWORD": "2", "_TRITONSTACK_COMPLETE": "complete_bash"}
     ended = complete.run("python", "-X", "importtime", script, cwd=tmp_path / "shop", **asked)
-    assert ended.stdout.split() == ["dev", "local"]
+    assert ended.stdout.split() == ["dev", "local", "prod"]
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
     assert "tritonstack.cli.completion" in imported
     assert imported & {"aws_cdk", "boto3", "botocore", "docker", "numpy", "torch"} == set()

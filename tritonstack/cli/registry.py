@@ -36,6 +36,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "rollback": "Roll an endpoint back to an earlier lock",
         "delivery": "Show delivery order, roles, and affected environments",
         "destroy": "Delete an environment",
+        "ci": "Run a step of the GitHub workflows",
     },
     "Operate": {
         "status": "Show the state of environments",

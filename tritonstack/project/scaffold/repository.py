@@ -21,6 +21,10 @@ _HEADER = (
     "# The versions that this release of tritonstack was tested with.",
     "# Written by `tritonstack upgrade`; put your own packages into requirements.txt.",
 )
+WORKFLOWS = ".github/workflows"
+"""Delivers this repository's example project. A new repository gets the same files."""
+_RELEASE = "release.yml"
+"""Publishes tritonstack itself."""
 _LOCKS = ("requirements-local.txt", "requirements-cuda.txt")
 _REQUIREMENTS, _CONSTRAINTS = "requirements.txt", "constraints.txt"
 _PIN = re.compile(r"^(tritonstack(?:\[[^]]*\])?==)\S+", re.MULTILINE)
@@ -86,6 +90,9 @@ def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
                     text = text.replace(key, value)
                 parts = [_NAMES.get(part, part) for part in file.relative_to(folder).parts]
                 yield "/".join(parts), text
+    for file in sorted(shipped(WORKFLOWS).glob("*.yml")):
+        if file.name != _RELEASE:
+            yield f"{WORKFLOWS}/{file.name}", file.read_text(encoding="utf-8")
     settings = json.loads(shipped(MARKER).read_text(encoding="utf-8"))
     yield MARKER, json.dumps({**settings, "app": APP}, indent=2) + "\n"
     yield _CONSTRAINTS, _constraints()

@@ -1,4 +1,4 @@
-"""The two scripts that workflows end with, with a stand-in for `gh` and a real git."""
+"""`tritonstack ci`, with a stand-in for `gh` and a real git."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.workflows import ROOT, STAND_INS, stand_in_calls
+from tests.delivery.workflows import STAND_INS, stand_in_calls
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def checkout(tmp_path: Path) -> Path:
     lock.parent.mkdir()
     lock.write_text("models: {}\n")
     (work / "said.md").write_text("would promote minilm\n")
+    (work / "cdk.json").write_text("{}")
     git(work, "add", "environments")
     git(work, "commit", "--quiet", "-m", "A lock")
     git(work, "push", "--quiet", "origin", "main")
@@ -39,7 +40,9 @@ def git(work: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def run(work: Path, tool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    work: Path, step: str, *arguments: str, leave_out: str = "", **more: str
+) -> subprocess.CompletedProcess[str]:
     variables = {
         **os.environ,
         "PATH": f"{STAND_INS}{os.pathsep}{os.environ['PATH']}",
@@ -48,14 +51,16 @@ def run(work: Path, tool: str, *arguments: str) -> subprocess.CompletedProcess[s
         "GH_TOKEN": "a-token",
         "STAND_IN_RIGHTS": json.dumps({"actions": "write", "pull-requests": "write"}),
         "PULL_REQUEST": "7",
+        **more,
     }
-    command = [sys.executable, str(ROOT / "tools" / tool), *arguments]
+    variables.pop(leave_out, None)
+    command = [sys.executable, "-c", "from tritonstack.cli.entry import main; main()", "ci", step, *arguments]
     return subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True, check=False)
 
 
 def propose(work: Path) -> subprocess.CompletedProcess[str]:
     options = ("--branch", "promote/prod", "--title", "Promote dev to prod", "--body", "said.md")
-    return run(work, "propose_change.py", *options)
+    return run(work, "propose-change", *options)
 
 
 def held(work: Path) -> dict:
@@ -86,7 +91,7 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
 
 def test_nothing_changed_is_nothing_proposed(checkout):
     done = propose(checkout)
-    assert (done.returncode, done.stdout) == (0, "no changes: no pull request needed\n")
+    assert (done.returncode, done.stdout) == (0, "no changes to propose\n")
     assert stand_in_calls(checkout.parent) == []
 
 
@@ -157,7 +162,7 @@ def started_checks(work: Path) -> list[list[str]]:
 
 
 def comment(work: Path, about: str, *more: str) -> None:
-    done = run(work, "pull_request_comment.py", "--about", about, "--file", "said.md", *more)
+    done = run(work, "comment", "--about", about, "--file", "said.md", *more)
     assert done.returncode == 0, done.stderr
 
 
@@ -177,7 +182,7 @@ def test_what_github_does_not_take_is_cut(checkout):
     comment(checkout, "diff-dev")
     (found,) = held(checkout)["comments"]
     assert 65_000 < len(found["body"]) < 65_536
-    assert found["body"].endswith("truncated: see the log of the workflow.")
+    assert found["body"].endswith("… (truncated; the workflow's log has the full text)")
 
 
 def test_the_text_of_a_proposal_is_cut(checkout):
@@ -186,7 +191,7 @@ def test_the_text_of_a_proposal_is_cut(checkout):
     assert propose(checkout).returncode == 0
     (found,) = held(checkout)["pulls"]
     assert 65_000 < len(found["body"]) < 65_536
-    assert found["body"].endswith("```\n\n… truncated: see the log of the workflow.")
+    assert found["body"].endswith("```\n\n… (truncated; the workflow's log has the full text)")
 
 
 def test_a_command_without_output_replaces_the_comment(checkout):
@@ -195,7 +200,7 @@ def test_a_command_without_output_replaces_the_comment(checkout):
     comment(checkout, "diff-dev", "--verbatim")
     (found,) = held(checkout)["comments"]
     assert "would promote" not in found["body"]
-    assert "failed without output: see the log" in found["body"]
+    assert "the workflow's log shows why" in found["body"]
 
 
 @pytest.mark.parametrize(
@@ -208,5 +213,36 @@ def test_a_command_without_output_replaces_the_comment(checkout):
 )
 def test_what_was_deployed_last_is_compared_with(checkout, deployed, given, said):
     (checkout.parent / "github.json").write_text(json.dumps({"deployed": deployed}))
-    done = run(checkout, "previous_deploy.py", "--workflow", "deploy.yml", "--or", given)
+    done = run(checkout, "previous-deploy", "--workflow", "deploy.yml", "--or", given)
     assert (done.returncode, done.stdout) == (0, f"before={said}\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("step", "arguments", "missing", "message"),
+    [
+        ("comment", ("--about", "a", "--file", "said.md"), "PULL_REQUEST", "--pull-request"),
+        ("comment", ("--about", "a", "--file", "said.md"), "GITHUB_REPOSITORY", "--repository"),
+        ("comment", ("--about", "a", "--file", "none.md"), "", "error: none.md: cannot read the text"),
+        (
+            "propose-change",
+            ("--branch", "b", "--title", "t", "--body", "none.md"),
+            "",
+            "error: none.md: cannot read the text",
+        ),
+    ],
+)
+def test_what_is_missing_is_named_before_anything_is_done(checkout, step, arguments, missing, message):
+    (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
+    done = run(checkout, step, *arguments, leave_out=missing)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert stand_in_calls(checkout.parent) == []
+    assert git(checkout, "branch", "--format=%(refname:short)").split() == ["main"]
+
+
+def test_a_failing_program_is_named_with_what_it_printed(checkout):
+    done = run(checkout, "comment", "--about", "a", "--file", "said.md", STAND_IN_RIGHTS="{}")
+    assert done.returncode == 1
+    assert "error: `gh api --paginate" in done.stderr
+    assert "Resource not accessible by integration (HTTP 403)" in done.stderr
+    assert "help: check the permissions of the job and the token of gh" in done.stderr
