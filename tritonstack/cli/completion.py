@@ -54,3 +54,10 @@ complete_model = _completer(lambda project, _: model_names(project))
 """Models."""
 complete_endpoint = _completer(_endpoints)
 """Endpoints of the environment that was typed before."""
+
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """Complete kinds of recipes."""
+    from tritonstack.project.scaffold.model_files import RECIPES  # noqa: PLC0415 - loads the specification
+
+    return [kind for kind in RECIPES if kind.startswith(incomplete)]

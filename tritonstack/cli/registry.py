@@ -14,6 +14,7 @@ from tritonstack.cli.signatures import load_signature
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Project": {
         "init": "Create a repository for models and environments",
+        "new": "Add a model, an endpoint, or an environment",
         "setup": "Install the Triton server and the CDK CLI",
         "doctor": "Report what is missing and how to get it",
         "upgrade": "Pin this version of the tool in a repository",

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tritonstack.base.documents import Document, RecordT, closest, load_document
+from tritonstack.base.documents import Document, RecordT, closest, load_document, parse_document
 from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError, shown_path
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml_reading import read_text
 from tritonstack.project.checks.compatibility import environment_problems
 from tritonstack.project.checks.delivery import delivery_problems
 from tritonstack.project.checks.ensembles import composition_problems
@@ -41,19 +42,22 @@ __all__ = [
 ]
 
 
-def load_workspace(project: Project, environment: str) -> Workspace:
-    """Load an environment with everything it refers to; report all errors of all files at once."""
+def load_workspace(project: Project, environment: str, *, text: str | None = None) -> Workspace:
+    """Load an environment with everything it refers to; report all errors of all files at once.
+
+    `text` is the content of its file if that is not saved yet.
+    """
     if environment in template_names(project):
         raise UsageError(
             f"{environment!r} is a template, not an environment",
             remedy="add --name <name>, for example --name pr-123",
             code="TS904",
         )
-    _require_known(
-        environment, environment_names(project), what="environment", where=project.environments_dir
-    )
+    if text is None:
+        known = environment_names(project)
+        _require_known(environment, known, what="environment", where=project.environments_dir)
     problems: list[FileProblem] = []
-    document = _try_load(project.environment_file(environment), EnvironmentSpec, problems)
+    document = _try_load(project.environment_file(environment), EnvironmentSpec, problems, text=text)
     return _whole(project, document, environment, problems)
 
 
@@ -227,10 +231,10 @@ def _require_known(name: str, known: list[str], *, what: str, where: Path) -> No
 
 
 def _try_load(
-    file: Path, record_type: type[RecordT], problems: list[FileProblem]
+    file: Path, record_type: type[RecordT], problems: list[FileProblem], *, text: str | None = None
 ) -> Document[RecordT] | None:
     try:
-        return load_document(file, record_type)
+        return parse_document(read_text(file) if text is None else text, file, record_type)
     except InvalidFilesError as error:
         problems += error.problems
         return None

@@ -1,0 +1,202 @@
+"""Add a model, an endpoint, or an environment to a project. Nothing is written unless the result is valid."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonstack.base.documents import Document, closest, parse_document
+from tritonstack.base.errors import UsageError, shown_path
+from tritonstack.base.files import write_text_atomically
+from tritonstack.base.naming import check_name
+from tritonstack.base.paths import Project
+from tritonstack.base.yaml_reading import read_text
+from tritonstack.project.loading import load_models, load_workspace
+from tritonstack.project.scaffold.commented_yaml import commented_yaml
+from tritonstack.project.scaffold.insertion import insert_endpoint
+from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS, NewModel, model_texts
+from tritonstack.reference.releases import RELEASES
+from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, SingleEndpoint
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.models.model import ModelSpec
+
+SOURCE_FOLDER = "source"
+"""Folder of a model with the files that were copied into it."""
+CPU_INSTANCE, GPU_INSTANCE = "ml.c7i.large", "ml.g5.xlarge"
+_ENDPOINT_KEYS = ("scaling", "rollout", "alarms", "metrics", "data_capture")
+_ENVIRONMENT_KEYS = ("promotion", "protected", "keep_locks", "alarm_emails", "tags", "network", "builds")
+
+
+@dataclass(frozen=True)
+class NewFiles:
+    """What was written."""
+
+    name: str
+    files: tuple[Path, ...]
+    """New files, or the file that was changed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the names as JSON data."""
+        return {"name": self.name, "files": [str(file) for file in self.files]}
+
+
+def new_model(
+    project: Project,
+    name: str,
+    *,
+    recipe: str,
+    source: str | None = None,
+    copy: Path | None = None,
+    members: Sequence[str] = (),
+) -> NewFiles:
+    """Create the folder of a model with a commented model.yaml.
+
+    `copy` is a file or a folder to copy into the model's folder as its source. `members` are the models of an
+    ensemble, in order.
+    """
+    _check_name(name)
+    _check_recipe(recipe, source, copy, members)
+    folder = project.models_dir / name
+    if folder.exists():
+        raise UsageError(f"{shown_path(folder)} already exists", remedy="choose another name")
+    inputs = _first_inputs(project, members)
+    texts = model_texts(NewModel(name, recipe, _source(source, copy), _file(recipe, copy), members, inputs))
+    parse_document(texts["model.yaml"].decode(), project.model_file(name), ModelSpec)
+    project.models_dir.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=project.models_dir) as place:
+        staged = Path(place, "models", name)
+        staged.mkdir(parents=True)
+        for file, content in texts.items():
+            (staged / file).write_bytes(content)
+        if copy is not None:
+            _copy_source(copy, staged / SOURCE_FOLDER)
+        staged.rename(folder)
+    try:
+        load_models(project, name)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    return NewFiles(name, tuple(sorted(file for file in folder.rglob("*") if file.is_file())))
+
+
+def new_endpoint(
+    project: Project, name: str, *, environment: str, models: Sequence[str], instance_type: str | None = None
+) -> NewFiles:
+    """Add an endpoint to an environment file. Several models become a multi-model endpoint."""
+    _check_name(name)
+    load_workspace(project, environment)
+    documents = {model: load_models(project, model) for model in models}
+    if not documents:
+        raise UsageError("an endpoint needs a model", remedy="add --model NAME")
+    gpu = any(_needs_gpu(found) for found in documents.values())
+    instance = instance_type or (GPU_INSTANCE if gpu else CPU_INSTANCE)
+    if len(models) > 1:
+        values: dict[str, Any] = {"kind": "multi-model", "models": list(models), "instance_type": instance}
+        body = commented_yaml(MultiModelEndpoint, values, optional=_ENDPOINT_KEYS)
+    else:
+        layout = documents[models[0]][models[0]].record.layout
+        values = {"kind": layout, "model": models[0], "instance_type": instance}
+        body = commented_yaml(SingleEndpoint, values, optional=_ENDPOINT_KEYS)
+    file = project.environment_file(environment)
+    text = insert_endpoint(read_text(file), name, body)
+    load_workspace(project, environment, text=text)
+    write_text_atomically(file, text)
+    return NewFiles(name, (file,))
+
+
+def new_environment(
+    project: Project, name: str, *, account: str, region: str, promote_from: str | None = None
+) -> NewFiles:
+    """Create the file of an environment without endpoints."""
+    _check_name(name)
+    file = project.environment_file(name)
+    for taken in (file, project.template_file(name)):
+        if taken.exists():
+            raise UsageError(f"{shown_path(taken)} already exists", remedy="choose another name")
+    values: dict[str, Any] = {
+        "name": name,
+        "account": account,
+        "region": region,
+        "triton_release": max(RELEASES),
+        "removal": "retain",
+    }
+    if promote_from is not None:
+        values["promotion"] = {"source": promote_from}
+    text = commented_yaml(EnvironmentSpec, values, optional=_ENVIRONMENT_KEYS)
+    text += commented_yaml(EnvironmentSpec, {"endpoints": {}}, optional=())
+    load_workspace(project, name, text=text)
+    project.environments_dir.mkdir(exist_ok=True)
+    write_text_atomically(file, text)
+    return NewFiles(name, (file,))
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_name(name)
+    except ValueError as error:
+        text, _, remedy = str(error).partition("; ")
+        raise UsageError(text, remedy=remedy) from None
+
+
+def _check_recipe(recipe: str, source: str | None, copy: Path | None, members: Sequence[str]) -> None:
+    if recipe not in RECIPES:
+        suggestion = closest(recipe, RECIPES)
+        raise UsageError(
+            f"unknown recipe {recipe!r}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"use one of: {', '.join(RECIPES)}",
+        )
+    if source is not None and copy is not None:
+        raise UsageError("--source and --from exclude each other", remedy="keep one")
+    if source is None and copy is None and recipe not in SOURCELESS:
+        raise UsageError(
+            f"the recipe {recipe} needs a source",
+            remedy="add --source hf://<org>/<name>@<revision> or --from PATH",
+        )
+    if copy is not None and not copy.exists():
+        raise UsageError(f"{copy}: file not found", remedy="name a file or a folder")
+    if recipe == "ensemble" and len(members) < 2:
+        raise UsageError(
+            f"expected at least 2 models in an ensemble, got {len(members)}",
+            remedy="add --step MODEL for each, in order",
+        )
+    if members and recipe != "ensemble":
+        raise UsageError(f"the recipe {recipe} has no steps", remedy="omit --step")
+
+
+def _source(source: str | None, copy: Path | None) -> str | None:
+    return f"file://{SOURCE_FOLDER}" if copy is not None else source
+
+
+def _file(recipe: str, copy: Path | None) -> str | None:
+    """Return the model's file in the source, for recipes that name one."""
+    if "file" not in RECIPES[recipe].model_fields:
+        return None
+    if copy is not None and copy.is_file():
+        return copy.name
+    return "model.json" if recipe == "trees" else None
+
+
+def _copy_source(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(".git"))
+    else:
+        target.mkdir()
+        shutil.copy2(source, target)
+
+
+def _first_inputs(project: Project, members: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the test inputs of an ensemble's first model, unless they are files."""
+    if not members:
+        return []
+    first = load_models(project, members[0])[members[0]].record
+    if any(test_input.own_files for test_input in first.test_inputs):
+        return []
+    return [one.model_dump(exclude_none=True, exclude={"outputs"}, mode="json") for one in first.test_inputs]
+
+
+def _needs_gpu(models: Mapping[str, Document[ModelSpec]]) -> bool:
+    return any("cpu" not in document.record.builds_for for document in models.values())
