@@ -75,6 +75,11 @@ DEPLOYABLE = ["broken", "dev", "prod", "preview"]
         ("verify --endpoint search dev --endpoint su", ["summaries"]),
         ("invoke preview ", ["search"]),
         ("invoke dev search --model ", ["minilm", "ranker"]),
+        ("new ", ["model", "endpoint", "environment"]),
+        ("new model x --recipe tr", ["trees"]),
+        ("new endpoint x --environment d", ["dev"]),
+        ("new endpoint x --environment dev --model m", ["minilm"]),
+        ("ci p", ["previous-deploy", "propose-change"]),
         ("rollback broken ", []),
         ("rollback nowhere ", []),
         ("rollback prod ", []),
@@ -111,9 +116,11 @@ def test_it_imports_little():
 
 
 def parameters(name: str, *, completing: bool) -> list[tuple[str, ...]]:
+    command = load_command(name, completing=completing)
     return [
-        (str(parameter.name), *parameter.opts, str(parameter.nargs), str(parameter.required))
-        for parameter in load_command(name, completing=completing).params
+        (one.name, str(parameter.name), *parameter.opts, str(parameter.nargs), str(parameter.required))
+        for one in (command, *getattr(command, "commands", {}).values())
+        for parameter in one.params
     ]
 
 
@@ -124,7 +131,9 @@ def test_completion_knows_the_parameters_of_each_command(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_parameter_that_takes_a_name_completes_it(name):
-    for parameter in load_command(name).params:
+    command = load_command(name)
+    commands = [command, *getattr(command, "commands", {}).values()]
+    for parameter in (parameter for one in commands for parameter in one.params):
         if parameter.name in NAMES:
             assert parameter._custom_shell_complete is not None, parameter.name
             assert "incomplete" in inspect.signature(parameter._custom_shell_complete).parameters

@@ -32,6 +32,15 @@ def test_every_command_has_help(name, capsys):
     assert f"Usage: tritonstack {name} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_of_a_group_have_short_summaries_and_help(name, capsys):
+    for inner, command in getattr(load_command(name), "commands", {}).items():
+        assert 0 < len(command.short_help) <= 60
+        assert not command.short_help.endswith(".")
+        assert run([name, inner, "--help"]) == 0
+        assert f"Usage: tritonstack {name} {inner} " in capsys.readouterr().out
+
+
 def test_a_misspelled_command_is_corrected(capsys):
     assert run(["valdate"]) == 2
     assert "Did you mean 'validate'?" in capsys.readouterr().err

@@ -27,6 +27,7 @@ from tritonstack.spec.models.model import ModelSpec
 SOURCE_FOLDER = "source"
 """Folder of a model with the files that were copied into it."""
 CPU_INSTANCE, GPU_INSTANCE = "ml.c7i.large", "ml.g5.xlarge"
+_COPY = "check that the file exists and is readable, and that the disk has space"
 _ENDPOINT_KEYS = ("scaling", "rollout", "alarms", "metrics", "data_capture")
 _ENVIRONMENT_KEYS = ("promotion", "protected", "keep_locks", "alarm_emails", "tags", "network", "builds")
 
@@ -181,18 +182,24 @@ def _file(recipe: str, copy: Path | None) -> str | None:
 
 
 def _copy_source(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns(".git"))
-    else:
-        target.mkdir()
-        shutil.copy2(source, target)
+    try:
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns(".git"))
+        else:
+            target.mkdir()
+            shutil.copy2(source, target)
+    except shutil.Error as error:
+        name, _, reason = error.args[0][0]
+        raise UsageError(f"{name}: cannot copy: {reason}", remedy=_COPY) from None
+    except OSError as error:
+        raise UsageError(f"{error.filename}: cannot copy: {error.strerror}", remedy=_COPY) from None
 
 
 def _first_inputs(project: Project, members: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return the test inputs of an ensemble's first model, unless they are files."""
+    """Return the test inputs of an ensemble's first model, unless they are files. Check that all exist."""
     if not members:
         return []
-    first = load_models(project, members[0])[members[0]].record
+    first, *_ = [load_models(project, member)[member].record for member in members]
     if any(test_input.own_files for test_input in first.test_inputs):
         return []
     return [one.model_dump(exclude_none=True, exclude={"outputs"}, mode="json") for one in first.test_inputs]

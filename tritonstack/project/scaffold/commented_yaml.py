@@ -106,7 +106,7 @@ def _only(schema: Schema, definitions: Schema) -> Schema:
     """Return the first branch of a schema that is not null, without references."""
     branch = next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)
     name = str(branch.get("$ref", "")).rpartition("/")[2]
-    return definitions[name] if name else branch  # type: ignore[no-any-return]
+    return definitions[name] if name else branch
 
 
 def _record_of(schema: Schema, definitions: Schema, value: Any) -> Schema | None:

@@ -15,6 +15,8 @@ _INDENT = "  "
 def insert_endpoint(text: str, name: str, body: str) -> str:
     """Return an environment file with one more endpoint. The file must be valid."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode):
+        raise ValueError("the file is not a mapping")
     found = [value for key, value in root.value if key.value == _KEY]
     entry = f"{name}:\n{textwrap.indent(body, _INDENT)}"
     if not found:

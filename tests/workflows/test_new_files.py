@@ -1,0 +1,257 @@
+"""`tritonstack new`: commented files that are valid at once, and nothing written otherwise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tritonstack.base.documents import parse_document
+from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.project.loading import load_models, load_workspace, validate_project
+from tritonstack.project.scaffold.insertion import insert_endpoint
+from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS
+from tritonstack.project.scaffold.repository import create_repository
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.workflows.new_files import new_endpoint, new_environment, new_model
+
+SOURCE = "hf://example/model@0a1b2c3d"
+COMMENTED = re.compile(r"^( *)# ([a-z_0-9]+: (?!\{\}|\[\]|<).*)$", re.M)
+"""A commented key with a value."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    create_repository(tmp_path / "shop", example="python")
+    return Project(tmp_path / "shop")
+
+
+def add(project: Project, name: str, kind: str) -> None:
+    if kind == "ensemble":
+        new_model(project, "second", recipe="python")
+        new_model(project, name, recipe=kind, members=("double", "second"))
+    else:
+        new_model(project, name, recipe=kind, source=None if kind in SOURCELESS else SOURCE)
+
+
+def contents(project: Project) -> dict[str, bytes]:
+    files = (file for file in project.root.rglob("*") if file.is_file())
+    return {str(file.relative_to(project.root)): file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_each_recipe_makes_a_valid_model(project, kind):
+    add(project, "fresh", kind)
+    assert validate_project(project) == []
+    record = load_models(project, "fresh")["fresh"].record
+    assert record.recipe.kind == kind
+    assert all((project.models_dir / "fresh" / file).is_file() for file in record.own_files)
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_the_comments_describe_every_key_of_the_recipe(project, kind):
+    """They come from the specification, so a new key appears by itself."""
+    add(project, "fresh", kind)
+    text = project.model_file("fresh").read_text()
+    plain = " ".join(line.strip().removeprefix("# ") for line in text.splitlines())
+    for key, field in RECIPES[kind].model_fields.items():
+        assert re.search(rf"^  (# )?{key}:", text, re.M), key
+        assert field.description is None or " ".join(field.description.split()) in plain, key
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_each_commented_key_with_a_value_is_valid_without_the_comment(project, kind):
+    add(project, "fresh", kind)
+    file = project.model_file("fresh")
+    text = file.read_text()
+    given = set(yaml.safe_load(text)["recipe"])
+    excluded = {"entry"} & given and {"file"}  # alternatives of each other
+    for found in COMMENTED.finditer(text):
+        indent, line = found.groups()
+        if line.partition(":")[0] not in {*excluded, "input", "format", "precision"}:
+            changed = f"{text[: found.start()]}{indent}{line}{text[found.end() :]}"
+            parse_document(changed, file, ModelSpec)
+
+
+def test_files_are_copied_as_the_source(project, tmp_path):
+    (tmp_path / "fraud.ubj").write_bytes(b"trees")
+    new_model(project, "fraud", recipe="trees", copy=tmp_path / "fraud.ubj")
+    record = load_models(project, "fraud")["fraud"].record
+    assert (record.source, record.recipe.file) == ("file://source", "fraud.ubj")
+    assert (project.models_dir / "fraud/source/fraud.ubj").read_bytes() == b"trees"
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text("{}")
+    new_model(project, "mood", recipe="text-classification", copy=tmp_path / "checkpoint")
+    assert (project.models_dir / "mood/source/config.json").is_file()
+    assert validate_project(project) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("double", {"recipe": "python"}, "models/double already exists"),
+        ("Fresh", {"recipe": "python"}, "invalid name 'Fresh'"),
+        ("../fresh", {"recipe": "python"}, "invalid name '../fresh'"),
+        ("fresh", {"recipe": "pyton"}, "unknown recipe 'pyton'"),
+        ("fresh", {"recipe": "onnx"}, "the recipe onnx needs a source"),
+        ("fresh", {"recipe": "onnx", "source": "model.onnx"}, "invalid source 'model.onnx'"),
+        ("fresh", {"recipe": "onnx", "source": SOURCE, "copy": Path("x")}, "exclude each other"),
+        ("fresh", {"recipe": "onnx", "copy": Path("none.onnx")}, "none.onnx: file not found"),
+        ("fresh", {"recipe": "ensemble", "members": ("double",)}, "expected at least 2 models"),
+        ("fresh", {"recipe": "ensemble", "members": ("double", "nobody")}, "unknown model 'nobody'"),
+        ("fresh", {"recipe": "onnx", "source": SOURCE, "members": ("double",)}, "has no steps"),
+    ],
+)
+def test_an_invalid_model_writes_nothing(project, name, options, message):
+    before = contents(project)
+    with pytest.raises((UsageError, InvalidFilesError), match=re.escape(message)):
+        new_model(project, name, **options)
+    assert contents(project) == before
+    assert {folder.name for folder in project.models_dir.iterdir()} == {"double"}
+
+
+def test_a_failed_copy_leaves_nothing(project, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "link").symlink_to(tmp_path / "missing")
+    with pytest.raises(UsageError, match="source/link: cannot copy: "):
+        new_model(project, "fresh", recipe="vllm", copy=source)
+    assert {folder.name for folder in project.models_dir.iterdir()} == {"double"}
+
+
+ENVIRONMENTS = {
+    "empty": "name: e\nendpoints: {} # none yet\nremoval: destroy\n",
+    "absent": "name: e\nremoval: destroy # kept\n",
+    "block": (
+        "name: e\nendpoints:\n  # the first\n  double:\n    kind: single # one\n"
+        "    # scaling: {}\n\n# the end\n"
+    ),
+    "deep": (
+        "endpoints:\n    double:\n        tags: {a: b}\n        text: |\n"
+        "          one\n          two\nremoval: destroy\n"
+    ),
+    "open": "endpoints:\n  double: {kind: single}",
+}
+
+
+@pytest.mark.parametrize("text", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_an_insertion_changes_nothing_else(text):
+    changed = insert_endpoint(text, "fresh", "# why\nkind: single\n")
+    before, after = yaml.safe_load(text), yaml.safe_load(changed)
+    assert after.pop("endpoints") == {**before.pop("endpoints", {}), "fresh": {"kind": "single"}}
+    assert after == before
+    kept = [line for line in text.replace("endpoints: {}", "endpoints:").splitlines() if line.strip()]
+    assert [line for line in changed.splitlines() if line in kept] == kept
+
+
+def test_comments_stay_with_the_endpoint_above_them():
+    changed = insert_endpoint(ENVIRONMENTS["block"], "fresh", "kind: single\n")
+    assert changed.index("# scaling") < changed.index("fresh:") < changed.index("# the end")
+
+
+@pytest.mark.parametrize("environment", ["local", "dev", "prod"])
+def test_an_endpoint_is_added_to_each_environment(project, environment):
+    new_endpoint(project, "fresh", environment=environment, models=["double"])
+    new_endpoint(project, "second", environment=environment, models=["double"])
+    assert validate_project(project) == []
+    endpoints = load_workspace(project, environment).spec.endpoints
+    assert [*endpoints][-2:] == ["fresh", "second"]
+    assert (endpoints["fresh"].kind, endpoints["fresh"].instance_type) == ("single", "ml.c7i.large")
+
+
+@pytest.mark.parametrize(
+    ("precision", "instance"), [("precision: fp32", "ml.c7i.large"), ("precision: fp16", "ml.g5.xlarge")]
+)
+def test_kind_and_instance_type_suit_the_model(project, precision, instance):
+    add(project, "fresh", "text-embedding")
+    file = project.model_file("fresh")
+    file.write_text(file.read_text().replace("# precision: fp32", precision))
+    new_endpoint(project, "fresh", environment="dev", models=["fresh"])
+    endpoint = load_workspace(project, "dev").spec.endpoints["fresh"]
+    assert (endpoint.kind, endpoint.instance_type) == ("ensemble", instance)
+
+
+def test_several_models_share_an_endpoint(project):
+    add(project, "second", "python")
+    new_endpoint(project, "many", environment="dev", models=["double", "second"])
+    assert load_workspace(project, "dev").spec.endpoints["many"].models == ("double", "second")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("double", {"environment": "local", "models": ["double"]}, "already has an endpoint 'double'"),
+        ("fresh", {"environment": "locl", "models": ["double"]}, "unknown environment 'locl'"),
+        ("fresh", {"environment": "local", "models": ["nobody"]}, "unknown model 'nobody'"),
+        ("Fresh", {"environment": "local", "models": ["double"]}, "invalid name 'Fresh'"),
+        (
+            "fresh",
+            {"environment": "local", "models": ["double"], "instance_type": "ml.none"},
+            "environments/local.yaml:19: endpoints.fresh.instance_type: unknown instance type 'ml.none'",
+        ),
+    ],
+)
+def test_an_invalid_endpoint_writes_nothing(project, monkeypatch, name, options, message):
+    monkeypatch.chdir(project.root)
+    before = contents(project)
+    with pytest.raises((UsageError, InvalidFilesError)) as raised:
+        new_endpoint(project, name, **options)
+    assert message in str(raised.value)
+    assert contents(project) == before
+
+
+def test_endpoints_on_one_line_are_left_alone(project):
+    file = project.environment_file("local")
+    text = file.read_text()
+    head = text[: text.index("endpoints:")]
+    one_line = f"{head}endpoints: {{double: {{kind: single, model: double, instance_type: ml.c7i.large}}}}\n"
+    file.write_text(one_line)
+    with pytest.raises(UsageError, match="on one line"):
+        new_endpoint(project, "fresh", environment="local", models=["double"])
+    assert file.read_text() == one_line
+
+
+def test_a_new_environment_is_valid_and_commented(project):
+    new_environment(project, "staging", account="333333333333", region="eu-west-1", promote_from="dev")
+    assert validate_project(project) == []
+    text = project.environment_file("staging").read_text()
+    spec = parse_document(text, project.environment_file("staging"), EnvironmentSpec).record
+    assert (spec.account, spec.region, spec.promotion.source) == ("333333333333", "eu-west-1", "dev")
+    assert f"# {EnvironmentSpec.model_fields['alarm_emails'].description}" in text
+    new_endpoint(project, "double", environment="staging", models=["double"])
+    assert validate_project(project) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "account", "region", "message"),
+    [
+        ("dev", "333333333333", "eu-west-1", "environments/dev.yaml already exists"),
+        ("a-endpoint", "333333333333", "eu-west-1", "contains 'endpoint'"),
+        ("staging", "3333", "eu-west-1", "invalid AWS account '3333'"),
+        ("staging", "333333333333", "eu-west-9", "eu-west-9"),
+    ],
+)
+def test_an_invalid_environment_writes_nothing(project, name, account, region, message):
+    before = contents(project)
+    with pytest.raises((UsageError, InvalidFilesError), match=re.escape(message)):
+        new_environment(project, name, account=account, region=region)
+    assert contents(project) == before
+
+
+def test_the_commands_say_what_they_wrote_and_what_comes_next(project, monkeypatch, capsys):
+    monkeypatch.chdir(project.root)
+    assert run(["new", "model", "fresh", "--recipe", "python"]) == 0
+    assert capsys.readouterr().out == (
+        "wrote models/fresh/model.py, models/fresh/model.yaml; "
+        "next: tritonstack new endpoint fresh --environment local --model fresh\n"
+    )
+    assert run(["new", "endpoint", "fresh", "--environment", "local", "--model", "fresh"]) == 0
+    assert capsys.readouterr().out == "wrote environments/local.yaml; next: tritonstack build local\n"
+    assert run(["new", "environment", "staging", "--account", "333333333333", "--region", "eu-west-1"]) == 0
+    assert "wrote environments/staging.yaml" in capsys.readouterr().out
+    assert run(["validate"]) == 0
