@@ -222,12 +222,12 @@ def test_what_was_deployed_last_is_compared_with(checkout, deployed, given, said
     [
         ("comment", ("--about", "a", "--file", "said.md"), "PULL_REQUEST", "--pull-request"),
         ("comment", ("--about", "a", "--file", "said.md"), "GITHUB_REPOSITORY", "--repository"),
-        ("comment", ("--about", "a", "--file", "none.md"), "", "error: none.md: cannot read the text"),
+        ("comment", ("--about", "a", "--file", "none.md"), "", "error[TS907]: none.md: cannot read the text"),
         (
             "propose-change",
             ("--branch", "b", "--title", "t", "--body", "none.md"),
             "",
-            "error: none.md: cannot read the text",
+            "error[TS907]: none.md: cannot read the text",
         ),
     ],
 )
@@ -243,6 +243,6 @@ def test_what_is_missing_is_named_before_anything_is_done(checkout, step, argume
 def test_a_failing_program_is_named_with_what_it_printed(checkout):
     done = run(checkout, "comment", "--about", "a", "--file", "said.md", STAND_IN_RIGHTS="{}")
     assert done.returncode == 1
-    assert "error: `gh api --paginate" in done.stderr
+    assert "error[TS618]: `gh api --paginate" in done.stderr
     assert "Resource not accessible by integration (HTTP 403)" in done.stderr
     assert "help: check the permissions of the job and the token of gh" in done.stderr

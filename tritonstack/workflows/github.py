@@ -29,6 +29,8 @@ _AUTHOR = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.gi
 class GitHubError(TritonstackError):
     """A call of git or gh failed."""
 
+    code = "TS618"
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -125,7 +127,9 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot read the text: {error}", remedy="name a text file") from None
+        raise UsageError(
+            f"{file}: cannot read the text: {error}", remedy="name a text file", code="TS907"
+        ) from None
 
 
 def _send(method: str, path: str, content: dict[str, str]) -> None:

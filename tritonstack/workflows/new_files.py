@@ -63,7 +63,7 @@ def new_model(
     _check_recipe(recipe, source, copy, members)
     folder = project.models_dir / name
     if folder.exists():
-        raise UsageError(f"{shown_path(folder)} already exists", remedy="choose another name")
+        raise UsageError(f"{shown_path(folder)} already exists", remedy="choose another name", code="TS911")
     inputs = _first_inputs(project, members)
     texts = model_texts(NewModel(name, recipe, _source(source, copy), _file(recipe, copy), members, inputs))
     parse_document(texts["model.yaml"].decode(), project.model_file(name), ModelSpec)
@@ -92,7 +92,7 @@ def new_endpoint(
     load_workspace(project, environment)
     documents = {model: load_models(project, model) for model in models}
     if not documents:
-        raise UsageError("an endpoint needs a model", remedy="add --model NAME")
+        raise UsageError("an endpoint needs a model", remedy="add --model NAME", code="TS904")
     gpu = any(_needs_gpu(found) for found in documents.values())
     instance = instance_type or (GPU_INSTANCE if gpu else CPU_INSTANCE)
     if len(models) > 1:
@@ -117,7 +117,9 @@ def new_environment(
     file = project.environment_file(name)
     for taken in (file, project.template_file(name)):
         if taken.exists():
-            raise UsageError(f"{shown_path(taken)} already exists", remedy="choose another name")
+            raise UsageError(
+                f"{shown_path(taken)} already exists", remedy="choose another name", code="TS911"
+            )
     values: dict[str, Any] = {
         "name": name,
         "account": account,
@@ -140,7 +142,7 @@ def _check_name(name: str) -> None:
         check_name(name)
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(text, remedy=remedy) from None
+        raise UsageError(text, remedy=remedy, code="TS907") from None
 
 
 def _check_recipe(recipe: str, source: str | None, copy: Path | None, members: Sequence[str]) -> None:
@@ -149,23 +151,26 @@ def _check_recipe(recipe: str, source: str | None, copy: Path | None, members: S
         raise UsageError(
             f"unknown recipe {recipe!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"use one of: {', '.join(RECIPES)}",
+            code="TS903",
         )
     if source is not None and copy is not None:
-        raise UsageError("--source and --from exclude each other", remedy="keep one")
+        raise UsageError("--source and --from exclude each other", remedy="keep one", code="TS904")
     if source is None and copy is None and recipe not in SOURCELESS:
         raise UsageError(
             f"the recipe {recipe} needs a source",
             remedy="add --source hf://<org>/<name>@<revision> or --from PATH",
+            code="TS904",
         )
     if copy is not None and not copy.exists():
-        raise UsageError(f"{copy}: file not found", remedy="name a file or a folder")
+        raise UsageError(f"{copy}: file not found", remedy="name a file or a folder", code="TS907")
     if recipe == "ensemble" and len(members) < 2:
         raise UsageError(
             f"expected at least 2 models in an ensemble, got {len(members)}",
             remedy="add --step MODEL for each, in order",
+            code="TS904",
         )
     if members and recipe != "ensemble":
-        raise UsageError(f"the recipe {recipe} has no steps", remedy="omit --step")
+        raise UsageError(f"the recipe {recipe} has no steps", remedy="omit --step", code="TS904")
 
 
 def _source(source: str | None, copy: Path | None) -> str | None:
@@ -190,9 +195,11 @@ def _copy_source(source: Path, target: Path) -> None:
             shutil.copy2(source, target)
     except shutil.Error as error:
         name, _, reason = error.args[0][0]
-        raise UsageError(f"{name}: cannot copy: {reason}", remedy=_COPY) from None
+        raise UsageError(f"{name}: cannot copy: {reason}", remedy=_COPY, code="TS907") from None
     except OSError as error:
-        raise UsageError(f"{error.filename}: cannot copy: {error.strerror}", remedy=_COPY) from None
+        raise UsageError(
+            f"{error.filename}: cannot copy: {error.strerror}", remedy=_COPY, code="TS907"
+        ) from None
 
 
 def _first_inputs(project: Project, members: Sequence[str]) -> list[Mapping[str, Any]]:

@@ -26,6 +26,7 @@ def insert_endpoint(text: str, name: str, body: str) -> str:
         raise UsageError(
             f"the environment already has an endpoint {name!r}",
             remedy="choose another name, or edit the file",
+            code="TS911",
         )
     if not node.value:  # {}
         before, after = text[: node.start_mark.index].rstrip(), text[node.end_mark.index :]
@@ -35,6 +36,7 @@ def insert_endpoint(text: str, name: str, body: str) -> str:
         raise UsageError(
             f"{_KEY} is on one line, which leaves no place for comments",
             remedy=f"write each endpoint on lines of its own below `{_KEY}:`",
+            code="TS908",
         )
     lines = text.splitlines(keepends=True)
     last = 1 + max(_last_line(value) for _, value in node.value)

@@ -83,4 +83,9 @@ MACHINE: Mapping[str, Kind] = {
         "Demo failed",
         "A command of `tritonstack up --demo` failed. Run that command alone to see its output.",
     ),
+    "TS618": Kind(
+        "git or GitHub's command line failed",
+        "A step of the delivery workflows called git or `gh`. The message has their output; check the "
+        "permissions of the job and its token.",
+    ),
 }

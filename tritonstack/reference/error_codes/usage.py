@@ -54,6 +54,11 @@ USAGE: Mapping[str, Kind] = {
         "`tritonstack upgrade` changes the line of requirements.txt that pins tritonstack to one version, "
         "such as `tritonstack[cdk,cli]==0.1.0`. The repository has no such line.",
     ),
+    "TS911": Kind(
+        "Name is already used",
+        "`tritonstack new` replaces no model, endpoint, or environment. Choose another name, or edit the "
+        "existing file.",
+    ),
     "TS999": Kind(
         "Internal error",
         "An unexpected exception: a defect of tritonstack. Rerun with `--debug`, and report the traceback.",
