@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.project.scaffold.repository import FOLDER
-from tritonstack.spec.models.model import SOURCE_FORMS, ModelSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.model_fields import SOURCE_FORMS
 from tritonstack.spec.models.recipes import Recipe
 
 RECIPES = {
