@@ -19,7 +19,7 @@ from model_build.errors import LayoutError
 from model_build.library_errors import as_build_error
 from model_build.needed_backends import require_backends
 from model_build.needed_python import require_python
-from model_build.progress import OnProgress, Steps, ignore_progress
+from model_build.progress import BuildSteps, OnProgress, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.vllm import require_generate
 from model_build.repository.layout import check_layout
@@ -64,7 +64,7 @@ class BuildFolders:
 
 
 @dataclass(frozen=True)
-class BuildResult:
+class BuiltArtifact:
     """An artifact in the local store."""
 
     manifest: Manifest
@@ -81,7 +81,7 @@ def build_model(
     targets: Sequence[str] = ("cpu",),
     choices: Mapping[str, str] = MappingProxyType({}),
     on_progress: OnProgress = ignore_progress,
-) -> BuildResult:
+) -> BuiltArtifact:
     """Build a model for the first of `targets` it supports, or reuse the artifact in the local store.
 
     `members` are the models in the ensemble, at any depth; extra models are ignored. `choices` maps models to
@@ -92,7 +92,7 @@ def build_model(
     """
     models = {**members, model.record.name: model}
     asked = [parse_target(text) for text in targets]
-    return _Build(model.record.name, models, folders, asked, choices, Steps(on_progress)).run()
+    return _Build(model.record.name, models, folders, asked, choices, BuildSteps(on_progress)).run()
 
 
 class _Build:
@@ -105,7 +105,7 @@ class _Build:
         folders: BuildFolders,
         targets: list[Target],
         choices: Mapping[str, str],
-        steps: Steps,
+        steps: BuildSteps,
     ) -> None:
         self._models = models
         self._choices = choices
@@ -118,7 +118,7 @@ class _Build:
         machine.require_hardware(self._spec, targets)
         self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
 
-    def run(self) -> BuildResult:
+    def run(self) -> BuiltArtifact:
         """Reuse or build; turn any exception into an error that names the model and the step."""
         try:
             return self._run()
@@ -132,7 +132,7 @@ class _Build:
                 raise
             raise failure from error
 
-    def _run(self) -> BuildResult:
+    def _run(self) -> BuiltArtifact:
         self._files = model_files(self._model)
         spec_hash = model_hash(self._spec.name, self._models)
         if not has_artifact_of(self._store, spec_hash):
@@ -170,11 +170,11 @@ class _Build:
             external=self._spec.trust.external_source is not None,
         )
 
-    def _find(self, key: BuildKey) -> BuildResult | None:
+    def _find(self, key: BuildKey) -> BuiltArtifact | None:
         found = find_artifact(self._store, key, self._targets, self._steps, choices=self._choices)
-        return BuildResult(artifact_dir=found[0], manifest=found[1], reused=True) if found else None
+        return BuiltArtifact(artifact_dir=found[0], manifest=found[1], reused=True) if found else None
 
-    def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuildResult:
+    def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuiltArtifact:
         installation = self._find_server()
         self._require_memory(source)
         context = BuildContext(
@@ -200,7 +200,7 @@ class _Build:
         folder = self._steps.run(
             "keep", lambda: self._store.keep(packed.file, examples, manifest), lambda kept: kept.name[:12]
         )
-        return BuildResult(manifest, folder, reused=False)
+        return BuiltArtifact(manifest, folder, reused=False)
 
     def _serving_check(
         self, installation: TritonInstallation, packed: PackedArchive, written: WrittenRepository, work: Path

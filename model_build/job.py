@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_build.build import BuildFolders, BuildResult, build_model
+from model_build.build import BuildFolders, BuiltArtifact, build_model
 from model_build.errors import PublishError
 from model_build.host_driver import require_driver
 from model_build.library_errors import as_build_error
@@ -76,7 +76,7 @@ def run_order(project: Project, order: BuildOrder, notify: Notify, log: TextIO |
     return 0
 
 
-def _build(project: Project, order: BuildOrder, notify: Notify) -> BuildResult:
+def _build(project: Project, order: BuildOrder, notify: Notify) -> BuiltArtifact:
     require_driver(order.targets)
 
     def on_progress(progress: Progress) -> None:
@@ -96,7 +96,7 @@ def _build(project: Project, order: BuildOrder, notify: Notify) -> BuildResult:
     return result
 
 
-def _publish(result: BuildResult, order: BuildOrder, bucket: str, on_progress: OnProgress) -> None:
+def _publish(result: BuiltArtifact, order: BuildOrder, bucket: str, on_progress: OnProgress) -> None:
     on_progress(Progress("publish", "started"))
     client = boto3.client("s3")
     published = publish(artifact_dir=result.artifact_dir, bucket=bucket, s3_client=client)
@@ -105,7 +105,7 @@ def _publish(result: BuildResult, order: BuildOrder, bucket: str, on_progress: O
     on_progress(Progress("publish", "done", published.archive_url))
 
 
-def _leave_record(client: Any, bucket: str, job: str, result: BuildResult) -> None:
+def _leave_record(client: Any, bucket: str, job: str, result: BuiltArtifact) -> None:
     """Write the build record; callers that ask for the same build find it."""
     try:
         client.put_object(
@@ -124,7 +124,7 @@ def _leave_record(client: Any, bucket: str, job: str, result: BuildResult) -> No
         ) from error
 
 
-def _facts(result: BuildResult) -> dict[str, Any]:
+def _facts(result: BuiltArtifact) -> dict[str, Any]:
     manifest = result.manifest
     return {
         "model": manifest.model,

@@ -65,7 +65,7 @@ def interrupts_kept() -> Iterator[None]:
             raise KeyboardInterrupt
 
 
-class Steps:
+class BuildSteps:
     """Run the steps of one build, and report the start and end of each."""
 
     def __init__(self, on_progress: OnProgress) -> None:

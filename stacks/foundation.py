@@ -11,7 +11,7 @@ from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.constructs.builds.image_repository import ImageRepository
 from tritonstack.constructs.data.access_log import AccessLog
-from tritonstack.constructs.data.artifact_store import ArtifactStore
+from tritonstack.constructs.data.artifact_store import ArtifactBucket
 from tritonstack.constructs.data.data_store import DataStore
 from tritonstack.constructs.data.encryption_key import EncryptionKey
 from tritonstack.constructs.data.shared_value import SharedValue
@@ -100,7 +100,7 @@ class FoundationStack(EnvironmentStack):
     def _buckets(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
         removal = removal_policy(environment)
         log = AccessLog(self, "AccessLog", name=environment.log_bucket, removal=removal).bucket
-        artifacts = ArtifactStore(
+        artifacts = ArtifactBucket(
             self, "Artifacts", name=environment.artifact_bucket, key=key, access_log=log, removal=removal
         )
         data = DataStore(

@@ -25,7 +25,7 @@ from tritonstack.base.paths import Project
 from tritonstack.constructs.delivery import pipeline_steps as steps
 from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, PipelineRoles, StepRole
 from tritonstack.constructs.delivery.pipeline_store import PipelineStore
-from tritonstack.constructs.delivery.scheduled_reaping import Reaping, ScheduledReaping
+from tritonstack.constructs.delivery.scheduled_reaping import ReapingOptions, ScheduledReaping
 from tritonstack.constructs.iam.grants import Home
 from tritonstack.project.checks.regions import pipeline_problems, pipeline_warnings
 from tritonstack.project.loading import load_workspace
@@ -37,7 +37,7 @@ _RUNTIMES = {"python": "3.12", "nodejs": "22"}
 
 
 @dataclass(frozen=True)
-class Line:
+class PipelinePlan:
     """The environments of a pipeline in order, and its delivery file."""
 
     delivery: DeliverySpec
@@ -60,7 +60,7 @@ class Line:
         return naming.pipeline_name(self.prefix)
 
 
-def line_of(project: Project, branch: str) -> Line:
+def line_of(project: Project, branch: str) -> PipelinePlan:
     """Return the pipeline that the delivery file describes."""
     document = require_delivery(project)
     delivery = document.record
@@ -78,7 +78,7 @@ def line_of(project: Project, branch: str) -> Line:
         )
     if problems := list(pipeline_problems(document)):
         raise InvalidFilesError(problems)
-    return Line(
+    return PipelinePlan(
         delivery,
         delivery.pipeline,
         [load_workspace(project, name).spec for name in delivery.names],
@@ -91,7 +91,7 @@ def line_of(project: Project, branch: str) -> Line:
 class PipelineStack(cdk.Stack):
     """The pipeline stack: source, build, synth; then per environment promote, deploy, and verify."""
 
-    def __init__(self, scope: Construct, *, line: Line) -> None:
+    def __init__(self, scope: Construct, *, line: PipelinePlan) -> None:
         tools = line.pipeline
         super().__init__(
             scope,
@@ -224,7 +224,7 @@ class PipelineStack(cdk.Stack):
 
     def _step(
         self,
-        step: steps.Step,
+        step: steps.PipelineStep,
         source: pipelines.IFileSetProducer,
         *,
         role: str,
@@ -283,7 +283,7 @@ class PipelineStack(cdk.Stack):
         ScheduledReaping(
             self,
             "Reaping",
-            reaping=Reaping(
+            reaping=ReapingOptions(
                 name=f"{line.name}-reap",
                 every_hours=line.pipeline.reap_every_hours,
                 commands=[*line.setup, *steps.reap_commands(self._home, beside)],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from model_build.data.cases import Case
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.sources import FetchedSource
 from tritonstack.base.documents import Document
 from tritonstack.records.manifests import CandidateReport, EnvironmentReport, ParityReport, TensorSpec
@@ -79,5 +79,5 @@ class Recipe(Protocol):
     def tools(self) -> tuple[str, ...]:
         """Distributions whose versions decide the artifact's bytes."""
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Export, compare, and write the repository, reporting each step."""

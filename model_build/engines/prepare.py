@@ -21,8 +21,8 @@ from model_build.engines.profiles import profile_shapes
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder
 from model_build.errors import EngineError
-from model_build.graphs.running import Session, compare_graph
-from model_build.progress import Steps
+from model_build.graphs.running import GraphSession, compare_graph
+from model_build.progress import BuildSteps
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, hardware_of, release_of
@@ -36,7 +36,7 @@ STEP = "build engine"
 
 
 def prepare_engines(
-    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: Steps
+    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: BuildSteps
 ) -> ServableGraph:
     """Build the engine for the target's GPU; add the engines of the artifact's other GPUs."""
     precision = _precision(spec)
@@ -48,7 +48,7 @@ def prepare_engines(
         "compare graph",
         lambda: judge(
             "graph",
-            compare_graph(Session(prepared.file), cases_for(cases, prepared)),
+            compare_graph(GraphSession(prepared.file), cases_for(cases, prepared)),
             spec.accept,
             precision=precision,
         ),
@@ -82,7 +82,7 @@ def prepare_engines(
 class _Shelf:
     """Cache of engines built on any machine, by engine key."""
 
-    def __init__(self, order: EngineOrder, context: BuildContext, steps: Steps) -> None:
+    def __init__(self, order: EngineOrder, context: BuildContext, steps: BuildSteps) -> None:
         self._order = order
         self._steps = steps
         self._files = SharedFiles(context.cache_dir / "tensorrt", context.shared_cache, self._notify)

@@ -22,7 +22,7 @@ from model_build.graphs.levels import Level
 from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.running import (
     THREADS_TIMED,
-    Session,
+    GraphSession,
     compare_graph,
     time_graphs,
     typical_requests,
@@ -67,7 +67,7 @@ def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedG
 
 def check(level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: Accept) -> ParityReport:
     """Compare a graph with the framework; raise ParityError with a table of all misses."""
-    return judge("graph", compare_graph(Session(graph.file), cases), accept, precision=level.precision)
+    return judge("graph", compare_graph(GraphSession(graph.file), cases), accept, precision=level.precision)
 
 
 def attempt(
@@ -79,7 +79,7 @@ def attempt(
     """
     try:
         made = make(level, graph, cases)
-        comparisons = compare_graph(Session(made.file), [*cases, *batches(cases, max_batch)])
+        comparisons = compare_graph(GraphSession(made.file), [*cases, *batches(cases, max_batch)])
     except (ExportError, ParityError) as error:
         return Candidate(level, fault=error.message)
     if not all(comparison.is_number for comparison in comparisons):
@@ -93,7 +93,7 @@ def time_candidates(
 ) -> list[Candidate]:
     """Add processor milliseconds per shape to each candidate that has a graph."""
     sessions = {
-        candidate.level.name: Session(candidate.graph.file, threads=THREADS_TIMED)
+        candidate.level.name: GraphSession(candidate.graph.file, threads=THREADS_TIMED)
         for candidate in candidates
         if candidate.graph
     }

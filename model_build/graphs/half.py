@@ -18,7 +18,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph
 from model_build.graphs.onnx_file import save_converted
-from model_build.graphs.running import Session
+from model_build.graphs.running import GraphSession
 
 ADDING_UP = (
     *("CumSum", "Exp", "Log", "Pow"),
@@ -117,7 +117,7 @@ def _large_values(model: onnx.ModelProto, probe: Path, cases: Sequence[Case]) ->
         model.graph.output.append(onnx.helper.make_tensor_value_info(value.name, floats, None))
     onnx.save(model, probe)
     try:
-        session = Session(probe)
+        session = GraphSession(probe)
         return {
             name
             for case in cases

@@ -25,7 +25,7 @@ from model_build.graphs.candidates import (
 from model_build.graphs.levels import FP32, Level, candidate_levels, level_of
 from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.readable import make_readable
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from tritonstack.records.manifests import CandidateReport, ParityReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
@@ -37,7 +37,7 @@ def choose_precision(
     cases: Sequence[Case],
     spec: ModelSpec,
     target: Target,
-    steps: Steps,
+    steps: BuildSteps,
     recorded: str | None = None,
 ) -> ServableGraph:
     """Convert to the precision in model.yaml, or choose one if it is `auto`.
@@ -55,7 +55,7 @@ def choose_precision(
 
 
 def _named(
-    level: Level, graph: ExportedGraph, cases: Sequence[Case], spec: ModelSpec, steps: Steps
+    level: Level, graph: ExportedGraph, cases: Sequence[Case], spec: ModelSpec, steps: BuildSteps
 ) -> ServableGraph:
     made = graph
     if level is not FP32:
@@ -74,7 +74,7 @@ class _Auto:
     graph: ExportedGraph
     cases: Sequence[Case]
     spec: ModelSpec
-    steps: Steps
+    steps: BuildSteps
 
     def base(self) -> Candidate:
         """Return the exported graph, which must always be accurate."""

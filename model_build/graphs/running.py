@@ -25,7 +25,7 @@ SECONDS_A_SHAPE = 3.0
 """Bounds on the number of timed runs: slow graphs run less often."""
 
 
-class Session:
+class GraphSession:
     """A graph loaded in ONNX Runtime."""
 
     def __init__(self, file: Path, *, threads: int = 0) -> None:
@@ -51,7 +51,7 @@ class Session:
             raise ExportError(f"ONNX Runtime cannot run the graph: {error}", code="TS306") from error
 
 
-def compare_graph(session: Session, cases: Sequence[Case]) -> list[Comparison]:
+def compare_graph(session: GraphSession, cases: Sequence[Case]) -> list[Comparison]:
     """Compare every output of every case with the framework's."""
     comparisons = []
     for case in cases:
@@ -78,7 +78,9 @@ def typical_requests(cases: Sequence[Case], *, max_batch: int) -> dict[str, Inpu
     return requests
 
 
-def time_graphs(files: Mapping[str, Session], requests: Mapping[str, Inputs]) -> dict[str, dict[str, float]]:
+def time_graphs(
+    files: Mapping[str, GraphSession], requests: Mapping[str, Inputs]
+) -> dict[str, dict[str, float]]:
     """Return the minimum processor time per run in milliseconds, by graph and shape.
 
     Graphs take turns, so external load slows all of them. Processor time excludes other programs, and the
@@ -97,7 +99,7 @@ def time_graphs(files: Mapping[str, Session], requests: Mapping[str, Inputs]) ->
     return times
 
 
-def _once(session: Session, inputs: Inputs) -> float:
+def _once(session: GraphSession, inputs: Inputs) -> float:
     # A session with THREADS_TIMED threads computes in the calling thread.
     begin = time.thread_time()
     session.answer(inputs)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from tritonstack.spec.models.model import ModelSpec
 
 
 def choose_backend(
-    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: Steps
+    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: BuildSteps
 ) -> ServableGraph:
     """Convert an ONNX graph as model.yaml asks, and compare it with the framework.
 

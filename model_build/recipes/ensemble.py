@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.errors import LayoutError
 from model_build.inputs.rows import read_rows
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.recipes.chain import chain_answers
 from model_build.recipes.pipeline import Pipeline, Wiring
 from model_build.repository.flattening import (
@@ -23,7 +23,7 @@ from model_build.repository.flattening import (
     needed_steps,
     share_environments,
 )
-from model_build.repository.parts import EnsembleStep, add_ensemble
+from model_build.repository.parts import SchedulingStep, add_ensemble
 from model_build.store.archive import most_members, unpack
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.documents import Document
@@ -65,7 +65,7 @@ class Ensemble:
         self._spec = model.record
         self._recipe = recipe
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Build the member models, compose them, and compute the expected answers."""
         members = {name: self._member(name, context) for name in self._recipe.members}
         pipeline = steps.run("compose", lambda: self._wire(members), _describe_pipeline)
@@ -166,7 +166,7 @@ class Ensemble:
     def _write(
         self, repository: Path, pipeline: Pipeline, folders: Mapping[str, MemberFolder]
     ) -> dict[str, str]:
-        flat: list[EnsembleStep] = []
+        flat: list[SchedulingStep] = []
         for index, step in enumerate(pipeline.steps):
             flat += flat_steps(folders[step.model], index, step.inputs, step.outputs)
         needed = needed_steps(flat, [tensor.name for tensor in pipeline.outputs])

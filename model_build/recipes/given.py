@@ -13,7 +13,7 @@ from model_build.checking.sizes import SizedCase
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import Around, add_graph_model
 from tritonstack.records.manifests import TensorSpec
@@ -26,7 +26,7 @@ def write_graph(
     servable: ServableGraph,
     cases: Sequence[Case],
     context: BuildContext,
-    steps: Steps,
+    steps: BuildSteps,
     *,
     unverified: tuple[str, ...] = (),
 ) -> WrittenRepository:

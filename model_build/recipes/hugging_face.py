@@ -19,7 +19,7 @@ from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.environments.packing import target_python
 from model_build.errors import FieldError
 from model_build.inputs.narrowing import narrow_tensors
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.image_layouts import image_layout
 from model_build.recipes.layouts import Layout, in_types_of
@@ -49,7 +49,7 @@ class HuggingFace:
             raise InvalidFilesError(faults)
         self.tools = (*TOOLS, *self._layout.tools)
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Load the framework, export, compare, and write the repository."""
         layout = self._layout
         framework = steps.run("load", lambda: self._load(context), _describe_loaded)
@@ -88,7 +88,7 @@ class HuggingFace:
             raise InvalidFilesError([problem]) from error
         return framework
 
-    def _settle(self, framework: Framework, context: BuildContext, steps: Steps) -> ServableGraph:
+    def _settle(self, framework: Framework, context: BuildContext, steps: BuildSteps) -> ServableGraph:
         """Export and compare the graph; apply `tensors` of model.yaml."""
         cases = list(self._layout.graph_cases(framework))
         folder = context.folder / "graph"
@@ -101,7 +101,7 @@ class HuggingFace:
         return self._narrowed(servable, framework)
 
     def _settle_script(
-        self, framework: Framework, cases: Sequence[Case], folder: Path, steps: Steps
+        self, framework: Framework, cases: Sequence[Case], folder: Path, steps: BuildSteps
     ) -> ServableGraph:
         from model_build.exporters.torchscript import load_torchscript  # noqa: PLC0415 - imports torch
 

@@ -20,7 +20,7 @@ from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
-from model_build.repository.parts import EnsembleStep, add_ensemble, add_python_model, environment_file
+from model_build.repository.parts import SchedulingStep, add_ensemble, add_python_model, environment_file
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileProblem, InvalidFilesError
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -150,8 +150,8 @@ class ImagesIn(ImageLayout):
             inputs=(IMAGE,),
             outputs=graph.outputs,
             steps=[
-                EnsembleStep(PREPARER, same_names((IMAGE,)), same_names(graph.inputs)),
-                EnsembleStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
+                SchedulingStep(PREPARER, same_names((IMAGE,)), same_names(graph.inputs)),
+                SchedulingStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
             ],
             max_batch=self._spec.batching.max_batch,
             response_cache=self._spec.triton.response_cache,

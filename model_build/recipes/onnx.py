@@ -24,7 +24,7 @@ from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document
@@ -51,7 +51,7 @@ class OnnxGraph:
         self._model = model
         self._recipe = recipe
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Check the graph, compute the expected answers, and write the repository."""
         graph = steps.run("read", lambda: self._read(context), _describe)
         rows = read_rows(self._model, graph.inputs, graph.outputs)
@@ -74,9 +74,9 @@ class OnnxGraph:
     def _check_settled(self, servable: ServableGraph, sized: Sequence[SizedCase]) -> None:
         """Check that a converted graph accepts the original's sizes. An engine's sizes are its profiles'."""
         if servable.backend == "onnxruntime" and servable.precision not in ("fp32", "int8"):
-            from model_build.graphs.running import Session  # noqa: PLC0415 - as below
+            from model_build.graphs.running import GraphSession  # noqa: PLC0415 - as below
 
-            answer = Session(servable.folder / "model.onnx").answer
+            answer = GraphSession(servable.folder / "model.onnx").answer
             what = f"the {servable.precision} graph"
             check_sizes(self._model, answer, sized, what=what, precision=servable.precision)
 

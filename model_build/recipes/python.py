@@ -19,7 +19,7 @@ from model_build.environments.wheels import read_requirements
 from model_build.errors import EnvironmentBuildError, SourceError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, served_cases, served_tensors
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import read_existing, tensors_of_triton
@@ -58,7 +58,7 @@ class PythonModel:
         self._requirements = self._read_requirements()
         self._helpers = helper_files(model)
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Compute the expected answers, write the model, and pack its packages."""
         inputs, outputs = self._told_by_config()
         rows = read_rows(self._model, inputs, outputs)

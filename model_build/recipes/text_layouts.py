@@ -22,7 +22,7 @@ from model_build.environments.packing import build_environment, installed_requir
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.repository.parts import (
     Around,
-    EnsembleStep,
+    SchedulingStep,
     add_ensemble,
     add_python_model,
     environment_file,
@@ -185,11 +185,11 @@ class TextsIn(TextLayout):
         inputs = {TEXT.name: np.array([[sample] for sample in samples], dtype=np.object_)}
         return Case(name, inputs, expected | {name: tokens[name] for name in extra}, typical=typical)
 
-    def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[EnsembleStep]:
+    def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[SchedulingStep]:
         tokens = same_names(self._tokenizer_outputs(graph, framework))
         return [
-            EnsembleStep(TOKENIZER, same_names(self.callers_send), tokens),
-            EnsembleStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
+            SchedulingStep(TOKENIZER, same_names(self.callers_send), tokens),
+            SchedulingStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
         ]
 
     def _tokenizer_outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
@@ -250,9 +250,9 @@ class QuestionsIn(TextsIn):
         (version / "answer.json").write_text(json.dumps(options) + "\n")
         return super().write(repository, graph, framework, context)
 
-    def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[EnsembleStep]:
+    def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[SchedulingStep]:
         taken = same_names((*graph.outputs, OFFSETS, CONTEXT))
-        return [*super()._steps(graph, framework), EnsembleStep(ANSWER, taken, same_names(ANSWERS))]
+        return [*super()._steps(graph, framework), SchedulingStep(ANSWER, taken, same_names(ANSWERS))]
 
     def _tokenizer_outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         return (*graph.inputs, OFFSETS)

@@ -25,7 +25,7 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileProblem, InvalidFilesError
@@ -67,7 +67,7 @@ class TorchScript:
         self._recipe = recipe
         self._max_batch = model.record.batching.max_batch
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Load or trace the module, compare it with the original, and write the repository."""
         source = context.source.folder
         folder = context.folder / "graph"

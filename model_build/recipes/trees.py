@@ -17,7 +17,7 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, write_graph
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError
@@ -68,7 +68,7 @@ class TreesForFil:
         if problems:
             raise InvalidFilesError(problems)
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Load the trees, compute the library's answers, compare, and write the repository."""
         trees = steps.run("load", lambda: self._load(context), _describe)
         answer = self._answer(trees)

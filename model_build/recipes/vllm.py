@@ -15,7 +15,7 @@ from typing import Any
 
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.errors import SourceError
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
 from model_build.repository.parts import Around
 from model_build.sources import wanted_files
@@ -64,7 +64,7 @@ class VllmModel:
         if problems:
             raise InvalidFilesError(problems)
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Write the weights and the engine arguments."""
         repository = context.folder / "repository"
         steps.run("repository", lambda: self._write(repository, context), lambda size: f"{size / 1e9:.1f} GB")

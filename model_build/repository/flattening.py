@@ -17,7 +17,7 @@ from google.protobuf import text_format
 
 from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
 from model_build.repository.config import CONFIG_NAME, parse_config, read_config, write_config
-from model_build.repository.parts import EnsembleStep
+from model_build.repository.parts import SchedulingStep
 from tritonstack.base.files import sha256_of
 
 
@@ -41,11 +41,11 @@ class MemberFolder:
 
 def flat_steps(
     member: MemberFolder, index: int, inputs: Mapping[str, str], outputs: Mapping[str, str]
-) -> Iterator[EnsembleStep]:
+) -> Iterator[SchedulingStep]:
     """Expand one use of a member into steps; internal tensors get unique names."""
     config = member.config
     if not config.ensemble_scheduling.step:
-        yield EnsembleStep(member.name, dict(inputs), dict(outputs))
+        yield SchedulingStep(member.name, dict(inputs), dict(outputs))
         return
     outer = {**inputs, **outputs}
 
@@ -53,20 +53,20 @@ def flat_steps(
         return outer.get(tensor, f"step{index + 1}-{tensor}")
 
     for step in config.ensemble_scheduling.step:
-        yield EnsembleStep(
+        yield SchedulingStep(
             member.part_name(step.model_name),
             {own: renamed(tensor) for own, tensor in sorted(step.input_map.items())},
             {own: renamed(tensor) for own, tensor in sorted(step.output_map.items())},
         )
 
 
-def needed_steps(steps: Sequence[EnsembleStep], outputs: Collection[str]) -> list[EnsembleStep]:
+def needed_steps(steps: Sequence[SchedulingStep], outputs: Collection[str]) -> list[SchedulingStep]:
     """Drop steps with unused outputs: Triton rejects ensembles with unused tensors."""
     needed, wanted = [], set(outputs)
     for step in reversed(steps):
         made = {own: tensor for own, tensor in step.outputs.items() if tensor in wanted}
         if made:
-            needed.append(EnsembleStep(step.model, step.inputs, made))
+            needed.append(SchedulingStep(step.model, step.inputs, made))
             wanted |= set(step.inputs.values())
     return needed[::-1]
 

@@ -41,7 +41,7 @@ keeps the folder through packing.
 
 
 @dataclass(frozen=True)
-class EnsembleStep:
+class SchedulingStep:
     """A part of an ensemble; mappings go from the part's tensor names to the ensemble's."""
 
     model: str
@@ -143,7 +143,7 @@ def add_ensemble(
     name: str,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
-    steps: Sequence[EnsembleStep],
+    steps: Sequence[SchedulingStep],
     max_batch: int,
     response_cache: bool = False,
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from model_build.errors import CorruptArtifactError
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from model_build.store.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
 from tritonstack.base.errors import TritonstackError
 from tritonstack.records.manifests import Manifest
@@ -28,7 +28,7 @@ def find_artifact(
     store: ArtifactStore,
     key: BuildKey,
     asked: Sequence[Target],
-    steps: Steps,
+    steps: BuildSteps,
     *,
     choices: Mapping[str, str],
 ) -> tuple[Path, Manifest] | None:
@@ -54,7 +54,7 @@ def _stored(store: ArtifactStore) -> Iterator[tuple[Path, Manifest]]:
             continue  # other version or wrong folder: not the artifact in question
 
 
-def _is_sound(store: ArtifactStore, folder: Path, steps: Steps) -> bool:
+def _is_sound(store: ArtifactStore, folder: Path, steps: BuildSteps) -> bool:
     try:
         steps.run("existing", lambda: verify_artifact(folder), lambda found: found.digest[:12])
     except CorruptArtifactError:

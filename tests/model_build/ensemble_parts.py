@@ -8,7 +8,7 @@ from pathlib import Path
 
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
-from model_build.progress import Steps, ignore_progress
+from model_build.progress import BuildSteps, ignore_progress
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_graph_model, add_python_model
 from model_build.sources import FetchedSource
@@ -173,6 +173,6 @@ def workshop_for(
     )
 
 
-def quiet_steps() -> Steps:
+def quiet_steps() -> BuildSteps:
     """Steps that tell nobody."""
-    return Steps(ignore_progress)
+    return BuildSteps(ignore_progress)

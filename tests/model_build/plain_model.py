@@ -10,7 +10,7 @@ import numpy as np
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.packing import build_environment
-from model_build.progress import Steps
+from model_build.progress import BuildSteps
 from tritonstack.base.documents import Document, load_document
 from tritonstack.records.manifests import ParityReport, TensorSpec
 from tritonstack.reference.targets import Target
@@ -54,7 +54,7 @@ class PlainRecipe:
 
     tools = ("numpy",)
 
-    def write_repository(self, context: BuildContext, steps: Steps) -> WrittenRepository:
+    def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         repository = context.folder / "repository"
         return steps.run("repository", lambda: self._write(repository, context), lambda _: "")
 

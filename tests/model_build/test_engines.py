@@ -22,7 +22,7 @@ from model_build.engines.profiles import profile_shapes
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder, ProfileShapes, version_of_banner
 from model_build.errors import EngineError
-from model_build.progress import Progress, Steps
+from model_build.progress import BuildSteps, Progress
 from model_build.sources import FetchedSource
 from tests.model_build import stand_in_trtexec
 from tests.model_build.stand_in_machine import Machine, pretend_machine
@@ -83,7 +83,7 @@ def settle(tmp_path: Path) -> Callable[..., ServableGraph]:
             cases=answered(graph),
             spec=document.record,
             context=context,
-            steps=Steps(events.append),
+            steps=BuildSteps(events.append),
         )
 
     return run

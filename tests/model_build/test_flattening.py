@@ -14,7 +14,7 @@ from model_build.repository.flattening import (
     needed_steps,
     share_environments,
 )
-from model_build.repository.parts import EnsembleStep, add_ensemble, add_python_model, environment_file
+from model_build.repository.parts import SchedulingStep, add_ensemble, add_python_model, environment_file
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import Batching
 
@@ -35,9 +35,9 @@ def inner(tmp_path: Path) -> MemberFolder:
             folder, name=name, code=code, inputs=[takes], outputs=[gives], batching=Batching(max_batch=4)
         )
     steps = [
-        EnsembleStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),
-        EnsembleStep("run", {"ids": "ids"}, {"vector": "vector"}),
-        EnsembleStep("length", {"ids": "ids"}, {"norm": "norm"}),
+        SchedulingStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),
+        SchedulingStep("run", {"ids": "ids"}, {"vector": "vector"}),
+        SchedulingStep("length", {"ids": "ids"}, {"norm": "norm"}),
     ]
     add_ensemble(folder, name="words", inputs=[TEXT], outputs=[VECTOR, NORM], steps=steps, max_batch=4)
     return MemberFolder("words", "words", folder)
@@ -46,9 +46,9 @@ def inner(tmp_path: Path) -> MemberFolder:
 def test_the_steps_of_an_ensemble_become_steps_of_the_whole(inner: MemberFolder) -> None:
     flat = list(flat_steps(inner, 1, {"TEXT": "query"}, {"vector": "point"}))
     assert flat == [
-        EnsembleStep("words-cut", {"TEXT": "query"}, {"ids": "step2-ids"}),
-        EnsembleStep("words-run", {"ids": "step2-ids"}, {"vector": "point"}),
-        EnsembleStep("words-length", {"ids": "step2-ids"}, {"norm": "step2-norm"}),
+        SchedulingStep("words-cut", {"TEXT": "query"}, {"ids": "step2-ids"}),
+        SchedulingStep("words-run", {"ids": "step2-ids"}, {"vector": "point"}),
+        SchedulingStep("words-length", {"ids": "step2-ids"}, {"norm": "step2-norm"}),
     ]
     assert [step.model for step in needed_steps(flat, ["point"])] == ["words-cut", "words-run"]
 

@@ -12,7 +12,7 @@ import pytest
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.errors import LayoutError
 from model_build.repository.layout import ENSEMBLE_TEXT, check_layout
-from model_build.repository.parts import EnsembleStep, add_ensemble
+from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.records.manifests import TensorSpec
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
@@ -20,7 +20,7 @@ TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 
 def test_an_ensemble_is_seen_as_one_by_multi_model_hosting_merlin_393(tmp_path: Path) -> None:
     """SageMaker's front end looks for the very text `platform: "ensemble"` to choose what it loads."""
-    steps = [EnsembleStep("part", {"TEXT": "TEXT"}, {"TEXT": "TEXT"})]
+    steps = [SchedulingStep("part", {"TEXT": "TEXT"}, {"TEXT": "TEXT"})]
     add_ensemble(tmp_path, name="whole", inputs=[TEXT], outputs=[TEXT], steps=steps, max_batch=1)
     assert ENSEMBLE_TEXT.search((tmp_path / "whole" / "config.pbtxt").read_text())
 

@@ -14,7 +14,7 @@ from model_build.data.graphs import ServableGraph
 from model_build.errors import LayoutError
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
-from model_build.repository.parts import EnsembleStep, add_ensemble, add_graph_model, add_python_model
+from model_build.repository.parts import SchedulingStep, add_ensemble, add_graph_model, add_python_model
 from tritonstack.records.manifests import ParityReport, TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
@@ -47,8 +47,8 @@ def repository(tmp_path: Path) -> Path:
         folder, name="run", graph=servable, batching=BATCHING, triton=TritonOptions(), target=Target("cpu")
     )
     steps = [
-        EnsembleStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),
-        EnsembleStep("run", {"ids": "ids"}, {"vector": "vector"}),
+        SchedulingStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),
+        SchedulingStep("run", {"ids": "ids"}, {"vector": "vector"}),
     ]
     add_ensemble(folder, name="whole", inputs=[TEXT], outputs=[VECTOR], steps=steps, max_batch=4)
     return folder
@@ -262,11 +262,11 @@ def test_an_engine_for_each_gpu_needs_no_usual_file(repository: Path) -> None:
 
 def test_many_parts_are_no_fault(repository: Path) -> None:
     """Multi-model hosting warns from the sixth folder on, and serves them all the same."""
-    steps = [EnsembleStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"})]
+    steps = [SchedulingStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"})]
     for number in range(7):
         shutil.copytree(repository / "run", repository / f"run-{number}")
         edit(repository / f"run-{number}/config.pbtxt", 'name: "run"', f'name: "run-{number}"')
-        steps.append(EnsembleStep(f"run-{number}", {"ids": "ids"}, {"vector": f"vector-{number}"}))
+        steps.append(SchedulingStep(f"run-{number}", {"ids": "ids"}, {"vector": f"vector-{number}"}))
     shutil.rmtree(repository / "run")
     shutil.rmtree(repository / "whole")
     add_ensemble(repository, name="whole", inputs=[TEXT], outputs=[VECTOR], steps=steps, max_batch=4)

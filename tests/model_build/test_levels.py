@@ -28,8 +28,8 @@ from model_build.graphs.half import steps_out_of_range, to_fp16
 from model_build.graphs.levels import FP32, INT8
 from model_build.graphs.precision import choose_precision
 from model_build.graphs.readable import make_readable
-from model_build.graphs.running import Session, compare_graph, typical_requests
-from model_build.progress import Steps, ignore_progress
+from model_build.graphs.running import GraphSession, compare_graph, typical_requests
+from model_build.progress import BuildSteps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, normalised, perceptron, transposed
 from tritonstack.records.manifests import CandidateReport
 from tritonstack.reference.targets import parse_target
@@ -64,7 +64,7 @@ def settle(
         cases=cases,
         spec=spec_of(**more),
         target=parse_target(target),
-        steps=Steps(ignore_progress),
+        steps=BuildSteps(ignore_progress),
         recorded=recorded,
     )
 
@@ -242,7 +242,7 @@ def test_answers_that_are_no_numbers_are_a_reason_that_can_be_written_down(
 
 def test_the_fastest_right_one_is_chosen_by_all_shapes(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    parity = report_of("graph", compare_graph(Session(graph.file), answered(graph)))
+    parity = report_of("graph", compare_graph(GraphSession(graph.file), answered(graph)))
     fused = replace(INT8, name="fused")
     base = Candidate(FP32, graph, parity, None, {"a": 4.0, "b": 100.0})
     quick = Candidate(INT8, graph, parity, None, {"a": 3.0, "b": 40.0})
@@ -342,14 +342,14 @@ def test_weights_that_stand_the_other_way_round(convert: levels.Converter, tmp_p
     cases = answered(graph)
     made = convert(graph, tmp_path / "made", cases)
     assert "Gemm" not in operators(made) or "DequantizeLinear" in operators(made)
-    assert report_of("graph", compare_graph(Session(made.file), cases)).min_cosine > 0.99
+    assert report_of("graph", compare_graph(GraphSession(made.file), cases)).min_cosine > 0.99
 
 
 CONVERTERS = [to_dynamic_int8, to_fused_int8, to_fp16, to_int8_for_tensorrt]
 
 
 def encoder_cases(graph: ExportedGraph, shapes: list[tuple[int, int]]) -> list[Case]:
-    session = Session(graph.file)
+    session = GraphSession(graph.file)
     random = np.random.default_rng(8)
     cases = []
     for shape in shapes:
@@ -365,7 +365,7 @@ def test_an_encoder_takes_any_batch_and_length_at_every_level(
 ) -> None:
     made = convert(tiny_graph, tmp_path / "made", encoder_cases(tiny_graph, [(2, 9)]))
     others = encoder_cases(tiny_graph, [(1, 1), (4, 24), (3, 5)])
-    report = report_of("graph", compare_graph(Session(made.file), others))
+    report = report_of("graph", compare_graph(GraphSession(made.file), others))
     assert 0.97 < report.min_cosine < 1
     assert [file.name for file in tiny_graph.file.parent.iterdir()] == ["model.onnx"]
 
@@ -385,7 +385,7 @@ def test_weights_that_protobuf_cannot_carry_lie_beside_the_graph(
     cases = answered(graph)
     made = convert(graph, tmp_path / "made", cases)
     assert sorted(file.name for file in made.file.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
-    assert report_of("graph", compare_graph(Session(made.file), cases)).min_cosine > 0.97
+    assert report_of("graph", compare_graph(GraphSession(made.file), cases)).min_cosine > 0.97
     assert sorted(file.name for file in graph.file.parent.iterdir()) == ["model.onnx", "weights"]
 
 
@@ -398,4 +398,4 @@ def test_steps_need_no_names(convert: levels.Converter, tmp_path: Path) -> None:
     onnx.save(model, graph.file)
     cases = answered(graph)
     made = convert(graph, tmp_path / "made", cases)
-    assert 0.97 < report_of("graph", compare_graph(Session(made.file), cases)).min_cosine < 1
+    assert 0.97 < report_of("graph", compare_graph(GraphSession(made.file), cases)).min_cosine < 1

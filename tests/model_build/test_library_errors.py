@@ -13,7 +13,7 @@ from model_build import build as building
 from model_build.errors import LibraryError
 from model_build.job import BuildOrder, run_order
 from model_build.library_errors import as_build_error, brief
-from model_build.progress import Progress, Steps
+from model_build.progress import BuildSteps, Progress
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import write_model
 from tritonstack.base.errors import TritonstackError
@@ -43,7 +43,7 @@ def test_any_exception_of_a_step_is_an_error(odd: BaseException) -> None:
         raise odd
 
     with pytest.raises(LibraryError, match=type(odd).__name__) as caught:
-        Steps(told.append).run("export", fail, str)
+        BuildSteps(told.append).run("export", fail, str)
     assert caught.value.__cause__ is odd
     assert (told[-1].state, told[-1].detail) == ("failed", caught.value.message)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from model_build.errors import ExportError
-from model_build.progress import Progress, Steps
+from model_build.progress import BuildSteps, Progress
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +43,12 @@ def disguise() -> str:
 def test_an_interrupt_ends_the_step(action: object) -> None:
     told: list[Progress] = []
     with pytest.raises(KeyboardInterrupt):
-        Steps(told.append).run("export", action, str)  # type: ignore[arg-type]
+        BuildSteps(told.append).run("export", action, str)  # type: ignore[arg-type]
     assert [progress.state for progress in told] == ["started", "failed"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_step_that_nobody_disturbs() -> None:
     told: list[Progress] = []
-    assert Steps(told.append).run("export", lambda: 3, lambda result: f"{result} nodes") == 3
+    assert BuildSteps(told.append).run("export", lambda: 3, lambda result: f"{result} nodes") == 3
     assert [(progress.state, progress.detail) for progress in told] == [("started", ""), ("done", "3 nodes")]

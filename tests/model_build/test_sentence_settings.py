@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from model_build.errors import ExportError
 from model_build.exporters.sentence_settings import read_settings
 from model_build.exporters.text_framework import TextFramework
-from model_build.graphs.running import Session
+from model_build.graphs.running import GraphSession
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from tests.model_build.tiny import TEXTS
@@ -163,7 +163,7 @@ def test_dense_layers_and_all_poolings_are_exported(
     written = write_repository(document, tmp_path / "work")
     assert written.outputs[0].shape == (24,)
     if format_name == "onnx":
-        served = Session(written.folder / "tiny/1/model.onnx").answer(tokens)
+        served = GraphSession(written.folder / "tiny/1/model.onnx").answer(tokens)
         np.testing.assert_allclose(served["embedding"], vectors, atol=1e-4)
 
 

@@ -20,7 +20,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from model_build.build import BuildFolders, BuildResult, build_model
+from model_build.build import BuildFolders, BuiltArtifact, build_model
 from model_build.exporters.image_framework import encoded
 from model_build.store.archive import unpack
 from model_build.store.publishing import publish
@@ -123,7 +123,7 @@ class TritonEndpoint:
 class Built:
     """An artifact in the bucket of an environment that serves it."""
 
-    result: BuildResult
+    result: BuiltArtifact
     workspace: Workspace
     cloud: Cloud
     folders: BuildFolders

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from model_build.build import BuildFolders, BuildResult, build_model
+from model_build.build import BuildFolders, BuiltArtifact, build_model
 from model_build.errors import ParityError
 from model_build.progress import Progress
 from model_build.repository.config import read_config
@@ -103,7 +103,7 @@ def with_helpers(folder: Path) -> Document[ModelSpec]:
     return write_given(folder, recipe, test_inputs=[{"inputs": {"x": [1.0, 2.0]}}])
 
 
-def build(model: Document[ModelSpec], folders: BuildFolders) -> BuildResult:
+def build(model: Document[ModelSpec], folders: BuildFolders) -> BuiltArtifact:
     return build_model(model=model, folders=folders)
 
 

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph
-from model_build.graphs.running import Session
+from model_build.graphs.running import GraphSession
 from tritonstack.records.manifests import TensorSpec
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
@@ -113,7 +113,7 @@ def normalised(folder: Path, *, kind: str = "Identity", opset: int = 18) -> Expo
 def answered(graph: ExportedGraph, *, batches: tuple[int, ...] = (1, 3), sizes: int = 5) -> list[Case]:
     """Cases with the graph's own answers for random inputs."""
     random = np.random.default_rng(6)
-    session = Session(graph.file)
+    session = GraphSession(graph.file)
     cases = []
     for batch in batches:
         inputs = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from model_build.data.context import BuildContext, WrittenRepository
-from model_build.progress import Steps, ignore_progress
+from model_build.progress import BuildSteps, ignore_progress
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, wanted_files
 from model_build.sources.base import hash_files
@@ -49,7 +49,7 @@ def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cp
         installation=SERVER,
         build_member=Path,
     )
-    return recipe.write_repository(context, Steps(ignore_progress))
+    return recipe.write_repository(context, BuildSteps(ignore_progress))
 
 
 def tensors(written: WrittenRepository) -> list[tuple[str, str, tuple[int, ...]]]:

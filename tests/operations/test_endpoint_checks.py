@@ -8,7 +8,7 @@ import pytest
 
 from tests.operations.verified_endpoint import ENDPOINTS, expected, running, spoiled
 from tritonstack.operations.verification.checks import Check
-from tritonstack.operations.verification.comparing import Comparison
+from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.endpoint_checks import endpoint_checks
 from tritonstack.operations.verification.live import LiveEndpoint
 from tritonstack.operations.verification.scaling_checks import limits
@@ -319,6 +319,6 @@ def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
 def test_numbers_are_numbers_in_any_spelling_and_texts_are_their_letters(
     asked: Any, found: Any, same: bool
 ) -> None:
-    comparison = Comparison()
+    comparison = PropertyComparison()
     comparison.compare({"Environment": {"X": asked}}, {"Environment": {"X": found}}, "")
     assert (not comparison.differences) is same

@@ -10,7 +10,7 @@ import pytest
 
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.promotion.gates import (
-    Candidate,
+    PromotionCandidate,
     override_note,
     parse_overrides,
     shut_gates,
@@ -22,7 +22,7 @@ from tritonstack.records.locks import Built, Figures
 from tritonstack.spec.environments.promotion import ChangeWindow, PromotionSpec
 
 OURS, OTHER = "ab" * 32, "cd" * 32
-CANDIDATE = Candidate("minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0))
+CANDIDATE = PromotionCandidate("minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0))
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)  # a Wednesday
 
 
@@ -39,7 +39,7 @@ def event(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -
     return usual.model_copy(update=changes)
 
 
-def shut(spec: PromotionSpec, *events: Event, candidate: Candidate = CANDIDATE) -> list[str]:
+def shut(spec: PromotionSpec, *events: Event, candidate: PromotionCandidate = CANDIDATE) -> list[str]:
     return [str(gate) for gate in shut_gates(spec, [candidate], events, NOON, asked=("search", "other"))]
 
 
@@ -100,7 +100,7 @@ def test_since_when_an_artifact_is_deployed(events: list[Event], since: str | No
     assert standing(CANDIDATE, events).since == expected
 
 
-IMAGE = Candidate("serving", "cpu", f"sha256:{OURS}", image=True)
+IMAGE = PromotionCandidate("serving", "cpu", f"sha256:{OURS}", image=True)
 
 
 def runs(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -> Event:
@@ -226,8 +226,8 @@ def test_the_last_verdict_after_the_last_deploy_counts(events: list[Event], says
     assert shut(VERIFIED, event("deployed", "10T08:00"), *events) == expected
 
 
-def without(figures: Figures | None, *, compared: bool = True) -> Candidate:
-    return Candidate("minilm", "cpu", OURS, figures, compared)
+def without(figures: Figures | None, *, compared: bool = True) -> PromotionCandidate:
+    return PromotionCandidate("minilm", "cpu", OURS, figures, compared)
 
 
 MEASURED = PromotionSpec(source="dev", verified=False, min_cosine=0.9995, max_latency_p99_ms=8)
@@ -242,14 +242,14 @@ MEASURED = PromotionSpec(source="dev", verified=False, min_cosine=0.9995, max_la
         pytest.param(without(Figures(p99_ms=3), compared=False), [], id="nothing to compare with"),
     ],
 )
-def test_what_was_measured(candidate: Candidate, gates: list[str]) -> None:
+def test_what_was_measured(candidate: PromotionCandidate, gates: list[str]) -> None:
     found = shut(MEASURED, candidate=candidate)
     assert len(found) == len(gates)
     assert all(words in gate for gate, words in zip(found, gates, strict=True))
 
 
 ITSELF = "compared with itself only: no test input has expected outputs for y"
-UNVERIFIED = Candidate("minilm", "cpu", OURS, Figures(min_cosine=1.0), unverified=(ITSELF,))
+UNVERIFIED = PromotionCandidate("minilm", "cpu", OURS, Figures(min_cosine=1.0), unverified=(ITSELF,))
 
 
 def test_an_artifact_that_nothing_proves_right_needs_a_reason() -> None:
@@ -320,7 +320,9 @@ COMMIT = "c" * 40
 LOOSE = {"commit": f"{COMMIT}+uncommitted", "uncommitted": ("environments/dev.yaml",)}
 
 
-def shut_to_protected(*events: Event, candidate: Candidate = CANDIDATE, protected: bool = True) -> list[str]:
+def shut_to_protected(
+    *events: Event, candidate: PromotionCandidate = CANDIDATE, protected: bool = True
+) -> list[str]:
     gates = shut_gates(VERIFIED, [candidate], events, NOON, asked=("search",), protected=protected)
     return [str(gate) for gate in gates]
 

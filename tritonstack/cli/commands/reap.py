@@ -11,7 +11,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
 from tritonstack.operations.destruction.reaping import Leased
 from tritonstack.workflows.environments.deployed import LocationFilter
-from tritonstack.workflows.environments.expiring import Cases, expiry_text
+from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
 from tritonstack.workflows.environments.reap import reap as run
 
 
@@ -39,7 +39,7 @@ def reap(
         raise typer.Exit(1)
 
 
-def _lines(found: Cases, failures: Mapping[str, str], *, dry_run: bool) -> list[str]:
+def _lines(found: ExpiringEnvironments, failures: Mapping[str, str], *, dry_run: bool) -> list[str]:
     lines = [
         expiry_text(case.lease) + _fate(case.lease, failures, dry_run=dry_run) for case in found.cases
     ] or ["no environment has an expiry"]

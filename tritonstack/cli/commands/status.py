@@ -12,7 +12,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.status_text import status_lines
 from tritonstack.operations.verification.status import EnvironmentStatus
-from tritonstack.workflows.environments.expiring import Cases, expiry_text
+from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
 from tritonstack.workflows.environments.status import status as run
 
 
@@ -44,7 +44,7 @@ def status(
     state.output.result(found.to_json(), text="\n\n".join(texts))
 
 
-def _for_a_while(found: Cases, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
+def _for_a_while(found: ExpiringEnvironments, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
     """Render expiring environments; skip locations whose failure is already shown."""
     told = {(one.account, one.region) for one in known if one.error}
     if found.cases:

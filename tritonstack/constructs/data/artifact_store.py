@@ -21,7 +21,7 @@ from tritonstack.constructs.data.private_buckets import (
 )
 
 
-class ArtifactStore(Construct):
+class ArtifactBucket(Construct):
     """Create a versioned bucket for content-addressed artifacts, which are never overwritten."""
 
     def __init__(

@@ -29,7 +29,7 @@ _TAKE_LOCKS = f"cp {HANDED}/*.lock.yaml {LOCKS}/"
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """One pipeline step."""
 
     name: str
@@ -46,32 +46,32 @@ def setup_commands(project: Project) -> Sequence[str]:
     return _SETUP_OF_SOURCE_TREE if is_source_tree(project) else _SETUP
 
 
-def build_step(home: Home, spec: EnvironmentSpec) -> Step:
+def build_step(home: Home, spec: EnvironmentSpec) -> PipelineStep:
     """Build and lock what is missing, on the machines from the catalog, GPUs included.
 
     The jobs run in the environment's account; this step starts and follows them.
     """
     setup = use_role(home, spec, "deploy")
-    return Step(f"Build-{spec.name}", setup, (f"tritonstack build {spec.name}",))
+    return PipelineStep(f"Build-{spec.name}", setup, (f"tritonstack build {spec.name}",))
 
 
-def synth_step(spec: EnvironmentSpec) -> Step:
+def synth_step(spec: EnvironmentSpec) -> PipelineStep:
     """Validate all files and synthesize the stacks."""
     commands = (_TAKE_LOCKS, "tritonstack validate", f"cdk synth --quiet -c env={spec.name}")
-    return Step("Synth", (), commands)
+    return PipelineStep("Synth", (), commands)
 
 
-def deploy_step(home: Home, spec: EnvironmentSpec) -> Step:
+def deploy_step(home: Home, spec: EnvironmentSpec) -> PipelineStep:
     """Deploy, in two phases if SageMaker requires it, and sync the model prefixes."""
     return _with_locks(f"Deploy-{spec.name}", home, spec, "deploy", f"tritonstack deploy {spec.name}")
 
 
-def verify_step(home: Home, spec: EnvironmentSpec) -> Step:
+def verify_step(home: Home, spec: EnvironmentSpec) -> PipelineStep:
     """Verify the deployed endpoints; the next promotion depends on the verdict."""
     return _with_locks(f"Verify-{spec.name}", home, spec, "deploy", f"tritonstack verify {spec.name}")
 
 
-def promote_step(home: Home, spec: EnvironmentSpec, source: str) -> Step:
+def promote_step(home: Home, spec: EnvironmentSpec, source: str) -> PipelineStep:
     """Check the promotion gates and copy the source's artifacts to the environment's account."""
     command = f"tritonstack promote {source} {spec.name}"
     return _with_locks(f"Promote-{spec.name}", home, spec, "promote", command)
@@ -101,5 +101,5 @@ def duty_role_arn(home: Home, spec: EnvironmentSpec, duty: Duty) -> str:
     return global_arn(there, f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
 
 
-def _with_locks(name: str, home: Home, spec: EnvironmentSpec, duty: Duty, command: str) -> Step:
-    return Step(name, use_role(home, spec, duty), (_TAKE_LOCKS, command))
+def _with_locks(name: str, home: Home, spec: EnvironmentSpec, duty: Duty, command: str) -> PipelineStep:
+    return PipelineStep(name, use_role(home, spec, duty), (_TAKE_LOCKS, command))

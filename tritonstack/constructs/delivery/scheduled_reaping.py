@@ -18,7 +18,7 @@ _TIMEOUT_MINUTES = 60
 
 
 @dataclass(frozen=True)
-class Reaping:
+class ReapingOptions:
     """The commands, the schedule, and the project settings."""
 
     name: str
@@ -36,7 +36,7 @@ class Reaping:
 class ScheduledReaping(Construct):
     """Create a rule that starts a build, which runs `tritonstack reap`."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, reaping: Reaping) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, reaping: ReapingOptions) -> None:
         super().__init__(scope, construct_id)
         phases = {
             "install": {"runtime-versions": reaping.runtimes},

@@ -14,7 +14,7 @@ from tritonstack.operations.builds.images import is_image_there
 from tritonstack.operations.events import new_event, read_events, record_event
 from tritonstack.operations.locks.artifact_versions import bring_back
 from tritonstack.operations.locks.rollback import RollbackPlan
-from tritonstack.operations.locks.rollback_targets import RollbackError, Step, shown
+from tritonstack.operations.locks.rollback_targets import RollbackError, RollbackStep, shown
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
@@ -22,7 +22,7 @@ from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, Ro
 from tritonstack.records.manifests import MANIFEST_NAME
 
 
-def fetch_back(cloud: Cloud, workspace: Workspace, step: Step, artifacts_dir: Path) -> bool:
+def fetch_back(cloud: Cloud, workspace: Workspace, step: RollbackStep, artifacts_dir: Path) -> bool:
     """Check that a rollback target is available; return whether it was restored.
 
     An artifact that exists only locally is available: the deployment publishes it.
@@ -95,7 +95,7 @@ def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> No
         )
 
 
-def _build_it_again(workspace: Workspace, step: Step) -> str:
+def _build_it_again(workspace: Workspace, step: RollbackStep) -> str:
     made = step.then.entry.built
     commit = f"commit {commit_id(made.commit)}" if made and made.commit else "the commit that built it"
     return f"run `tritonstack build {workspace.spec.name} {step.slot.name}` in a checkout of {commit}"

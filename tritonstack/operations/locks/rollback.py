@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tritonstack.operations.locks.rollback_targets import (
-    Found,
     RollbackError,
+    RollbackStep,
     Slot,
-    Step,
+    SlotEntry,
     named_way,
     shown,
     state_by,
@@ -34,12 +34,12 @@ class RollbackPlan:
     endpoint: str
     origin: str
     """The git version of the entries."""
-    steps: tuple[Step, ...]
+    steps: tuple[RollbackStep, ...]
     concerned: tuple[str, ...]
     """All endpoints that this rollback changes."""
     written: RolledBack | None = None
     """The rollback in the lock, if it is already written and may be incomplete."""
-    edited: tuple[Step, ...] = ()
+    edited: tuple[RollbackStep, ...] = ()
     """Entries that were edited manually and are lost in the rollback."""
 
     @property
@@ -119,7 +119,7 @@ def _plan(
     workspace: Workspace,
     endpoint: str,
     origin: str,
-    steps: Iterable[Step],
+    steps: Iterable[RollbackStep],
     *,
     written: RolledBack | None = None,
 ) -> RollbackPlan:
@@ -149,7 +149,7 @@ def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
             )
 
 
-def _edited(workspace: Workspace, slot: Slot, found: Found) -> bool:
+def _edited(workspace: Workspace, slot: Slot, found: SlotEntry) -> bool:
     """Return whether an entry differs from its seal; the first locks had no seals."""
     place = (locked_environment(workspace.lock.file), slot.name, found.key)
     return found.entry.seal is not None and not found.entry.is_sealed(place)

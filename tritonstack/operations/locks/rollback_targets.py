@@ -31,16 +31,16 @@ class Slot:
     """Acceptable targets, best first; for images, the machine type."""
     image: bool = False
 
-    def find(self, lock: Lock) -> Found | None:
+    def find(self, lock: Lock) -> SlotEntry | None:
         """Return the lock's entry for the slot."""
         kinds = lock.images.get(self.name, {}) if self.image else {}
         entries: dict[str, LockedEntry] = dict(kinds.items())
         entries |= {} if self.image else lock.models.get(self.name, {})
-        return next((Found(key, entries[key]) for key in self.keys if key in entries), None)
+        return next((SlotEntry(key, entries[key]) for key in self.keys if key in entries), None)
 
 
 @dataclass(frozen=True)
-class Found:
+class SlotEntry:
     """The entry of a slot."""
 
     key: str
@@ -48,12 +48,12 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Step:
+class RollbackStep:
     """An entry to roll back."""
 
     slot: Slot
-    now: Found
-    then: Found
+    now: SlotEntry
+    then: SlotEntry
 
     @property
     def words(self) -> str:
@@ -66,7 +66,7 @@ class Step:
         )
 
 
-State = Mapping[Slot, Found | None]
+State = Mapping[Slot, SlotEntry | None]
 """What an endpoint serves according to a lock."""
 
 
@@ -90,16 +90,16 @@ def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
             yield Slot(spec.image, ("gpu" if variant.instance.gpus else "cpu",), image=True)
 
 
-def _changes(now: State, then: State) -> list[Step]:
+def _changes(now: State, then: State) -> list[RollbackStep]:
     """Return the differences; models that did not exist yet stay."""
     return [
-        Step(slot, found, before)
+        RollbackStep(slot, found, before)
         for slot, found in now.items()
         if found and (before := then.get(slot)) and before.entry.digest != found.entry.digest
     ]
 
 
-def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVersion, list[Step]]:
+def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVersion, list[RollbackStep]]:
     """Return the latest version in which the endpoint served something else that was not rolled back."""
     gone = _given_up(now)
     for version, then in _states(history, now):
@@ -114,10 +114,10 @@ def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVer
     )
 
 
-def written_way(history: LockHistory, now: State) -> tuple[list[Step], RolledBack] | None:
+def written_way(history: LockHistory, now: State) -> tuple[list[RollbackStep], RolledBack] | None:
     """Return the rollback in the lock, if the endpoint has not changed since."""
     for _, then in _states(history, now):
-        steps = [Step(step.slot, step.then, step.now) for step in _changes(now, then)]
+        steps = [RollbackStep(step.slot, step.then, step.now) for step in _changes(now, then)]
         if not steps:
             continue
         backs = [step.then.entry.rolled_back for step in steps]
@@ -146,7 +146,7 @@ def _given_up(state: State) -> set[str]:
     }
 
 
-def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple[str, list[Step]]:
+def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple[str, list[RollbackStep]]:
     """Resolve a commit or digest for the endpoint."""
     digests = _matching(history, now, to)
     try:
@@ -163,7 +163,7 @@ def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple
         return f"commit {commit[:12]}", _changes(now, _state_at(history, now, commit))
     for digest, (version, slot, found) in digests.items():
         held = now[slot]
-        steps = [Step(slot, held, found)] if held and held.entry.digest != digest else []
+        steps = [RollbackStep(slot, held, found)] if held and held.entry.digest != digest else []
         return version.words, steps
     raise RollbackError(
         f"{to!r} is neither a commit nor an artifact digest that endpoint {endpoint!r} has served",
@@ -171,9 +171,9 @@ def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple
     )
 
 
-def _matching(history: LockHistory, now: State, to: str) -> dict[str, tuple[LockVersion, Slot, Found]]:
+def _matching(history: LockHistory, now: State, to: str) -> dict[str, tuple[LockVersion, Slot, SlotEntry]]:
     """Return the served artifact with this digest prefix, and the latest version that names it."""
-    matching: dict[str, tuple[LockVersion, Slot, Found]] = {}
+    matching: dict[str, tuple[LockVersion, Slot, SlotEntry]] = {}
     beginning = to.removeprefix("sha256:")
     for version in history.versions:
         for slot in now if version.lock else ():

@@ -35,7 +35,7 @@ VERDICTS: tuple[EventKind, ...] = ("verified", "refuted")
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PromotionCandidate:
     """An artifact or custom image to promote."""
 
     name: str
@@ -112,7 +112,7 @@ class Standing:
 
 def shut_gates(
     spec: PromotionSpec,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[PromotionCandidate],
     events: Sequence[Event],
     now: datetime,
     *,
@@ -139,7 +139,7 @@ def shut_gates(
     return [*shut, *_window(spec, now)]
 
 
-def standing(candidate: Candidate, events: Sequence[Event]) -> Standing:
+def standing(candidate: PromotionCandidate, events: Sequence[Event]) -> Standing:
     """Return the state of an artifact according to its environment's events."""
     state = Standing()
     for event in events:
@@ -151,7 +151,9 @@ def standing(candidate: Candidate, events: Sequence[Event]) -> Standing:
     return state
 
 
-def _after_deploy(state: Standing, candidate: Candidate, event: Event, touched: Collection[str]) -> Standing:
+def _after_deploy(
+    state: Standing, candidate: PromotionCandidate, event: Event, touched: Collection[str]
+) -> Standing:
     if event.kind == "deployed" and set(touched) == {candidate.digest}:
         named = set(event.endpoints)
         return Standing(
@@ -209,7 +211,7 @@ def _is_loose_verdict(event: Event) -> bool:
     return event.kind == "verified" and not is_committed(event.commit)
 
 
-def _loose_words(candidate: Candidate, seen: Standing, refused: Sequence[Event]) -> str:
+def _loose_words(candidate: PromotionCandidate, seen: Standing, refused: Sequence[Event]) -> str:
     """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
     found = [
         event
@@ -230,7 +232,7 @@ def _loose_files(record: Event | Built) -> str:
     return f"{short_commit(record.commit)}{listed}"
 
 
-def _built(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
+def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Shut]:
     """Reject builds from uncommitted files, which cannot be reproduced."""
     built = candidate.built
     if built is not None and not is_committed(built.commit):
@@ -243,7 +245,11 @@ def _built(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
 
 
 def _deployed(
-    spec: PromotionSpec, candidate: Candidate, seen: Standing, refused: Sequence[Event], now: datetime
+    spec: PromotionSpec,
+    candidate: PromotionCandidate,
+    seen: Standing,
+    refused: Sequence[Event],
+    now: datetime,
 ) -> Iterator[Shut]:
     source = spec.source
     if not spec.soaked_hours and not spec.verified:
@@ -287,7 +293,7 @@ def _deployed(
         yield Shut("verified", candidate.words, words, f"run `tritonstack verify {source}`{opens_by}")
 
 
-def _measured(spec: PromotionSpec, candidate: Candidate) -> Iterator[Shut]:
+def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Shut]:
     """Check the measurements, which only artifacts have."""
     if candidate.image:
         return

@@ -76,7 +76,7 @@ class Difference:
 
 
 @dataclass
-class Comparison:
+class PropertyComparison:
     """The results of a comparison."""
 
     differences: list[Difference] = field(default_factory=list)

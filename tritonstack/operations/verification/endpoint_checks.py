@@ -9,7 +9,7 @@ from typing import Any
 from tritonstack.operations.deploying.endpoint_template import Properties
 from tritonstack.operations.running import SERVING
 from tritonstack.operations.verification.checks import Check, in_words, range_words, shortened
-from tritonstack.operations.verification.comparing import Comparison
+from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.expectations import ExpectedEndpoint
 from tritonstack.operations.verification.live import Described, LiveEndpoint
 from tritonstack.operations.verification.resolving import Unknown
@@ -83,7 +83,7 @@ def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check the active configuration."""
     if live.config is None:
         return Check("configuration", ("its active configuration has been deleted",))
-    comparison = Comparison()
+    comparison = PropertyComparison()
     comparison.compare(expected.config, live.config, "")
     faults = [*in_words(comparison.differences), *_capture_faults(expected, live.described or {})]
     types = dict.fromkeys(str(variant.get("InstanceType")) for variant in expected.variants.values())
@@ -105,7 +105,7 @@ def _capture_faults(expected: ExpectedEndpoint, described: Described) -> Iterato
 
 def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check the models and images of the configuration."""
-    comparison, faults = Comparison(), []
+    comparison, faults = PropertyComparison(), []
     for holder, wanted in expected.models.items():
         found = live.models.get(holder)
         if found is None:
@@ -177,7 +177,7 @@ def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described 
     name = wanted["InferenceComponentName"]
     if found is None:
         return Check("component", (f"inference component {name} does not exist",))
-    comparison, faults = Comparison(), []
+    comparison, faults = PropertyComparison(), []
     comparison.compare({key: item for key, item in wanted.items() if key != "RuntimeConfig"}, found, "")
     status, reason = found.get("InferenceComponentStatus"), found.get("FailureReason", "")
     if status != "InService":
@@ -203,7 +203,7 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check the strategy of the last update; the next update uses the stack's strategy."""
     holder = live.component if expected.component is not None else live.described
     last = (holder or {}).get("LastDeploymentConfig")
-    comparison = Comparison()
+    comparison = PropertyComparison()
     if last is not None:
         comparison.compare(expected.rollout, last, "")
     notes = tuple(
@@ -218,7 +218,7 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that each alarm exists, evaluates the right metric, and has actions enabled."""
-    comparison, faults = Comparison(), []
+    comparison, faults = PropertyComparison(), []
     for name, wanted in expected.alarms.items():
         found = live.alarms.get(name)
         if found is None:

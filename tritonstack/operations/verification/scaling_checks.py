@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 from tritonstack.operations.deploying.endpoint_template import Properties
 from tritonstack.operations.verification.checks import Check, in_words, range_words
-from tritonstack.operations.verification.comparing import Comparison
+from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.expectations import ExpectedEndpoint
 from tritonstack.operations.verification.live import Described, LiveEndpoint
 
 
 def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check targets, limits, policies, and schedules."""
-    comparison, faults = Comparison(), []
+    comparison, faults = PropertyComparison(), []
     for resource_id, target in expected.targets.items():
         found = live.targets.get(resource_id)
         if found is None:
@@ -82,7 +82,7 @@ def _limit_faults(resource_id: str, target: Properties, found: Described) -> Ite
 
 
 def _compare_named(
-    comparison: Comparison, wanted: dict[str, Properties], there: dict[str, Described], what: str
+    comparison: PropertyComparison, wanted: dict[str, Properties], there: dict[str, Described], what: str
 ) -> None:
     asked, found = ([{**item, "Name": name} for name, item in side.items()] for side in (wanted, there))
     comparison.compare(asked, found, what)

@@ -24,7 +24,7 @@ _TEXTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Case:
+class ExpiringEnvironment:
     """An environment with an expiry, and its cloud."""
 
     cloud: Cloud
@@ -32,10 +32,10 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Cases:
+class ExpiringEnvironments:
     """The result of a search."""
 
-    cases: tuple[Case, ...] = ()
+    cases: tuple[ExpiringEnvironment, ...] = ()
     unreachable: Mapping[Location, str] = field(default_factory=dict)
     """Locations that could not be searched, and why."""
     refused: bool = False
@@ -47,28 +47,28 @@ class Cases:
         return [f"{_where(location)}: {why}" for location, why in self.unreachable.items()]
 
 
-def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> Cases:
+def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> ExpiringEnvironments:
     """Search all locations in parallel."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda location: _look(session, location, now), places))
-    return Cases(
+    return ExpiringEnvironments(
         tuple(case for one in found for case in one.cases),
         {location: why for one in found for location, why in one.unreachable.items()},
         any(one.refused for one in found),
     )
 
 
-def _look(session: Session, location: Location, now: datetime) -> Cases:
+def _look(session: Session, location: Location, now: datetime) -> ExpiringEnvironments:
     try:
         cloud = session.cloud_at(
             location.account, location.region, what=f"what expires in {_where(location)}"
         )
         held = leased(cloud, prefix=location.prefix, now=now)
     except CloudAccessError as error:
-        return Cases(unreachable={location: error.message})
+        return ExpiringEnvironments(unreachable={location: error.message})
     except (ClientError, BotoCoreError) as error:
-        return Cases(unreachable={location: str(error)}, refused=True)
-    return Cases(tuple(Case(cloud, lease) for lease in held))
+        return ExpiringEnvironments(unreachable={location: str(error)}, refused=True)
+    return ExpiringEnvironments(tuple(ExpiringEnvironment(cloud, lease) for lease in held))
 
 
 def expiry_text(lease: Leased) -> str:

@@ -14,7 +14,11 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import CloudAccessError
 from tritonstack.operations.destruction.reaping import reap as take_down
 from tritonstack.workflows.environments.deployed import LocationFilter, require_locations
-from tritonstack.workflows.environments.expiring import Case, Cases, find_expiring
+from tritonstack.workflows.environments.expiring import (
+    ExpiringEnvironment,
+    ExpiringEnvironments,
+    find_expiring,
+)
 from tritonstack.workflows.reporter import Steps
 from tritonstack.workflows.session import Session
 
@@ -25,13 +29,13 @@ _AT_ONCE = 4
 class Reaping:
     """The expired environments that were found, and those that were destroyed."""
 
-    found: Cases
+    found: ExpiringEnvironments
     dry_run: bool
     failures: Mapping[str, str] = field(default_factory=dict)
     """Environment -> why its destruction failed."""
 
     @property
-    def expired(self) -> list[Case]:
+    def expired(self) -> list[ExpiringEnvironment]:
         """The environments that have expired."""
         return [case for case in self.found.cases if case.lease.verdict == "expired"]
 
@@ -72,14 +76,14 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
     return planned if dry_run else Reaping(found, dry_run, _reap(session, planned.expired, now))
 
 
-def _reap(session: Session, expired: Sequence[Case], now: datetime) -> dict[str, str]:
+def _reap(session: Session, expired: Sequence[ExpiringEnvironment], now: datetime) -> dict[str, str]:
     """Destroy environments; return the reason of each failure."""
     with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
         ended = list(pool.map(lambda case: _take_down(steps, case, now), expired))
     return {case.lease.base: why for case, why in zip(expired, ended, strict=True) if why}
 
 
-def _take_down(steps: Steps, case: Case, now: datetime) -> str:
+def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> str:
     base = case.lease.base
     with steps.step(f"destroying {base}, expired at {case.lease.expires}", label=base) as step:
         try:

@@ -14,7 +14,7 @@ from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageEr
 from tritonstack.operations.verification.status import EnvironmentStatus, environment_status
 from tritonstack.project.loading import environment_names
 from tritonstack.workflows.environments.deployed import locations
-from tritonstack.workflows.environments.expiring import Cases, find_expiring
+from tritonstack.workflows.environments.expiring import ExpiringEnvironments, find_expiring
 from tritonstack.workflows.session import Session
 
 _AT_ONCE = 4
@@ -25,7 +25,7 @@ class Statuses:
     """The status of environments, and the instances of templates that exist beside them."""
 
     environments: tuple[EnvironmentStatus, ...]
-    expiring: Cases | None = None
+    expiring: ExpiringEnvironments | None = None
     """None if single environments were asked for."""
 
     def to_json(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _MODULES = {"cdk": "aws_cdk", "build": "isal", "local": "tritonstack_local"}
 
 
 @dataclass(frozen=True)
-class Check:
+class InstallationCheck:
     """One requirement."""
 
     name: str
@@ -29,29 +29,33 @@ class Check:
     """How to get it; None if it is there."""
 
 
-def check_project(project: Project) -> list[Check]:
+def check_project(project: Project) -> list[InstallationCheck]:
     """Check every requirement of a project."""
     return list(_checks(project))
 
 
-def _checks(project: Project) -> Iterator[Check]:
+def _checks(project: Project) -> Iterator[InstallationCheck]:
     for extra, module in _MODULES.items():
         found = find_spec(module) is not None
         detail = "installed" if found else f"{module} is missing"
-        yield Check(f"extra {extra}", detail, None if found else f"run `{install_command(module)}`")
+        yield InstallationCheck(
+            f"extra {extra}", detail, None if found else f"run `{install_command(module)}`"
+        )
     major = node_major()
     detail = "missing" if major is None else f"version {major}"
-    yield Check("Node", detail, None if major in NODE_MAJORS else f"{SETUP}; the CDK needs Node 22 or 24")
+    yield InstallationCheck(
+        "Node", detail, None if major in NODE_MAJORS else f"{SETUP}; the CDK needs Node 22 or 24"
+    )
     cdk = cdk_program(project.root)
-    yield Check("CDK CLI", cdk or "missing", None if cdk else SETUP)
+    yield InstallationCheck("CDK CLI", cdk or "missing", None if cdk else SETUP)
     yield _server(project)
     git = shutil.which("git")
-    yield Check("git", git or "missing", None if git else "install git")
+    yield InstallationCheck("git", git or "missing", None if git else "install git")
 
 
-def _server(project: Project) -> Check:
+def _server(project: Project) -> InstallationCheck:
     try:
         found = find_installation(home=project.server_dir)
     except TritonNotFoundError as error:
-        return Check("Triton server", error.message, SETUP)
-    return Check("Triton server", f"{found.version} ({found.release})")
+        return InstallationCheck("Triton server", error.message, SETUP)
+    return InstallationCheck("Triton server", f"{found.version} ({found.release})")

@@ -11,7 +11,7 @@ from tritonstack.operations.promotion.fetching import read_source_manifest
 from tritonstack.operations.promotion.gates import (
     DEPLOYMENTS,
     VERDICTS,
-    Candidate,
+    PromotionCandidate,
     Shut,
     shut_gates,
     standing,
@@ -38,7 +38,7 @@ def failed_gates(
             for item in decision.artifacts
         ),
         *(
-            Candidate(item.name, item.key, item.entry.digest, image=True, built=item.entry.built)
+            PromotionCandidate(item.name, item.key, item.entry.digest, image=True, built=item.entry.built)
             for item in decision.images
         ),
     ]
@@ -54,7 +54,7 @@ def failed_gates(
     )
 
 
-def _proofs(source: Side, candidates: Sequence[Candidate]) -> list[Event]:
+def _proofs(source: Side, candidates: Sequence[PromotionCandidate]) -> list[Event]:
     """Return the deployments and verdicts that count for the gates."""
     deployed = read_events(source.cloud, source.bucket, kinds=DEPLOYMENTS)
     since = min(filter(None, (standing(one, deployed).since for one in candidates)), default=None)
@@ -62,12 +62,12 @@ def _proofs(source: Side, candidates: Sequence[Candidate]) -> list[Event]:
     return sorted([*deployed, *verdicts], key=lambda event: event.key)
 
 
-def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> Candidate:
+def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> PromotionCandidate:
     entry = item.entry
     # The manifest in the bucket may be from an earlier build of the same bytes with other test inputs.
     told = (entry.unverified,) if entry.unverified else ()
     unverified = manifest.unverified if manifest.spec_hash == entry.spec_hash else told
-    return Candidate(
+    return PromotionCandidate(
         item.name,
         item.key,
         entry.digest,
