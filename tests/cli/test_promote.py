@@ -300,7 +300,7 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.usefixtures("in_parts")
 def test_killed_at_every_call_and_gone_on_with(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
     """One project for all, so that every run meets the leftovers of all killed ones."""

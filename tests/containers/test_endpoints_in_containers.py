@@ -16,7 +16,7 @@ from packages.local_cloud.tests.sagemaker.cloud import tarball
 from tests.containers.probe import FILES, question, told
 from tests.e2e.conftest import Site, furnished_site
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 HELD = "000000000000.dkr.ecr.us-east-1.amazonaws.com/tests/serving:held"
 ROLE = "arn:aws:iam::000000000000:role/endpoint"

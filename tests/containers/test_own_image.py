@@ -14,7 +14,7 @@ from tritonstack.project.custom_images import endpoint_image
 from tritonstack.project.loading import load_workspace
 from tritonstack.reference.images import image_uri
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture

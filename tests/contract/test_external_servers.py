@@ -23,7 +23,7 @@ from tritonstack.base.paths import find_project
 from tritonstack_local.process import CloudAddress, start_detached, stop
 from tritonstack_local.settings import CloudSettings
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 HERE = Path(__file__).parent
 REGION = "eu-west-1"

@@ -32,7 +32,7 @@ from tritonstack.operations.stacks import describe_stack, list_stacks
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import load_lock
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 MAIN = "refs/heads/main"
 SLUG = "example/tritonstack"

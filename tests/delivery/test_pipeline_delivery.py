@@ -29,7 +29,7 @@ from tritonstack.records.locks import load_lock
 from tritonstack.runtime.sandbox import why_no_namespaces
 
 pytestmark = [
-    pytest.mark.e2e,
+    pytest.mark.soak,
     pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces"),
 ]
 

@@ -19,7 +19,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.buckets import empty_bucket
 from tritonstack.records.locks import load_lock
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 ACCOUNTS = {"dev": "000000000003", "prod": "000000000004"}
 WRITTEN = {"dev": "111111111111", "prod": "222222222222"}

@@ -21,7 +21,7 @@ from tritonstack.operations.smoke.asking import smoke_endpoint
 from tritonstack.operations.stacks import describe_stack, environment_stacks
 from tritonstack.project.loading import load_workspace
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 MODEL = """\
 name: {name}

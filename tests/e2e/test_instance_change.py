@@ -20,7 +20,7 @@ from tests.projects import edit
 from tritonstack.client import EndpointClient
 from tritonstack.operations.stacks import describe_stack, wait_until_settled
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 ENVIRONMENT = """\
 name: local

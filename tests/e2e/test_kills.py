@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.crowd import Outcome, asking
 from tests.e2e.hosted import ENDPOINT, HostedCloud, ensemble, hosted_cloud
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Triton's Python backend keeps its regions
 SOAK_S = float(os.environ.get("TRITONSTACK_SOAK_S", "40"))

@@ -22,7 +22,7 @@ from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model
 from tritonstack.operations.stacks import environment_stacks
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 MODEL = """\
 name: tiny

@@ -24,7 +24,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.locks import load_lock
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 DEV, PROD = "000000000001", "000000000002"
 SIZE = 80 * 2**20

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.crowd import Crowd, asking
 from tests.e2e.hosted import ENDPOINT, HostedCloud, ensemble, hosted_cloud
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 CLIENTS = 200
 PAUSE_S = 4.0

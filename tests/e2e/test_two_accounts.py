@@ -19,7 +19,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.client import EndpointClient
 from tritonstack.records.locks import load_lock
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 DEV, PROD = "000000000000", "000000000001"
 ENVIRONMENT = """\

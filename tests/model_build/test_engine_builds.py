@@ -52,7 +52,7 @@ def test_a_machine_without_a_gpu_is_told_too(tmp_path: Path, folders: BuildFolde
         build_model(model=model, folders=folders, targets=[TARGET])
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_an_engine_is_built_served_and_kept(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +82,7 @@ def test_an_engine_is_built_served_and_kept(
     assert build_model(model=model, folders=folders, targets=[TARGET]).reused
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("release", "wide", "extra"),
     [("24.09", "INT64", "tensorrt: {version_compatible: true}\n"), ("24.03", "INT32", "precision: fp16\n")],

@@ -74,7 +74,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_the_buildspecs_own_command_builds_publishes_and_tells(
     project: Project, endpoint: str, tmp_path: Path
 ) -> None:

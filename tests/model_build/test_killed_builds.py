@@ -15,7 +15,7 @@ from model_build.store.artifacts import ArtifactStore, verify_artifact
 from tests.model_build.killed_build import EVERYWHERE
 from tests.model_build.test_execution_environment import write_wheel
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 
 def build(where: str, folder: Path, folders: BuildFolders) -> subprocess.CompletedProcess[str]:

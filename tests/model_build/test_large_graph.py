@@ -31,7 +31,7 @@ def lookup_graph(table: np.ndarray) -> ir.Model:
     return ir.Model(graph, ir_version=8)
 
 
-@pytest.mark.e2e  # it takes half a minute and some gigabytes
+@pytest.mark.soak  # it takes half a minute and some gigabytes
 def test_a_graph_of_more_than_two_gigabytes_is_written_packed_and_run(tmp_path: Path) -> None:
     table = np.zeros((ROWS, WIDTH), dtype=np.float32)
     table[-1] = 7.0

@@ -14,7 +14,7 @@ from tests.model_build.tiny_tasks import LABELS, save_text_model
 from tritonstack.base.documents import load_document
 from tritonstack.spec.models.model import ModelSpec
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def block(folder: Path) -> ExportedGraph:
     )
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.usefixtures("hogs")
 def test_ten_builds_beside_busy_processes_make_one_file(tmp_path: Path) -> None:
     made = {}

@@ -140,7 +140,7 @@ def test_poolings_are_joined_in_the_order_of_the_new_format(tiny_folder: Path, t
     np.testing.assert_allclose(answer, expected(loaded, ("mean", "cls")), atol=1e-5)
 
 
-@pytest.mark.e2e  # exports a model
+@pytest.mark.soak  # exports a model
 @pytest.mark.parametrize("format_name", ["onnx", "torchscript"])
 def test_dense_layers_and_all_poolings_are_exported(
     tiny_folder: Path, tmp_path: Path, format_name: str

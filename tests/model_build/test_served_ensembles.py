@@ -29,7 +29,7 @@ from tritonstack.records.manifests import TensorSpec
 from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 EMBEDDING = TensorSpec(name="embedding", datatype="FP32", shape=(32,))
 PROBABILITIES = TensorSpec(name="probabilities", datatype="FP32", shape=(3,), labels=("a", "b", "c"))

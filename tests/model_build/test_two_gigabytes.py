@@ -50,7 +50,7 @@ def save_sparse(folder: Path) -> int:
     return length
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_weights_beyond_the_limit_of_protobuf(tmp_path: Path) -> None:
     length = save_sparse(tmp_path / "weights")
     assert length > 2**31

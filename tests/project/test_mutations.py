@@ -7,7 +7,7 @@ import pytest
 from tools import mutate_files
 
 
-@pytest.mark.parametrize(("seed", "count"), [(7, 250), pytest.param(1, 2000, marks=pytest.mark.e2e)])
+@pytest.mark.parametrize(("seed", "count"), [(7, 250), pytest.param(1, 2000, marks=pytest.mark.soak)])
 def test_random_mutations_are_accepted_or_explained(seed: int, count: int) -> None:
     tallies = mutate_files.run(count, seed)
     assert list(tallies) == ["environment", "template", "lock", "model", "delivery"]

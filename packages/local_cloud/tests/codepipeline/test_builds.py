@@ -90,7 +90,7 @@ def stages():
     )
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_what_one_build_makes_another_builds_upon_and_a_stack_runs(pipeline):
     project(pipeline, "measure", MEASURE)
     project(pipeline, "synth", SYNTH)

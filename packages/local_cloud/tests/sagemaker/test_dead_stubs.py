@@ -24,7 +24,7 @@ from packages.local_cloud.tests.sagemaker.test_real_triton import (
 )
 from tritonstack.client import EndpointClientError
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 __all__ = ["real_cloud"]
 

@@ -10,7 +10,7 @@ from packages.local_cloud.tests.cloudformation.stacks import StackDriver, broken
 from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 from tritonstack_local.state.database import Database
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 TRIED = 10
 BEFORE = {

@@ -147,7 +147,7 @@ def test_a_lost_row_costs_its_own_service_alone(folder: Path, tmp_path: Path) ->
     lose_each_row(folder, tmp_path, rows[:: len(rows) // 3])
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_every_row_can_be_lost(folder: Path, tmp_path: Path) -> None:
     lose_each_row(folder, tmp_path, rows_of(folder))
 
@@ -215,6 +215,6 @@ def test_whatever_bytes_of_the_database_are_damaged_it_starts(folder: Path, tmp_
     assert lose_bytes(folder, tmp_path, range(4)) > 0
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_it_starts_after_forty_kinds_of_damage(folder: Path, tmp_path: Path) -> None:
     assert lose_bytes(folder, tmp_path, range(4, 44)) > 20

@@ -23,7 +23,7 @@ from tritonstack.base.paths import find_project
 from tritonstack_local.lifetime import start_ticks
 from tritonstack_local.process import forget, read_address, stop
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 KILLS = 8
 SEED = 20261121

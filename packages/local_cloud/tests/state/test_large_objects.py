@@ -26,7 +26,7 @@ from tritonstack_local.process import CloudAddress, start_detached, stop
 from tritonstack_local.settings import CloudSettings
 from tritonstack_local.state.location import state_folder
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 SIZE = 192 << 20
 GROWTH = 160 << 20

@@ -269,7 +269,7 @@ def can_mount() -> bool:
         return False
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.skipif(not can_mount(), reason="this system does not let users mount a file system of their own")
 def test_a_full_disk_refuses_what_it_cannot_keep_and_loses_nothing(tmp_path):
     script = textwrap.dedent(ON_A_SMALL_DISK)

@@ -70,7 +70,7 @@ def reading(chance: random.Random, other: str) -> Any:
     )
 
 
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.e2e) for seed in (2, 3))]
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -18,7 +18,7 @@ from tritonstack.base.paths import find_project
 from tritonstack_local.sagemaker import SageMakerApp
 from tritonstack_local.sagemaker.runtime.servers import triton_starter
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 METRICS = (
     "ModelCacheHit",

@@ -24,7 +24,7 @@ from tritonstack.base.paths import find_project
 from tritonstack.client import EndpointClient, MultiModelError
 from tritonstack_local.sagemaker import create_app
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 __all__ = ["real_cloud"]
 
