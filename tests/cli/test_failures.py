@@ -125,7 +125,7 @@ def test_a_cloud_of_another_account_is_refused(
 ) -> None:
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
     address = CloudAddress("http://localhost:1", 1, 1, "123456789012", "eu-west-1")
-    monkeypatch.setattr("tritonstack.workflows.session.read_address", lambda _: address)
+    monkeypatch.setattr("tritonstack.workflows.local_cloud.read_address", lambda _: address)
     code, _, err = said(capsys, "--project", root, "invoke", "dev", "search", "text")
     assert code == 1
     assert "the embedded cloud emulates account 123456789012, but environment 'dev' is in 000000000000" in err

@@ -8,8 +8,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
 from tritonstack.base.errors import UsageError
 from tritonstack.base.extras import install_command
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud, CloudAccessError
 
 if TYPE_CHECKING:
     from tritonstack_local.process import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
@@ -35,6 +38,43 @@ def read_address(state_dir: Path) -> CloudAddress | None:
     from tritonstack_local.process import read_address as read  # noqa: PLC0415
 
     return read(state_dir)
+
+
+def is_local(account: str) -> bool:
+    """Return True if an account is reserved for local clouds; AWS has no such account."""
+    return is_embedded(account)
+
+
+def find_cloud(
+    project: Project, account: str, region: str, *, what: str, profile: str | None = None
+) -> Cloud | None:
+    """Return access to the running local cloud of an account; None if the account is not a local one.
+
+    `what` names the purpose in errors.
+    """
+    if not is_local(account):
+        return None
+    if profile is not None:
+        raise UsageError(
+            f"{what} is in the embedded cloud, which has no profiles",
+            remedy=f"omit the profile {profile!r}",
+            code="TS614",
+        )
+    address = read_address(project.cloud_dir(account))
+    which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
+    if address is None:
+        raise CloudAccessError(
+            f"{what} is in the embedded cloud, which is not running",
+            remedy=f"start it with `tritonstack up --detach{which}`",
+            code="TS608",
+        )
+    if address.account_id != account:
+        raise CloudAccessError(
+            f"the embedded cloud emulates account {address.account_id}, but {what} is in {account}",
+            remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
+            code="TS614",
+        )
+    return Cloud(account, region, address.environment())
 
 
 def stop_cloud(state_dir: Path) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.operations.aws import Cloud, CloudAccessError, require_account
+from tritonstack.operations.aws import Cloud, require_account
 from tritonstack.operations.instances import read_instance
 from tritonstack.operations.promotion.access import readable_cloud
 from tritonstack.project.loading import find_template, load_instance, load_workspace, sample_instance
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.workflows.local_cloud import read_address
+from tritonstack.workflows.local_cloud import find_cloud
 from tritonstack.workflows.reporter import NullReporter, Reporter
 
 
@@ -55,37 +54,18 @@ class Session:
 
     def cloud_at(self, account: str, region: str, *, what: str, profile: str | None = None) -> Cloud:
         """Return access to an account and region; `what` names the purpose in errors."""
-        if not is_embedded(account):
-            cloud = Cloud(account, region, {"AWS_PROFILE": profile} if profile else {})
-            require_account(cloud)
-            return cloud
-        if profile is not None:
-            raise UsageError(
-                f"{what} is in the embedded cloud, which has no profiles",
-                remedy=f"omit the profile {profile!r}",
-                code="TS614",
-            )
-        address = read_address(self.project.cloud_dir(account))
-        which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
-        if address is None:
-            raise CloudAccessError(
-                f"{what} is in the embedded cloud, which is not running",
-                remedy=f"start it with `tritonstack up --detach{which}`",
-                code="TS608",
-            )
-        if address.account_id != account:
-            raise CloudAccessError(
-                f"the embedded cloud emulates account {address.account_id}, but {what} is in {account}",
-                remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
-                code="TS614",
-            )
-        return Cloud(account, region, address.environment())
+        local = find_cloud(self.project, account, region, what=what, profile=profile)
+        if local is not None:
+            return local
+        cloud = Cloud(account, region, {"AWS_PROFILE": profile} if profile else {})
+        require_account(cloud)
+        return cloud
 
     def cloud_to_read(
         self, spec: EnvironmentSpec, *, beside: EnvironmentSpec, cloud: Cloud, profile: str | None = None
     ) -> Cloud:
         """Return read access to the cloud of an environment; `cloud` is that of the environment `beside`."""
-        if is_embedded(spec.account):
+        if not spec.on_aws:
             return self.cloud(spec, profile=profile)
-        at_hand = None if is_embedded(beside.account) else cloud
+        at_hand = cloud if beside.on_aws else None
         return readable_cloud(spec, profile=profile, at_hand=at_hand)

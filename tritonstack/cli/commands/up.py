@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.cli.context import Context
 from tritonstack.operations.aws import CONFLICTING_VARIABLES
 from tritonstack.workflows import local_cloud
@@ -88,7 +88,7 @@ def _report(state: Context, cloud: RunningCloud, *, shell: bool) -> None:
     state.output.result(data, text=_shell_lines(cloud) if shell else _text(cloud))
     for notice in cloud.notices:
         state.output.note(notice)
-    if not shell and not is_embedded(cloud.account):
+    if not shell and not cloud.reserved:
         state.output.note(
             f"AWS may have an account {cloud.account}: commands use this local cloud for it only in a shell "
             f'that has run eval "$(tritonstack up --account {cloud.account} --shell)"'

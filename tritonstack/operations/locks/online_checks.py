@@ -9,7 +9,6 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import FileProblem, TritonstackError
 from tritonstack.base.naming import MODELS, artifact_prefix
 from tritonstack.operations.artifacts import find_object, is_archive_of
@@ -125,7 +124,7 @@ def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
 
 def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: LockedImage) -> Findings:
     found = Findings()
-    if is_embedded(workspace.spec.account):
+    if not workspace.spec.on_aws:
         note = "stored in the local Docker engine; the embedded cloud has no registry to check"
         found.notes.append(placed.problem(note, code="TS415"))
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.revisions import commit_id
 from tritonstack.operations.artifacts import is_published
@@ -84,7 +83,7 @@ def _images(plan: RollbackPlan) -> Iterator[TouchedImage]:
 
 
 def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> None:
-    if is_embedded(workspace.spec.account):
+    if not workspace.spec.on_aws:
         return  # local Docker images are checked by the deployment
     uri = locked_uri(workspace.spec, image)
     if not is_image_there(cloud, uri):

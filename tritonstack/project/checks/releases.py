@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.base.documents import Document
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import FileProblem
 from tritonstack.project.files.contents import numpy_problems
 from tritonstack.project.workspace import ServedModel, Workspace
@@ -51,7 +50,7 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
             remedy=f'add "{spec.python}"',
             code="TS212",
         )
-    if not is_embedded(spec.account):  # for the embedded cloud, the build checks the server
+    if spec.on_aws:  # for the embedded cloud, the build checks the server
         yield from numpy_problems(document, release=spec.release.name, what="the image")
 
 

@@ -181,10 +181,15 @@ class EnvironmentSpec(Record):
         return self.removal == "retain" if self.protected is None else self.protected
 
     @property
+    def on_aws(self) -> bool:
+        """False if its account is reserved for the local cloud, which has no registry for custom images."""
+        return not is_embedded(self.account)
+
+    @property
     def builds_in_account(self) -> bool:
         """Whether jobs in its account build models; in the embedded cloud only on request."""
         if self.builds.enabled is None:
-            return not is_embedded(self.account)
+            return self.on_aws
         return self.builds.enabled
 
     @property
@@ -193,7 +198,7 @@ class EnvironmentSpec(Record):
 
         The embedded server uses this machine's Python, unless builds run in containers.
         """
-        if is_embedded(self.account) and not self.builds_in_account:
+        if not (self.on_aws or self.builds_in_account):
             return f"{sys.version_info.major}.{sys.version_info.minor}"
         return self.release.python
 
@@ -265,7 +270,7 @@ def shared_bootstraps(specs: Iterable[EnvironmentSpec]) -> list[str]:
     """
     sharing: dict[Bootstrap, list[str]] = {}
     for spec in specs:
-        if not is_embedded(spec.account):
+        if spec.on_aws:
             sharing.setdefault(spec.bootstrap, []).append(spec.name)
     return [
         f"{', '.join(names)} share the bootstrap roles of {bootstrap.words}: whoever can deploy one of them "

@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 
 from model_build.store.publishing import publish
 from tritonstack.base import naming
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud, error_code
@@ -56,7 +55,7 @@ class Side:
     @property
     def embedded(self) -> bool:
         """True if it has no registry: its images are in the local Docker engine."""
-        return is_embedded(self.workspace.spec.account)
+        return not self.workspace.spec.on_aws
 
     def artifact(self, item: Artifact) -> SourceArtifact:
         """Return the location of an artifact of this side."""

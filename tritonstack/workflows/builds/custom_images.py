@@ -12,7 +12,6 @@ import threading
 import docker
 from docker.errors import BuildError, DockerException
 
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import shown_path
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.images import image_digest
@@ -50,7 +49,7 @@ def lock_images(
 def _digest(
     session: Session, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, here: bool
 ) -> str:
-    if cloud is None or is_embedded(workspace.spec.account):
+    if cloud is None or not workspace.spec.on_aws:
         return _built_here(session, workspace, image)
     digest = image_digest(cloud, image.uri)
     if digest is None:

@@ -14,6 +14,7 @@ from tritonstack.runtime import ExposureRefusedError
 from tritonstack.runtime.sandbox import EXPOSE, require_namespaces_or_consent
 from tritonstack.workflows.local_cloud import (
     cloud_settings,
+    is_local,
     profile_path,
     read_address,
     require_local_cloud,
@@ -61,6 +62,8 @@ class RunningCloud:
     variables: Mapping[str, str] = field(repr=False)
     """Environment variables with which AWS tools reach it; they include a secret."""
     notices: tuple[str, ...] = ()
+    reserved: bool = True
+    """False if AWS may have this account, too."""
 
     def to_json(self, *, secret: bool = False) -> dict[str, Any]:
         """Return the cloud as JSON data; without the secret by default, because output is often logged."""
@@ -127,6 +130,7 @@ def _running(session: Session, address: CloudAddress) -> RunningCloud:
         profile=profile_path(session.project.cloud_dir(address.account_id)),
         variables=address.environment(),
         notices=tuple(address.notices),
+        reserved=is_local(address.account_id),
     )
 
 
