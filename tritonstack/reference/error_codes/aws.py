@@ -24,7 +24,7 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS504": Kind(
         "Account not bootstrapped",
-        "The CDK has not prepared the account and region yet. Run `npx cdk bootstrap` once, or deploy "
+        "The CDK has not prepared the account and region yet. Run `cdk bootstrap` once, or deploy "
         "with `--bootstrap`.",
     ),
     "TS505": Kind(
