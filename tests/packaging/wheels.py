@@ -110,8 +110,13 @@ def _with_requirements(names: Iterable[str]) -> set[str]:
     left = list(names)
     while left:
         name = left.pop()
-        if name not in found:
+        if name not in found and _is_installed(name):
             found.add(name)
             needs = importlib.metadata.requires(name) or []
             left += [re.split(r"[^\w.-]", need)[0] for need in needs if "extra ==" not in need]
     return found
+
+
+def _is_installed(name: str) -> bool:
+    """Return False for a requirement of another Python or platform."""
+    return next(iter(importlib.metadata.distributions(name=name)), None) is not None
