@@ -110,7 +110,7 @@ def test_a_cloud_is_seen_from_where_its_process_is_not(folder):
     elsewhere = written | {"pid": os.getpid()}
     (folder / "cloud.json").write_text(json.dumps(elsewhere))
     assert read_address(folder) == replace(address, pid=os.getpid())
-    with pytest.raises(CloudFailedError, match="runs outside of this container"):
+    with pytest.raises(CloudFailedError, match="runs outside this container"):
         stop(state_dir=folder)
     (folder / "cloud.json").write_text(json.dumps(written))
     assert stop(state_dir=folder) is True
@@ -210,7 +210,7 @@ def test_a_cloud_that_cannot_start_says_why(folder, monkeypatch):
 
 
 def test_an_account_is_twelve_digits(folder):
-    with pytest.raises(UsageError, match="'12' is not an AWS account id"):
+    with pytest.raises(UsageError, match="'12' is not an AWS account ID"):
         start(folder, account_id="12")
 
 

@@ -12,17 +12,17 @@ from tritonstack_local.settings import CloudSettings
 
 
 def main() -> None:
-    """Run a cloud, detached from whoever started it."""
+    """Run a cloud detached from the process that started it."""
     parser = argparse.ArgumentParser(prog="python -m tritonstack_local", description=__doc__)
     parser.add_argument("--settings", type=CloudSettings.from_json, required=True, help="as JSON")
-    parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
+    parser.add_argument("--port", type=int, default=0, help="0: any free port")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
     try:
         be_the_cloud(given.settings, port=given.port)
     except TritonstackError as error:
-        # Whoever started it shows the end of its log.
+        # The parent process shows the end of this log.
         sys.exit(str(error))
 
 

@@ -1,8 +1,7 @@
 """The containers of one cloud: their network, labels, and removal.
 
-The lifeline (container_lifeline.py) is a process of its own that holds the end of a pipe. When the cloud has
-gone, however it went, it removes what bears the cloud's label. What a lifeline did not live to remove, the
-next cloud of the same folder does when it starts.
+The lifeline (container_lifeline.py) is a separate process that reads from a pipe. When the cloud ends, in any
+way, it removes everything with the cloud's label. The next cloud of the same folder removes the rest.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ import docker
 from tritonstack.runtime.docker_engine import DOCKER_FAULTS
 
 OWNER_LABEL = "tritonstack.cloud"
-"""The state folder of the cloud that something belongs to."""
+"""Label: state folder of the cloud."""
 RUN_LABEL = "tritonstack.run"
-"""The one run of that cloud."""
+"""Label: id of the cloud's run."""
 _HOST = "host"
 
 log = logging.getLogger(__name__)
@@ -33,27 +32,27 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Network:
-    """What containers stand in."""
+    """The network of containers."""
 
     name: str
 
     @property
     def shared(self) -> bool:
-        """Whether it is the machine's own."""
+        """Whether it is the host network."""
         return self.name == _HOST
 
     def address_of(self, container: Any) -> str:
-        """Where the cloud reaches a container that runs."""
+        """Address of a running container."""
         if self.shared:
             return "127.0.0.1"
         return str(container.attrs["NetworkSettings"]["Networks"][self.name]["IPAddress"])
 
 
 class ContainerGroup:
-    """The ground of one run of a cloud; what earlier runs left is removed at once."""
+    """The containers and networks of one run of a cloud; removes those of earlier runs."""
 
     def __init__(self, *, engine: docker.DockerClient, owner: Path, isolate: bool = True) -> None:
-        """`isolate` false puts containers into the machine's network even where there could be another."""
+        """With `isolate` false, containers use the host network even if Docker can create another."""
         self.engine = engine
         self._owner = str(owner)
         self._run = uuid.uuid4().hex[:12]
@@ -69,18 +68,18 @@ class ContainerGroup:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What everything bears that this cloud makes in the engine."""
+        """Labels of everything that this cloud creates in the engine."""
         return {OWNER_LABEL: self._owner, RUN_LABEL: self._run}
 
     def network(self) -> Network:
-        """Return the network of this cloud's containers, made when it is first needed."""
+        """Return the network of this cloud's containers; create it on first use."""
         with self._lock:
             if self._network is None:
                 self._network = self._make_network()
             return self._network
 
     def close(self) -> None:
-        """Remove everything, and wait until it has gone."""
+        """Remove everything, and wait until it is gone."""
         self._lifeline.communicate()
 
     def _make_network(self) -> Network:
@@ -100,7 +99,7 @@ class ContainerGroup:
 
 
 def remove_labelled(engine: docker.DockerClient, label: str, value: str) -> None:
-    """Remove the containers and networks that bear a label."""
+    """Remove the containers and networks with a label."""
     wanted = {"label": f"{label}={value}"}
     for container in engine.containers.list(all=True, filters=wanted, ignore_removed=True):
         with _no_matter_who(container.name):
@@ -112,8 +111,8 @@ def remove_labelled(engine: docker.DockerClient, label: str, value: str) -> None
 
 @contextmanager
 def _no_matter_who(name: str) -> Iterator[None]:
-    """Somebody else may remove the same thing at the same time."""
+    """Another process may remove the same resource at the same time."""
     try:
         yield
     except DOCKER_FAULTS as fault:
-        log.warning("%s was not removed: %s", name, fault)
+        log.warning("cannot remove %s: %s", name, fault)

@@ -1,6 +1,6 @@
 """Remove a cloud's containers after it ends (`python -m tritonstack_local.container_lifeline RUN`).
 
-It waits for the end of its standard input, whose other end the cloud holds; see container_ground.py.
+Waits until its standard input closes, which the cloud keeps open; see container_group.py.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import sys
 
 
 def main() -> None:
-    """Wait, and then remove what the run has left."""
+    """Wait for the end of the run, then remove its containers."""
     sys.stdin.buffer.read()
-    # Imported here: while it waits, it is to cost next to nothing.
+    # Imported here: the waiting process should use little memory.
     from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
     from tritonstack_local.container_group import RUN_LABEL, remove_labelled  # noqa: PLC0415
 

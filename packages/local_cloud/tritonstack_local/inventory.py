@@ -1,6 +1,6 @@
 """List every resource of this cloud by account and region, to prove that a teardown left nothing.
 
-What moto gives every account (AWS's managed policies, a default VPC with its parts) is left out.
+Resources that moto creates in every account (managed policies, a default VPC) are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moto.core.common_models import BaseModel
 from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.identity.scope import AWS_OWN_ACCOUNT
 
-# Classes of moto that are no resources of an account's own: built in, sessions, or parts of something else.
+# moto classes that are not resources of an account: built-in, sessions, or parts of other resources.
 _LEFT_OUT = {
     "iam": {"AWSManagedPolicy", "AccessKey", "AccountSummary"},
     "sts": {"AssumedRole"},
@@ -25,7 +25,7 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True)
 class InventoryItem:
-    """One resource. A KMS key that waits to be deleted is still there, and says so."""
+    """One resource. KMS keys pending deletion are included and marked."""
 
     service: str
     type: str
@@ -79,7 +79,7 @@ def _held(service: str, backend: Any) -> Iterator[tuple[str, str, bool]]:
 
 
 def _models(value: Any, key: str) -> Iterator[tuple[str, BaseModel]]:
-    """Yield the models in nested containers, each with the key it is kept under."""
+    """Yield the models in nested containers with their keys."""
     if isinstance(value, BaseModel):
         yield key, value
     elif isinstance(value, Mapping):
@@ -91,7 +91,7 @@ def _models(value: Any, key: str) -> Iterator[tuple[str, BaseModel]]:
 
 
 def _built_in(model: Any) -> bool:
-    """Return whether moto made it by itself: a default VPC, a part of any VPC, a key that AWS manages."""
+    """Return whether moto created it: a default VPC, a part of any VPC, an AWS managed key."""
     managed_key = len(getattr(model, "aliases", ())) > len(_own_aliases(model))
     defaults = (getattr(model, name, False) for name in ("is_default", "default_for_az"))
     main_route_table = getattr(model, "main_association_id", None) is not None
@@ -100,7 +100,7 @@ def _built_in(model: Any) -> bool:
 
 
 def _deleted(model: Any) -> bool:
-    """Return whether it has gone: some things can still be described then."""
+    """Return whether it is deleted; some deleted resources can still be described."""
     return getattr(model, "state", None) == "deleted"
 
 

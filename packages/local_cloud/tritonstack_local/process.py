@@ -1,8 +1,8 @@
 """Start the local cloud detached or in the foreground, find it again, and stop it.
 
-A cloud belongs to a state folder. `cloud.json` there says where it listens, written whole once it answers;
-`cloud.log` is its log; `cloud.lock` is locked for as long as it lives, so that two cannot share the folder.
-What it remembers lies in `state` (state/) and stays when it ends, until it is forgotten.
+A cloud belongs to a folder. `cloud.json` there holds its address, written once it answers requests;
+`cloud.log` is its log; `cloud.lock` is locked while it runs, so that two clouds cannot share the folder. Its
+persistent state is in `state` (state/) and is kept until `tritonstack down --forget`.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ _POLL_S = 0.05
 _SIGNAL_LOOK_S = 0.5
 _LOCK = "cloud.lock"
 _LOOKED_AT_S = 0.5
-"""Whoever looks whether a cloud lives holds its lock for less than this."""
+"""Longest time that a check for a running cloud holds its lock."""
 _LOG_TAIL_LINES = 30
 _LEAST_ROOM = 2**20
-"""Bytes on the disk without which no cloud can start."""
+"""Free disk space that a cloud needs to start, in bytes."""
 
 
 class CloudRunningError(UsageError):
-    """Another cloud lives in this state folder."""
+    """Another cloud uses this state folder."""
 
     code = "TS609"
 
 
 class PortInUseError(UsageError):
-    """The port asked for is taken."""
+    """The requested port is in use."""
 
     code = "TS610"
 
 
 class CloudFailedError(TritonstackError):
-    """The cloud did not start, or did not stop."""
+    """The cloud did not start or stop."""
 
     code = "TS611"
 
 
 @dataclass(frozen=True)
 class CloudAddress:
-    """Where a running cloud is, and what it was started for."""
+    """The address of a running cloud, its account, and its region."""
 
     endpoint_url: str
     port: int
@@ -73,15 +73,15 @@ class CloudAddress:
     account_id: str
     region: str
     notices: tuple[str, ...] = ()
-    """What there is to be said about its start: what comes back, what does not."""
+    """Messages about its start: what was restored and what was lost."""
     secret: CloudSecret | None = field(default=None, repr=False, compare=False)
-    """What its access keys are made of. None for a cloud started by a version that verified no signatures."""
+    """The secret its access keys derive from; None for clouds of versions that verified no signatures."""
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that point AWS's tools at this cloud, and at nothing else."""
+        """Return the environment variables that direct AWS tools to this cloud only."""
         if self.secret is None:
             raise CloudFailedError(
-                f"the embedded cloud at {self.endpoint_url} has no secret: an older version started it",
+                f"the embedded cloud at {self.endpoint_url} was started by an older version",
                 remedy="run `tritonstack down`, then `tritonstack up --detach`",
             )
         key = self.secret.account_key(self.account_id)
@@ -98,7 +98,7 @@ class CloudAddress:
 
 
 def start_detached(settings: CloudSettings, *, port: int | None = None) -> CloudAddress:
-    """Start a cloud that outlives this process, and return once it answers."""
+    """Start a cloud that outlives this process; return when it answers requests."""
     _check_account(settings.account_id)
     settings = settings.resolved()
     state_dir = settings.state_dir
@@ -108,7 +108,7 @@ def start_detached(settings: CloudSettings, *, port: int | None = None) -> Cloud
     _free_port(port).close()
     state_dir.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(state_dir).free < _LEAST_ROOM:
-        # It could not even say so: its log lies there too.
+        # Its log is on the same disk, so it could not report this itself.
         raise NotKeptError(state_dir, os.strerror(errno.ENOSPC))
     command = [
         sys.executable,
@@ -138,7 +138,7 @@ def run_foreground(
     port: int | None = None,
     on_ready: Callable[[CloudAddress], None] = lambda _: None,
 ) -> None:
-    """Be the cloud until a signal ends it. The death of the parent process is such a signal."""
+    """Run the cloud until a signal ends it; so does the end of the parent process."""
     die_with_parent()
     be_the_cloud(settings, port=port, on_ready=on_ready)
 
@@ -155,7 +155,7 @@ def be_the_cloud(
     isolated = _isolated(os.environ)
     os.environ.clear()
     os.environ.update(isolated)
-    # Imported here: whoever only looks for a cloud or stops one need not load moto.
+    # Imported here: finding or stopping a cloud does not need moto.
     from tritonstack_local.server import LocalCloud  # noqa: PLC0415
 
     ended = threading.Event()
@@ -175,7 +175,7 @@ def be_the_cloud(
             )
             _write_address(settings.state_dir, address)
             on_ready(address)
-            # Woken now and then: the kernel may give a signal to another thread, and this one handles it.
+            # Wakes up regularly: the kernel may deliver a signal to another thread, but this one handles it.
             while not ended.wait(_SIGNAL_LOOK_S):
                 continue
         finally:
@@ -184,14 +184,14 @@ def be_the_cloud(
 
 
 def stop(*, state_dir: Path) -> bool:
-    """Stop the cloud of a state folder with all its children. False if none was running."""
+    """Stop the cloud of a state folder and all its children; return False if none was running."""
     written = _written(state_dir)
     if written is None or not _is_held(state_dir):
         return False
     address, ticks = written
     if not is_running(address.pid, ticks):
         raise CloudFailedError(
-            f"the embedded cloud at {address.endpoint_url} runs outside of this container",
+            f"the embedded cloud at {address.endpoint_url} runs outside this container",
             remedy="stop it where it was started",
         )
     os.kill(address.pid, signal.SIGTERM)
@@ -199,8 +199,8 @@ def stop(*, state_dir: Path) -> bool:
     while is_running(address.pid, ticks):
         if time.monotonic() > deadline:
             raise CloudFailedError(
-                f"the embedded cloud (process {address.pid}) does not stop",
-                remedy=f"look at {log_path(state_dir)}; `kill -9 {address.pid}` ends it by force",
+                f"the embedded cloud (process {address.pid}) did not stop",
+                remedy=f"see {log_path(state_dir)}, or force it with `kill -9 {address.pid}`",
             )
         time.sleep(_POLL_S)
     _remove_address(state_dir)
@@ -208,14 +208,14 @@ def stop(*, state_dir: Path) -> bool:
 
 
 def forget(*, state_dir: Path) -> bool:
-    """Remove everything that the cloud of a state folder remembers. False if that was nothing."""
+    """Remove the persistent state of a cloud; return False if there was none."""
     with _locked(state_dir):
         forget_secret(state_dir)
         return forget_state(state_dir)
 
 
 def read_address(state_dir: Path) -> CloudAddress | None:
-    """Return the running cloud of a state folder; what a killed cloud left behind counts for nothing."""
+    """Return the running cloud of a state folder; files of a killed cloud are ignored."""
     written = _written(state_dir)
     if written is None or not _is_held(state_dir):
         return None
@@ -223,7 +223,7 @@ def read_address(state_dir: Path) -> CloudAddress | None:
 
 
 def _written(state_dir: Path) -> tuple[CloudAddress, int] | None:
-    """Return what a cloud wrote of itself, and when its process began."""
+    """Return the address a cloud wrote, and the start time of its process."""
     try:
         written = json.loads(_address_path(state_dir).read_text())
         ticks = written.pop("start_ticks")
@@ -231,12 +231,12 @@ def _written(state_dir: Path) -> tuple[CloudAddress, int] | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError):
-        # No cloud of this version wrote that; should one run all the same, it holds the lock.
+        # Not written by this version; a running cloud would hold the lock.
         return None
 
 
 def _is_held(state_dir: Path) -> bool:
-    """Whether a cloud lives: it holds the lock to its end, and from a container that is seen as well."""
+    """Return whether a cloud is running: it holds the lock, which is also visible from containers."""
     try:
         with (state_dir / _LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -248,7 +248,7 @@ def _is_held(state_dir: Path) -> bool:
 
 
 def log_path(state_dir: Path) -> Path:
-    """Return where the cloud of a state folder writes its log."""
+    """Return the log file of the cloud of a state folder."""
     return state_dir / "cloud.log"
 
 
@@ -273,8 +273,8 @@ def _remove_address(state_dir: Path) -> None:
 def _check_account(account_id: str) -> None:
     if not re.fullmatch(r"\d{12}", account_id):
         raise UsageError(
-            f"{account_id!r} is not an AWS account id",
-            remedy="give 12 digits, for example 000000000000",
+            f"{account_id!r} is not an AWS account ID",
+            remedy="use 12 digits, for example 000000000000",
             code="TS907",
         )
 
@@ -284,7 +284,7 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
     while time.monotonic() < deadline:
         address = read_address(state_dir)
         if address is not None and address.pid == child.pid:
-            # The child is meant to outlive this process; without this, Python would warn that it does.
+            # The child outlives this process; without this, Python would warn about it.
             child.returncode = 0
             return address
         if child.poll() is not None:
@@ -294,7 +294,9 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
     child.wait()
     path = log_path(state_dir)
     tail = "\n".join(path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
-    raise CloudFailedError(f"the embedded cloud did not start:\n{tail}", remedy=f"the whole log is {path}")
+    raise CloudFailedError(
+        f"the embedded cloud did not start:\n{tail}", remedy=f"see {path} for the full log"
+    )
 
 
 @contextmanager
@@ -324,13 +326,13 @@ def _already_running(state_dir: Path, address: CloudAddress | None) -> CloudRunn
     which = f" --account {address.account_id}" if address else ""
     return CloudRunningError(
         f"an embedded cloud is already running{where}, with its state in {state_dir}",
-        remedy=f"`tritonstack down{which}` ends it; beside it can run those of other accounts (--account) "
-        "and of other state folders (TRITONSTACK_HOME)",
+        remedy=f"stop it with `tritonstack down{which}`, or start another one with --account or "
+        "another TRITONSTACK_HOME",
     )
 
 
 def _free_port(port: int | None) -> socket.socket:
-    """Return a socket bound to the port on the loopback interface, or to a free one."""
+    """Return a socket bound to the port on the loopback interface, or to any free port."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -339,12 +341,12 @@ def _free_port(port: int | None) -> socket.socket:
         listener.close()
         raise PortInUseError(
             f"port {port} cannot be used: {error.strerror}",
-            remedy="choose another port, or none: a free one is taken then",
+            remedy="choose another port, or omit it to use a free port",
         ) from error
     return listener
 
 
-# The cloud is AWS to itself: no profile, credential or setting of the user's may reach its own calls.
+# The user's AWS profile, credentials, and settings must not affect the cloud's own calls.
 _AWS_ISOLATION = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
 
 

@@ -69,21 +69,21 @@ if TYPE_CHECKING:
     from tritonstack_local.container_group import ContainerGroup
 
 _POLL_S = 0.05
-"""How often the server looks whether it is to stop."""
+"""How often the server checks whether to stop."""
 _CLOSED = {"moto_api", "instance_metadata"}
-"""The parts of moto that play no service of AWS: they control moto, or hand out credentials."""
+"""moto routes that are not AWS services: they control moto or issue credentials."""
 _log = logging.getLogger(__name__)
 
 
 class MakeSageMaker(Protocol):
-    """How the SageMaker of a cloud is made; tests put stand-ins for Tritons behind it."""
+    """Creates the SageMaker application of a cloud; tests substitute fake Triton servers."""
 
     def __call__(self, *, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
         """Make it."""
 
 
 class LocalCloud:
-    """A running embedded cloud, answering on `listener` until it is closed."""
+    """A running embedded cloud that serves `listener` until it is closed."""
 
     def __init__(
         self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
@@ -166,18 +166,18 @@ class LocalCloud:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What there is to be said about what came back and what did not."""
+        """Messages about what was restored and what was lost."""
         count = self._sagemaker.endpoint_count
         coming = f"{count} endpoint{'s are' if count > 1 else ' is'} coming back"
         return (*self._state.notices, *self._lost, *((coming,) if count else ()))
 
     @property
     def endpoint_url(self) -> str:
-        """Where clients reach it. The name matters: S3 clients put bucket names in front of it."""
+        """The URL for clients; S3 clients prefix its host name with bucket names."""
         return f"http://localhost:{self.port}"
 
     def _remember(self) -> None:
-        """Have everything kept, and take in what an earlier process kept."""
+        """Register all persistent stores, and load their saved state."""
         self._cloudformation.store.tell = self._writer.hold("cloudformation", self._cloudformation.store)
         remembered: dict[str, Tables] = {
             "sagemaker": self._sagemaker.tables,
@@ -193,7 +193,7 @@ class LocalCloud:
         self._writer.start()
 
     def close(self) -> None:
-        """Stop listening and end everything; what is under way then is taken up at the next start."""
+        """Stop listening and end everything; operations in progress resume at the next start."""
         self._watch.close()
         self._writer.close()
         self._server.shutdown()
@@ -209,7 +209,7 @@ class LocalCloud:
         return self.secret.find(key_id) or find_issued_key(key_id)
 
     def _dispatch(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Hand a verified request to the service it is meant for."""
+        """Pass a verified request to its service."""
         request = Request(environ, shallow=True)
         caller = caller_of(environ)
         service = caller.service.lower()
@@ -226,14 +226,14 @@ class LocalCloud:
         return answer(environ, start_response)
 
     def _own_application(self, request: Request, service: str) -> Application | None:
-        """Find who answers, if that is not moto."""
+        """Return the application that answers, unless moto does."""
         action = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
         if service == "ecr" and action in ABOUT_LAYERS:
             return self._ecr_layers
         return self._own.get(service)
 
     def _inventory(self, caller: Caller) -> Response:
-        """List everything for the cloud's own account, and for others what is theirs."""
+        """List all resources to the cloud's own account, and to other accounts only their own."""
         held: list[Mapping[str, object]] = []
         held += (item.described() for item in inventory(self._cloudformation.stacks()))
         for own in (self._sagemaker, self._codebuild, self._codepipeline):
@@ -254,7 +254,7 @@ def _ground_of(settings: CloudSettings) -> ContainerGroup | None:
 
 
 def _backend_app(service: Any) -> Any:
-    """Make moto's application of a service, when it is first asked for."""
+    """Create moto's application of a service on its first request."""
     if service == "ec2":
         from tritonstack_local.moto_patches import ec2  # noqa: PLC0415
 
@@ -263,7 +263,7 @@ def _backend_app(service: Any) -> Any:
 
 
 class _Moto(DomainDispatcherApplication):
-    """moto's services; one that it does not have is refused, where moto would break."""
+    """moto's services; unknown services are rejected, where moto would fail."""
 
     def get_application(self, environ: dict[str, Any]) -> Any:
         # Creating the application of a service reads a backend that no request named.
@@ -273,17 +273,17 @@ class _Moto(DomainDispatcherApplication):
     def get_backend_for_host(self, host: str | None) -> Any:
         backend = super().get_backend_for_host(host)
         if backend in _CLOSED:
-            raise DeniedError(Reason.FORBIDDEN, "This route of moto is closed in the embedded cloud")
+            raise DeniedError(Reason.FORBIDDEN, "The embedded cloud does not expose this moto route")
         if host is not None and backend is None:
             raise NotImplementedError(f"{host} has not been implemented")
         return backend
 
 
 class _RequestHandler(MotoRequestHandler):
-    """Logs requests to the cloud's log instead of standard error, without colours."""
+    """Logs requests to the cloud's log instead of standard error, without colors."""
 
     def make_environ(self) -> dict[str, Any]:
-        """Keep the request as it was sent: its signature was computed from that."""
+        """Keep the original request: its signature covers it."""
         words = self.requestline.split()
         target = words[1] if len(words) > 1 else ""
         sent = SentRequest(self.command, target, tuple(self.headers.items()))
@@ -291,7 +291,7 @@ class _RequestHandler(MotoRequestHandler):
         return {**environ, SENT_REQUEST: sent, "wsgi.input": dechunked(environ, self.rfile)}
 
     def parse_request(self) -> bool:
-        """Refuse a request whose length can be read in two ways."""
+        """Reject a request with an ambiguous length."""
         if not super().parse_request():
             return False
         fault = framing_fault(self.headers)

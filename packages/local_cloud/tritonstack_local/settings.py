@@ -11,29 +11,29 @@ from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
 
 @dataclass(frozen=True, kw_only=True)
 class CloudSettings:
-    """Where a cloud keeps its state, whom it plays, and how."""
+    """State folder, account, region, and options of a cloud."""
 
     state_dir: Path
     server_home: Path
-    """Where the embedded Triton is installed."""
+    """Folder of the embedded Triton installation."""
     account_id: str
     region: str
     time_scale: TimeScale = DEFAULT_TIME_SCALE
     containers: bool = False
-    """Whether endpoints whose image the machine's Docker engine holds run in that very image."""
+    """Whether endpoints run in their own image if the machine's Docker engine has it."""
     loaded_models: int | None = None
-    """How many models an instance of a multi-model endpoint may have loaded at once.
+    """Maximum number of models loaded at once per instance of a multi-model endpoint.
 
-    AWS knows no such number: there the memory of the instance type decides, as it does here without one.
-    It stands for an instance whose memory holds so many; a test need not fill the memory of this machine.
+    AWS has no such limit: the memory of the instance type decides, as it does here by default. With this
+    number, tests need not fill the memory of this machine.
     """
 
     def resolved(self) -> CloudSettings:
-        """Return the same with paths that hold in every working directory."""
+        """Return the settings with absolute paths."""
         return replace(self, state_dir=self.state_dir.resolve(), server_home=self.server_home.resolve())
 
     def to_json(self) -> str:
-        """Write it down for the process that is to be this cloud."""
+        """Serialize for the cloud's process."""
         return json.dumps(asdict(self) | {"time_scale": self.time_scale.minute_s}, default=str)
 
     @classmethod

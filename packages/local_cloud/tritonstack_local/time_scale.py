@@ -1,6 +1,6 @@
 """How long waits last: AWS waits between rollout steps and in alarm periods are shortened.
 
-Real work keeps real time: downloads, starts, health checks, invocations, and builds.
+Downloads, starts, health checks, invocations, and builds run in real time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class TimeScale:
     """The duration of an AWS minute of waiting."""
 
     minute_s: float = DEFAULT_MINUTE_S
-    """Seconds that a minute on AWS takes here."""
+    """Seconds here per minute on AWS."""
 
     def lasting(self, aws_s: float) -> float:
         """Return how long a wait of `aws_s` seconds lasts here."""

@@ -159,7 +159,7 @@ def test_lost_bodies_are_named_and_the_others_are_there(folder: Path, *, truncat
             body.write_bytes(b"x") if truncate else body.unlink()
     for cloud, lost in started(folder):
         assert "the bodies of 2 objects" in lost[0]
-        assert lost[1].startswith("lost with their bodies: s3://bodies/a, the upload ")
+        assert lost[1].startswith("lost objects without content: s3://bodies/a, the upload ")
         assert lost[1].endswith("of s3://bodies/parts")
         s3 = cloud.client("s3")
         assert s3.get_object(Bucket="bodies", Key="a")["Body"].read() == b"first"

@@ -176,7 +176,7 @@ def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
     for path, mode in ((file.parent, 0o770), (file, 0o606)):
         before = path.stat().st_mode
         path.chmod(mode)
-        with pytest.raises(ForeignStateError, match="others may write to it"):
+        with pytest.raises(ForeignStateError, match="other users can write to it"):
             open_state(tmp_path / "state")
         path.chmod(before)
     moved = tmp_path / "elsewhere"

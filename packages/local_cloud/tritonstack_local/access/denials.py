@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class Reason(Enum):
-    """Why a request is denied; responses.py maps each to the error code of the client's protocol."""
+    """Why a request is denied; responses.py maps it to an error code of the client's protocol."""
 
     FORBIDDEN = auto()
     """The request comes from a browser page, names a foreign host, or asks for a closed route."""
@@ -23,7 +23,7 @@ class Reason(Enum):
     PAYLOAD_MISMATCH = auto()
     MISSING_PAYLOAD_HASH = auto()
     BAD_DIGEST = auto()
-    """The content does not have a checksum that the request declares."""
+    """The content does not match a checksum in the request."""
     INCOMPLETE_BODY = auto()
     UNSUPPORTED = auto()
     INVALID_IDENTITY_TOKEN = auto()

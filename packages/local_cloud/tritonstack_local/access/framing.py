@@ -27,7 +27,7 @@ class MalformedBodyError(Exception):
 
 
 def framing_fault(headers: Message) -> str | None:
-    """Return what is wrong with the headers that tell a body's length; None if nothing is."""
+    """Return the error in the headers that set the body's length; None if they are valid."""
     lengths = headers.get_all("Content-Length", [])
     codings = [
         coding.strip().lower()
@@ -46,7 +46,7 @@ def framing_fault(headers: Message) -> str | None:
 
 
 class ChunkedBody(io.RawIOBase):
-    """The content of a chunked body; MalformedBodyError where it is not one."""
+    """The content of a chunked body; raises MalformedBodyError if it is malformed."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -69,7 +69,7 @@ class ChunkedBody(io.RawIOBase):
         buffer[: len(data)] = data
         self._left -= len(data)
         if not self._left and self._line() != b"\r\n":
-            raise MalformedBodyError("a chunk is longer than its size says")
+            raise MalformedBodyError("a chunk is longer than its declared size")
         return len(data)
 
     def _begin_chunk(self) -> None:
@@ -93,13 +93,13 @@ class ChunkedBody(io.RawIOBase):
 
 
 def dechunked(environ: Mapping[str, Any], stream: Stream) -> Stream:
-    """Return the body of a request as its application reads it."""
+    """Return the request body for the application."""
     chunked = environ.get("HTTP_TRANSFER_ENCODING", "").strip().lower() == "chunked"
     return io.BufferedReader(ChunkedBody(stream)) if chunked else stream
 
 
 def refusing_malformed_bodies(application: Application) -> Application:
-    """Answer 400 where reading the body finds it malformed, and close the connection."""
+    """Respond with 400 to a malformed body, and close the connection."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who signed a request, for which service and region."""
+    """The signer of a request, with service and region."""
 
     key_id: str
     account: str
@@ -56,13 +56,13 @@ class Caller:
 
 
 def caller_of(environ: WSGIEnvironment) -> Caller:
-    """Return who signed a request that the guard has let in."""
+    """Return the signer of a request that the guard admitted."""
     caller: Caller = environ[_CALLER]
     return caller
 
 
 class Guard:
-    """Lets signed requests through to an application, and denies all others."""
+    """Passes signed requests to an application and denies all others."""
 
     def __init__(self, application: Application, *, find_key: FindKey, port: int) -> None:
         self._application = application
@@ -98,12 +98,12 @@ class Guard:
             if denied.reason is Reason.MISSING and _is_web_identity(environ, request):
                 raise DeniedError(Reason.INVALID_IDENTITY_TOKEN) from None
             raise
-        # Of POST requests, CompleteMultipartUpload declares the checksum of an object that it does not carry.
+        # CompleteMultipartUpload declares the checksum of an object that is not in its body.
         is_content = check.is_final and request.method == "PUT"
         payload = ChecksummedPayload(check.payload, request) if is_content else check.payload
         body = _CheckedStream(environ["wsgi.input"], payload, environ)
         if environ.get(_SHA256, "").startswith(STREAMING):
-            # The application reads the content of the chunks.
+            # The application reads the decoded chunks.
             environ[_SHA256] = UNSIGNED
             environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
         environ["wsgi.input"] = io.BufferedReader(body, _BLOCK) if check.is_final else _read_whole(body)
@@ -111,7 +111,7 @@ class Guard:
         return Caller(key.key_id, key.account, key.principal, check.region, check.service)
 
     def _admit_form(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
-        """Admit an upload by a form, which is signed in one of its fields."""
+        """Admit a form upload, whose signature is a form field."""
         request.check()
         if request.query:
             raise DeniedError(Reason.ACCESS_DENIED, "A form upload takes no query string")
@@ -135,9 +135,9 @@ class Guard:
 
 
 class _CheckedStream(io.RawIOBase):
-    """The content of a body, verified while it is read: its end is only reached if it is what was signed.
+    """The content of a body, verified while it is read; a mismatch raises before the end.
 
-    At the end, the checksums of its trailer are added to the headers in `environ`.
+    At the end, adds the checksums of the trailer to the headers in `environ`.
     """
 
     def __init__(self, stream: IO[bytes], payload: Payload, environ: MutableMapping[str, Any]) -> None:
@@ -170,12 +170,12 @@ class _CheckedStream(io.RawIOBase):
 
 
 def _read_whole(body: io.RawIOBase) -> IO[bytes]:
-    """Read a body to its end, so that its signature is judged before anything is done."""
+    """Read a whole body, so that its signature is verified before anything changes."""
     return _spool(io.BufferedReader(body, _BLOCK))
 
 
 def _spool(stream: IO[bytes]) -> IO[bytes]:
-    spool = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it lives as long as the request
+    spool = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - open until the end of the request
     while block := stream.read(_BLOCK):
         spool.write(block)
     spool.seek(0)
@@ -183,7 +183,7 @@ def _spool(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _single_fields(form: MultiDict[str, str], files: MultiDict[str, Any]) -> dict[str, str]:
-    """Return a form's fields by lower-case name; deny a name sent twice: one would go unchecked."""
+    """Return a form's fields by lower-case name; deny duplicates, one of which would go unchecked."""
     names = [name.lower() for fields in (form, files) for name, _ in fields.items(multi=True)]
     if len(set(names)) < len(names):
         raise DeniedError(Reason.INCOMPLETE, "The form contains a field more than once")
@@ -201,10 +201,10 @@ def _is_form_upload(environ: WSGIEnvironment, request: SentRequest) -> bool:
 
 
 def _is_web_identity(environ: WSGIEnvironment, request: SentRequest) -> bool:
-    """Return whether an unsigned request is the one that AWS answers without a signature.
+    """Return whether AWS accepts this request without a signature.
 
-    AWS judges it by its token, with the identity provider's public keys. The embedded cloud has no network to
-    fetch those with, so that it answers what AWS answers where the keys cannot be fetched.
+    AWS verifies its token with the identity provider's keys. The embedded cloud cannot fetch those, and
+    responds as AWS does in that case.
     """
     if Request(environ, shallow=True).mimetype != "application/x-www-form-urlencoded" or request.query:
         return False
@@ -213,7 +213,7 @@ def _is_web_identity(environ: WSGIEnvironment, request: SentRequest) -> bool:
 
 
 def _set_caller(environ: WSGIEnvironment, caller: Caller) -> None:
-    """Have every service see the account that was verified, whatever headers the client sent."""
+    """Set the verified account for every service, whatever headers the client sent."""
     for name in [name for name in environ if name.startswith("HTTP_X_MOTO")]:
         del environ[name]
     environ["HTTP_X_MOTO_ACCOUNT_ID"] = caller.account
@@ -221,7 +221,7 @@ def _set_caller(environ: WSGIEnvironment, caller: Caller) -> None:
 
 
 def _claimed_service(request: SentRequest) -> str:
-    """Return the service that a denied request names in its credential, which its error is written for."""
+    """Return the service in the credential of a denied request, which determines the error format."""
     header = request.header("authorization") or ""
     credential = header.partition("Credential=")[2].partition(",")[0]
     parts = (request.parameter("X-Amz-Credential") or credential).split("/")
@@ -229,7 +229,7 @@ def _claimed_service(request: SentRequest) -> str:
 
 
 def _without_cors(start_response: StartResponse) -> StartResponse:
-    """Drop the headers by which moto lets web pages of every origin read its answers."""
+    """Drop moto's CORS headers, which let any web page read responses."""
 
     def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
         kept = [pair for pair in headers if not pair[0].lower().startswith("access-control-")]
@@ -239,7 +239,7 @@ def _without_cors(start_response: StartResponse) -> StartResponse:
 
 
 def _drain(stream: IO[bytes]) -> None:
-    """Read what the client still sends: many clients read no answer before they have sent everything."""
+    """Read the rest of the request: many clients send everything before they read the response."""
     left = _DRAINED
     try:
         while left > 0 and (block := stream.read(min(left, _BLOCK))):

@@ -8,14 +8,14 @@ from tritonstack_local.access.denials import DeniedError, Reason
 from tritonstack_local.access.requests import SentRequest
 
 _HOST = re.compile(
-    # S3 clients put bucket names in front of localhost. Browsers resolve such names to loopback only.
+    # S3 clients prefix localhost with bucket names. Browsers resolve such names to loopback only.
     r"(?P<name>(?:[a-z0-9][a-z0-9._-]*\.)?localhost|127\.0\.0\.1|\[::1\])(?::(?P<port>\d{1,5}))?"
 )
 _OWN_SITES = ("none", "same-origin")
 
 
 def check_origin(request: SentRequest, *, port: int) -> None:
-    """Deny a request of a web page from another origin, or one that names another host or port."""
+    """Deny requests of web pages from other origins, and requests for another host or port."""
     hosts = request.headers.get("host", ())
     match = _HOST.fullmatch(hosts[0].lower()) if len(hosts) == 1 else None
     if match is None or int(match["port"] or 80) != port:
@@ -25,14 +25,14 @@ def check_origin(request: SentRequest, *, port: int) -> None:
             f"The embedded cloud answers requests to localhost:{port} only; the Host header is {shown[:200]}",
         )
     if any(origin != f"http://{hosts[0].lower()}" for origin in request.headers.get("origin", ())):
-        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud answers no requests of web pages")
+        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud rejects requests of web pages")
     if any(site not in _OWN_SITES for site in request.headers.get("sec-fetch-site", ())):
-        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud answers no requests of web pages")
+        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud rejects requests of web pages")
     if request.method == "OPTIONS":
-        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud answers no CORS requests")
+        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud rejects CORS requests")
 
 
 def bucket_in_host(request: SentRequest) -> str:
-    """Return the bucket that the host names, as S3 clients write it; empty if it names none."""
+    """Return the bucket in the host name, as S3 clients write it; empty if there is none."""
     host = (request.header("host") or "").partition(":")[0].lower()
     return host.partition(".")[0] if host.endswith(".localhost") else ""

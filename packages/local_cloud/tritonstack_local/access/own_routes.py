@@ -17,7 +17,7 @@ SERVICE = "tritonstack"
 
 
 def read_inventory(variables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """List what exists in a cloud, as `variables` (those of `tritonstack up --shell`) lead to it."""
+    """List the resources of the cloud that `variables` (of `tritonstack up --shell`) point to."""
     url = f"{variables['AWS_ENDPOINT_URL']}{INVENTORY_PATH}"
     request = AWSRequest("GET", url)
     keys = Credentials(variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"])

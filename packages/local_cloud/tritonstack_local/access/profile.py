@@ -21,11 +21,11 @@ def profile_path(folder: Path) -> Path:
 
 
 def write_profile(folder: Path, variables: Mapping[str, str]) -> None:
-    """Write the default profile: the file serves as AWS's config file and as its credentials file."""
+    """Write the default profile; the file is both AWS config file and credentials file."""
     lines = [f"{setting} = {variables[name]}" for setting, name in _SETTINGS.items()]
     write_private(profile_path(folder), "\n".join(["[default]", *lines, ""]))
 
 
 def remove_profile(folder: Path) -> None:
-    """Remove the file: another program may listen on the cloud's port when the cloud has ended."""
+    """Remove the file: another program may use the port after the cloud ends."""
     profile_path(folder).unlink(missing_ok=True)

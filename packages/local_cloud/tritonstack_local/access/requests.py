@@ -14,7 +14,7 @@ _AT_MOST_ONCE = ("host", "authorization", "x-amz-date", "x-amz-content-sha256", 
 
 @dataclass(frozen=True)
 class SentRequest:
-    """Method, target and headers, unchanged: no path is decoded and no header is joined."""
+    """Method, target, and headers, as sent: without decoding or joining."""
 
     method: str
     target: str
@@ -54,7 +54,7 @@ class SentRequest:
         return next((value for key, value in self.query_pairs if key == name), None)
 
     def check(self) -> None:
-        """Deny a request whose target or decisive headers can be read in two ways."""
+        """Deny a request whose target or signed headers are ambiguous."""
         if not self.target.startswith("/"):
             raise DeniedError(Reason.INCOMPLETE, "The request target must be an absolute path")
         for name in _AT_MOST_ONCE:

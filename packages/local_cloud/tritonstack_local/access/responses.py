@@ -124,7 +124,7 @@ _EC2 = {
 
 
 def denial_response(environ: WSGIEnvironment, denied: DeniedError, *, service: str) -> Response:
-    """Write a denial; `service` is the name that the request was signed for, or empty."""
+    """Write a denial; `service` is the signing name of the request, or empty."""
     request = Request(environ, shallow=True)
     request_id = str(uuid.uuid4())
     if request.headers.get("Smithy-Protocol") == "rpc-v2-cbor":
@@ -136,7 +136,7 @@ def denial_response(environ: WSGIEnvironment, denied: DeniedError, *, service: s
     if service in PATHS_AS_SENT or (not service and not request.path.startswith("/endpoints/")):
         return _s3(_error(_S3, denied), request_id, resource=request.path)
     error = _error(_JSON, denied)
-    # REST services answer 403 where those of the other JSON protocols answer 400.
+    # REST services respond with 403, other JSON protocols with 400.
     error = _Error(400 if denied.reason is Reason.PAYLOAD_MISMATCH else 403, error.code, error.message)
     return _json(error, request_id, content_type="application/json")
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# moto wonders about the error codes that the service's model has no shape for; they are AWS's all the same.
+# moto warns about AWS error codes that are missing from the service's model.
 warnings.filterwarnings("ignore", message=".* does not match an error shape", category=UserWarning)
 
 
@@ -54,12 +54,12 @@ class CloudFormationApp:
         return self.store.everywhere()
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
-        """List the stacks of a place with their tags."""
+        """List the stacks of a scope with their tags."""
         for stack in self.store.living(scope):
             yield TaggedResource(stack.identity.stack_id, "cloudformation:stack", stack.settings.tags)
 
     def resume(self) -> None:
-        """Take up the deployments that were under way when the process was killed."""
+        """Resume the deployments that a kill interrupted."""
         self._engine.resume()
 
     def answer(self, request: Request) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class CloudFormationError(Exception):
-    """An answer other than success. `code` is the one that the real CloudFormation would use."""
+    """An error response. `code` is the one that AWS uses."""
 
     code = "ValidationError"
 
@@ -16,7 +16,7 @@ class CloudFormationError(Exception):
 
 
 class TemplateError(CloudFormationError):
-    """A template that cannot be deployed as it stands. Lists every fault found."""
+    """An invalid template. Lists all errors."""
 
     @classmethod
     def listing(cls, problems: Iterable[str]) -> TemplateError:
@@ -25,30 +25,30 @@ class TemplateError(CloudFormationError):
 
 
 class AlreadyExistsError(CloudFormationError):
-    """A stack or change set of that name exists."""
+    """A stack or change set with this name exists."""
 
     code = "AlreadyExistsException"
 
 
 class ChangeSetNotFoundError(CloudFormationError):
-    """No such change set."""
+    """The change set does not exist."""
 
     code = "ChangeSetNotFound"
 
 
 class InvalidChangeSetStatusError(CloudFormationError):
-    """The change set cannot be used in its present state."""
+    """The status of the change set does not allow the action."""
 
     code = "InvalidChangeSetStatus"
 
 
 class InsufficientCapabilitiesError(CloudFormationError):
-    """The template creates IAM resources and the caller did not acknowledge it."""
+    """The template creates IAM resources without the required capability."""
 
     code = "InsufficientCapabilitiesException"
 
 
 class InvalidActionError(CloudFormationError):
-    """An action that this CloudFormation does not have."""
+    """An action that is not implemented."""
 
     code = "InvalidAction"

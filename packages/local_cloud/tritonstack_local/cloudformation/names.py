@@ -15,7 +15,7 @@ def new_token() -> str:
 def generated_name(
     stack: str, logical_id: str, *, max_length: int, token: str | None = None, lower: bool = False
 ) -> str:
-    """Return `stack-logical id-token`, cut to the length that the service allows; the token is random."""
+    """Return `<stack>-<logical id>-<random token>`, cut to the maximum length."""
     suffix = token or new_token()
     room = max_length - len(suffix) - 2
     stack_part = stack[: max(room - len(logical_id), room // 2)]

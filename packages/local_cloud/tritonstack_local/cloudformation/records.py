@@ -32,7 +32,7 @@ class StackEvent:
 
 @dataclass(frozen=True)
 class ResourceStatus:
-    """The last thing that happened to a resource."""
+    """The latest status of a resource."""
 
     status: str
     reason: str | None
@@ -43,7 +43,7 @@ class ResourceStatus:
 
 @dataclass(frozen=True)
 class StackOutput:
-    """One output of a stack, with the name it is exported under."""
+    """One output of a stack, with its export name."""
 
     key: str
     value: str
@@ -62,7 +62,7 @@ class StackOutput:
 
 @dataclass
 class StackStep:
-    """One thing that a deployment does to a resource, written down before it is done, for undoing it.
+    """One change of a resource by a deployment, recorded before it starts, so that it can be undone.
 
     The physical id in `after` is empty until it is known.
     """
@@ -72,18 +72,18 @@ class StackStep:
     before: ResourceState | None
     after: ResourceState
     token: str = field(default_factory=new_token)
-    """Tells this step's calls from all others; see state/receipts.py."""
+    """Identifies this step's calls; see state/idempotency.py."""
     progress: Literal["under way", "done", "failed"] = "under way"
 
     @property
     def made(self) -> bool:
-        """Whether the step makes a resource, in place of another or not."""
+        """Whether the step creates a resource, including replacements."""
         return self.before is None or self.before.physical_id != self.after.physical_id
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """A resource that is no part of its stack any more and still has to go, or be let go."""
+    """A resource that left its stack and is still to be deleted or retained."""
 
     state: ResourceState
     retain: bool
@@ -91,7 +91,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class StackSettings:
-    """What a caller says about a stack beside its template and parameters."""
+    """Settings of a stack other than template and parameters."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     role_arn: str | None = None
@@ -101,7 +101,7 @@ class StackSettings:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A template evaluated for a stack: everything that a deployment needs to know."""
+    """A template evaluated for a stack: the input of a deployment."""
 
     template: StackTemplate
     parameters: Mapping[str, StackParameter]
@@ -112,13 +112,13 @@ class Proposal:
 
     @property
     def imports(self) -> frozenset[str]:
-        """Logical ids of the resources that exist already and are taken into the stack."""
+        """Logical ids of the existing resources to import."""
         return frozenset(change.logical_id for change in self.changes if change.action == "Import")
 
 
 @dataclass
 class ChangeSet:
-    """A proposal that waits to be executed."""
+    """A proposal to be executed later."""
 
     change_set_id: str
     name: str
@@ -136,7 +136,7 @@ _OF_THIS_PROCESS = {"lock", "cancelled", "worker", "tell"}
 
 @dataclass
 class Stack:
-    """One stack, changed within `changing` alone. What follows `lock` lives in this process only."""
+    """One stack; change it only within `changing`. Fields after `lock` are not persisted."""
 
     identity: StackIdentity
     created: datetime
@@ -158,9 +158,9 @@ class Stack:
     unfinished: list[StackStep] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
     keeps_failures: bool = False
-    """Whether the deployment that is under way stays as it is if it fails."""
+    """Whether the current deployment is not rolled back on failure."""
     retained: frozenset[str] = frozenset()
-    """What the deletion that is under way leaves standing."""
+    """Resources that the current deletion retains."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     worker: threading.Thread | None = field(default=None, repr=False)
@@ -174,52 +174,52 @@ class Stack:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Change several things as one; whoever keeps the stack hears of it."""
+        """Change several fields atomically, and report the change to the state writer."""
         with self.lock:
             yield
             self.tell()
 
     @property
     def in_progress(self) -> bool:
-        """Whether a worker is busy with this stack."""
+        """Whether an operation on this stack is in progress."""
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     @property
     def exports(self) -> dict[str, str]:
-        """Name and value of everything this stack exports."""
+        """Names and values of this stack's exports."""
         return {output.export: output.value for output in self.outputs if output.export is not None}
 
     def retire_change_sets(self) -> None:
-        """Create the change sets that wait out of date, as the stack is about to change under them."""
+        """Mark pending change sets as out of date, because the stack changes."""
         with self.changing():
             for change_set in self.change_sets.values():
                 if change_set.execution_status == "AVAILABLE":
                     change_set.execution_status = "OBSOLETE"
 
     def adopt(self, proposal: Proposal) -> None:
-        """Take over what a proposal says about the stack as a whole."""
+        """Apply the stack settings of a proposal."""
         with self.changing():
             self.template, self.parameters = proposal.template, proposal.parameters
             self.settings = proposal.settings
 
     def begin(self, step: StackStep) -> StackStep:
-        """Write a step down before it is done."""
+        """Record a step before it starts."""
         with self.changing():
             self.unfinished.append(step)
         return step
 
     def end(self, step: StackStep, **changes: Any) -> None:
-        """Write down how a step ended, or how far it came."""
+        """Record the result or progress of a step."""
         with self.changing():
             vars(step).update(changes)
 
     def drop(self, step: StackStep) -> None:
-        """Forget a step: it did nothing, or nothing of it is left."""
+        """Remove a step that changed nothing or was fully undone."""
         with self.changing():
             self.unfinished.remove(step)
 
     def undone(self, step: StackStep) -> None:
-        """Note that a resource is what it was before a step; what the step made is left over."""
+        """Restore a resource's record from before a step; the step's new resource becomes a leftover."""
         with self.changing():
             self.unfinished.remove(step)
             if step.before is None:
@@ -230,12 +230,12 @@ class Stack:
                 self._leave(step.after, retain=step.after.deletion_policy == "Retain")
 
     def keep(self, state: ResourceState) -> None:
-        """Note what a resource was brought to."""
+        """Record the new properties of a resource."""
         with self.changing():
             self.resources[state.logical_id] = state
 
     def close_steps(self) -> None:
-        """End a deployment: what its steps made or replaced, and the stack does not hold, is left over."""
+        """End a deployment: resources of its steps that are not in the stack become leftovers."""
         with self.changing():
             for step in reversed(self.unfinished):
                 if step.made:
@@ -251,7 +251,7 @@ class Stack:
             self.leftovers.append(Leftover(state, retain))
 
     def set_status(self, status: str, *, reason: str | None = None) -> None:
-        """Change the stack's status and say so in its history."""
+        """Change the stack's status and record an event."""
         with self.changing():
             self.status, self.reason = status, reason
             identity = self.identity
@@ -260,7 +260,7 @@ class Stack:
     def set_resource_status(
         self, state: ResourceState, status: str, reason: str | None = None, *, only_tell: bool = False
     ) -> None:
-        """Change a resource's status and say so in the stack's history, or do the latter alone."""
+        """Record an event of a resource, and change its status unless it is removed."""
         with self.changing():
             now = timestamp()
             if not only_tell:
@@ -276,5 +276,5 @@ class Stack:
 
 
 def timestamp() -> datetime:
-    """Return the present, as CloudFormation writes it down."""
+    """Return the current time in CloudFormation's format."""
     return datetime.now(UTC)

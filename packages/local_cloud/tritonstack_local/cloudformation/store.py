@@ -16,7 +16,7 @@ from tritonstack_local.state.writer import OnChange, kept_nowhere
 
 @dataclass
 class StackStore:
-    """Every stack, deleted ones included: they can still be described by id."""
+    """All stacks, including deleted ones, which can still be described by id."""
 
     clients: Clients
     tell: OnChange = kept_nowhere
@@ -25,7 +25,7 @@ class StackStore:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def add(self, scope: Scope, stack: Stack) -> None:
-        """Remember a new stack, unless one of its name has come into being meanwhile."""
+        """Add a new stack unless its name is in use."""
         with self._lock:
             if self.find(scope, stack.identity.name) is not None:
                 raise AlreadyExistsError(f"Stack [{stack.identity.name}] already exists")
@@ -39,7 +39,7 @@ class StackStore:
             return dumps(stack)
 
     def load(self, key: str, value: Stack) -> None:
-        """Take a stack back from the state writer."""
+        """Restore a stack from the saved state."""
         scope = Scope(value.identity.account, value.identity.region)
         for change_set in value.change_sets.values():
             change_set.proposal.evaluation.dependencies = AccountLookups(self, scope)
@@ -51,7 +51,7 @@ class StackStore:
         stack.tell = lambda: self.tell(stack_id)
 
     def stacks(self, scope: Scope) -> list[Stack]:
-        """Return all stacks of a place, newest first."""
+        """Return all stacks of a scope, newest first."""
         with self._lock:
             return list(reversed(self._stacks.get(scope, {}).values()))
 
@@ -63,11 +63,11 @@ class StackStore:
             yield from self.living(scope)
 
     def living(self, scope: Scope) -> list[Stack]:
-        """Return the stacks of a place that are not deleted."""
+        """Return the stacks of a scope that are not deleted."""
         return [stack for stack in self.stacks(scope) if stack.deleted is None]
 
     def find(self, scope: Scope, name_or_id: str) -> Stack | None:
-        """Return a living stack by name, or any stack by id."""
+        """Return an existing stack by name, or any stack by id."""
         for stack in self.stacks(scope):
             if stack.identity.stack_id == name_or_id or (
                 stack.deleted is None and stack.identity.name == name_or_id
@@ -76,14 +76,14 @@ class StackStore:
         return None
 
     def get(self, scope: Scope, name_or_id: str) -> Stack:
-        """Return a stack, or refuse as CloudFormation does."""
+        """Return a stack, or raise CloudFormation's error."""
         stack = self.find(scope, name_or_id)
         if stack is None:
             raise CloudFormationError(f"Stack with id {name_or_id} does not exist")
         return stack
 
     def exports(self, scope: Scope) -> dict[str, tuple[Stack, str]]:
-        """Return who exports what in a place."""
+        """Return the exports of a scope and their stacks."""
         return {name: (stack, value) for stack in self.living(scope) for name, value in stack.exports.items()}
 
     def importers(self, scope: Scope, export: str) -> list[str]:
@@ -91,14 +91,14 @@ class StackStore:
         return [stack.identity.name for stack in self.living(scope) if export in stack.imports]
 
     def publish(self, stack: Stack, outputs: tuple[StackOutput, ...]) -> None:
-        """Give a stack its outputs, unless `check_outputs` refuses them."""
+        """Set a stack's outputs if `check_outputs` accepts them."""
         with self._lock:
             self.check_outputs(stack, outputs)
             with stack.changing():
                 stack.outputs = outputs
 
     def check_outputs(self, stack: Stack, outputs: tuple[StackOutput, ...]) -> None:
-        """Refuse outputs that export a taken name, or that drop or change an export in use."""
+        """Reject outputs with an export name in use, and the removal or change of used exports."""
         scope = Scope(stack.identity.account, stack.identity.region)
         wanted = {output.export: output.value for output in outputs if output.export is not None}
         for name, (owner, _) in self.exports(scope).items():
@@ -117,7 +117,7 @@ class StackStore:
 
 @dataclass(frozen=True)
 class AccountLookups:
-    """What templates of one place may ask about it."""
+    """Lookups of templates in one scope."""
 
     store: StackStore
     scope: Scope
@@ -130,7 +130,7 @@ class AccountLookups:
         return found[1]
 
     def availability_zones(self, region: str) -> list[str]:
-        """Return the zones of a region."""
+        """Return the availability zones of a region."""
         ec2 = self.store.clients.client("ec2", Scope(self.scope.account, region))
         return [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]]
 

@@ -1,8 +1,8 @@
 """Isolate accounts within moto: a request reaches resources of its own account only.
 
-moto resolves ARNs, registry ids and bucket names of any account. On AWS, resource policies decide about such
-requests. The embedded cloud evaluates bucket policies and the trust policies of roles; it denies every other
-request across accounts.
+moto resolves ARNs, registry IDs, and bucket names of any account. On AWS, resource policies decide on such
+requests. The embedded cloud evaluates bucket policies and role trust policies, and denies all other
+cross-account requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _current = threading.local()
 
 @contextmanager
 def confined_to(account: str) -> Iterator[None]:
-    """Deny this thread the resources of other accounts."""
+    """Deny this thread access to other accounts."""
     outer = getattr(_current, "account", None)
     _current.account = account
     try:
@@ -31,7 +31,7 @@ def confined_to(account: str) -> Iterator[None]:
 
 @contextmanager
 def crossing() -> Iterator[None]:
-    """Lift the confinement for what a policy has been evaluated for."""
+    """Allow access to other accounts after a policy was evaluated."""
     outer = getattr(_current, "account", None)
     _current.account = None
     try:
@@ -41,7 +41,7 @@ def crossing() -> Iterator[None]:
 
 
 def in_crossing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Create a function that runs without the confinement."""
+    """Return the function, wrapped to run with access to all accounts."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -52,7 +52,7 @@ def in_crossing(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_account(owner: str, service: str) -> None:
-    """Deny access to a resource of another account than the request's."""
+    """Deny access to resources of other accounts."""
     account = getattr(_current, "account", None)
     if account is not None and owner != account:
         raise DeniedError(

@@ -24,12 +24,12 @@ class Credential:
 
 
 def access_key_for(account_id: str) -> str:
-    """Return the access key that stands for an account in this cloud."""
+    """Return the access key of an account in this cloud."""
     return f"{_KEY_PREFIX}{account_id}"
 
 
 def account_in_key(access_key: str) -> str | None:
-    """Return the account that an access key made by `access_key_for` names."""
+    """Return the account of an access key made by `access_key_for`; None for other keys."""
     account_id = access_key.removeprefix(_KEY_PREFIX)
     return account_id if account_id != access_key and re.fullmatch(r"\d{12}", account_id) else None
 

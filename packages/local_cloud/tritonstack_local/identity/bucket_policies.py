@@ -16,8 +16,8 @@ from tritonstack_local.access.denials import DeniedError, Reason
 from tritonstack_local.access.guard import caller_of
 from tritonstack_local.identity.account_isolation import crossing
 
-# What is true of every request to this cloud. Loopback counts as the secure transport: nothing on it can be
-# read by another machine. No service of it calls S3 as anybody but the account it works for.
+# Condition values of every request. Loopback counts as secure transport: no other machine can read it.
+# Services call S3 only as the account they work for.
 _ALWAYS = {"aws:securetransport": "true", "s3:tlsversion": "1.3", "aws:principalisawsservice": "false"}
 _ACCOUNT = "aws:principalaccount"
 _HEADERS = ("x-amz-server-side-encryption", "x-amz-server-side-encryption-aws-kms-key-id")
@@ -33,21 +33,21 @@ _NEGATED = {"StringNotEquals": "StringEquals"}
 _PRESENCE = "Null"
 
 RequestContext = Mapping[str, str]
-"""What is known of a request, by the condition keys of policies; a key that has no value is absent."""
+"""Condition keys of a request with their values; keys without value are absent."""
 
 
 def request_context(*, account: str | None, headers: Mapping[str, str]) -> RequestContext:
-    """Return what conditions find true of a request of `account`; None stands for somebody unknown."""
+    """Return the condition values of a request of `account`; None for anonymous requests."""
     told = {f"s3:{header}": headers[header] for header in _HEADERS if header in headers}
     return {**_ALWAYS, **told, **({_ACCOUNT: account} if account else {})}
 
 
 class UnsupportedPolicyError(Exception):
-    """A policy whose effect cannot be worked out here."""
+    """A policy that the embedded cloud cannot evaluate."""
 
 
 def check_policy(policy: Mapping[str, Any]) -> None:
-    """Raise UnsupportedPolicyError for a Deny statement that the embedded cloud could not honour."""
+    """Raise UnsupportedPolicyError for a Deny statement that the embedded cloud cannot evaluate."""
     for statement in _statements(policy):
         if statement.get("Effect") != "Deny" or _only_services(statement):
             continue
@@ -71,9 +71,10 @@ def effective_policy(
     principals: Collection[str] = (),
     public: bool = True,
 ) -> dict[str, Any]:
-    """Return the statements that concern a request, freed of their conditions.
+    """Return the statements that apply to a request, without their conditions.
 
-    They concern everyone, or one of `principals`. Unless `public`, those that allow everyone do not count.
+    They apply to everyone or to one of `principals`. Unless `public`, statements that allow everyone are
+    ignored.
     """
     concerning = [
         {key: value for key, value in statement.items() if key != "Condition"} | {"Principal": "*"}
@@ -129,7 +130,7 @@ def _holds(statement: Mapping[str, Any], context: RequestContext) -> bool:
 
 
 def _matches(operator: str, actual: str | None, wanted: list[str]) -> bool:
-    """Compare as IAM does: what is absent equals nothing, and so differs from everything."""
+    """Compare as IAM does: an absent value equals nothing."""
     if operator == _PRESENCE:
         return str(actual is None).lower() in [value.lower() for value in wanted]
     if operator in _NEGATED:
@@ -147,7 +148,7 @@ _COPY_SOURCE = "x-amz-copy-source"
 
 
 def owner_checked(answer: Callable[..., Any], *, of_key: bool) -> Callable[..., Any]:
-    """Create a handler of S3 requests that asks the policies of the buckets of other accounts first."""
+    """Return a handler of S3 requests that first evaluates the policies of other accounts' buckets."""
 
     def call(response: Any, request: Any, full_url: str) -> Any:
         bucket = response.parse_bucket_name_from_url(request, full_url)
@@ -164,21 +165,21 @@ def owner_checked(answer: Callable[..., Any], *, of_key: bool) -> Callable[..., 
 def _accesses(
     request: Any, bucket: str, key: str, query: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, str]]:
-    """List bucket, action and key of all that a request asks for."""
+    """List bucket, action, and key of everything a request accesses."""
     if bucket:
         yield bucket, *_action(request.method, key, query)
     source = request.headers.get(_COPY_SOURCE)
     if source:
-        # Parsed exactly as moto parses it: another reading would check another object than moto copies.
+        # Parsed exactly as in moto; otherwise the checked object could differ from the copied one.
         parsed = urlparse(source)
         name, _, copied = unquote(parsed.path).lstrip("/").partition("/")
         yield name, "GetObjectVersion" if parsed.query else "GetObject", copied
 
 
 def _action(method: str, key: str, query: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a request's action, and the key that it concerns."""
+    """Return a request's action and key."""
     if method == "POST" and not key:
-        # The keys that are deleted stand in the body: all of the bucket's have to be allowed.
+        # The keys to delete are in the body: all keys of the bucket must be allowed.
         return ("DeleteObject", "*") if "delete" in query else ("PutObject", "*")
     actions = ACTION_MAP["KEY" if key else "BUCKET"].get(method, {})
     known = [action for name, action in actions.items() if name in query]
@@ -190,7 +191,7 @@ def _action(method: str, key: str, query: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _check(response: Any, name: str, action: str, key: str) -> None:
-    """Deny what the policy of another account's bucket does not allow."""
+    """Deny requests that another account's bucket policy does not allow."""
     partition, owner = s3_backends.bucket_accounts.get(name, ("", response.current_account))
     if owner == response.current_account or action == "CreateBucket":
         return
@@ -216,6 +217,6 @@ def _check(response: Any, name: str, action: str, key: str) -> None:
 
 
 CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
-    # moto lets every account read and change the buckets of all others.
+    # moto lets every account read and change all buckets.
     (S3Response, "_bucket_response", owner_checked(S3Response._bucket_response, of_key=False)),
 )

@@ -1,7 +1,7 @@
-"""Decide whether a role may assume another one, by its policies and the other's trust policy.
+"""Decide whether a role may assume another one, by its policies and that role's trust policy.
 
-A condition that is not known here counts against it: a statement that allows does not hold then, and one that
-denies does. (moto reads a statement whose condition does not hold as a refusal of everything.)
+An unsupported condition is evaluated restrictively: Allow statements do not apply then, Deny statements do.
+(moto treats a statement with a false condition as a denial of everything.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Statement = Mapping[str, Any]
 
 
 def may_take_on(clients: Clients, scope: Scope, role: str, other: str) -> bool:
-    """Return whether `role` may take on `other`; both are ARNs. What does not exist does neither."""
+    """Return whether `role` may assume `other`; both are ARNs. False if either does not exist."""
     mine, theirs = _role(clients, scope, role), _role(clients, scope, other)
     if mine is None or theirs is None:
         return False
@@ -31,7 +31,7 @@ def may_take_on(clients: Clients, scope: Scope, role: str, other: str) -> bool:
     if edge is not None and not any(_allows(item, other, caller) for item in edge):
         return False
     trusting = [item for item in trust if _allows(item, other, caller)]
-    # A role of the same account that is trusted by its name needs no more; any other has to be allowed to.
+    # A role of the same account that is trusted by name needs no policy; other roles do.
     by_name = _account(role) == _account(other) and any(role in _principals(item) for item in trusting)
     return by_name or (bool(trusting) and any(_allows(item, other, caller) for item in own))
 
@@ -59,7 +59,7 @@ def _role(clients: Clients, scope: Scope, arn: str) -> Mapping[str, Any] | None:
 
 
 def _boundary(iam: Any, role: Mapping[str, Any]) -> list[_Statement] | None:
-    """Return what a role's boundary says of taking roles on; None where it has none."""
+    """Return the permissions boundary's statements on AssumeRole; None without a boundary."""
     found = role.get("PermissionsBoundary")
     return _of_action([_managed(iam, found["PermissionsBoundaryArn"])]) if found else None
 
@@ -81,7 +81,7 @@ def _managed(iam: Any, arn: str) -> Mapping[str, Any]:
 
 
 def _of_action(documents: Iterable[Mapping[str, Any]]) -> list[_Statement]:
-    """Return the statements of policies that are about taking roles on."""
+    """Return the policies' statements on AssumeRole."""
     return [
         statement
         for document in documents
@@ -91,7 +91,7 @@ def _of_action(documents: Iterable[Mapping[str, Any]]) -> list[_Statement]:
 
 
 def _concerning(trust: Sequence[_Statement], role: str) -> list[_Statement]:
-    """Return the statements of a trust policy that are about a role, by its name or as one of its account."""
+    """Return the trust policy's statements that apply to a role, by name or by account."""
     account = _account(role)
     partition = role.split(":")[1]
     named = {"*", role, account, f"arn:{partition}:iam::{account}:root"}
@@ -120,14 +120,14 @@ def _denies(statement: _Statement, resource: str, caller: Mapping[str, str]) -> 
 
 
 def _names(statement: _Statement, field: str, value: str) -> bool:
-    """Return whether a statement's actions or resources are these; trust policies name no resources."""
+    """Return whether a statement's actions or resources match; trust policies have no resources."""
     if f"Not{field}" in statement:
         return not any(_like(value, pattern) for pattern in _listed(statement[f"Not{field}"]))
     return any(_like(value, pattern) for pattern in _listed(statement.get(field, "*")))
 
 
 def _conditions(statement: _Statement, caller: Mapping[str, str]) -> Iterator[bool | None]:
-    """Return whether each holds; None where that is not known here."""
+    """Return whether all conditions hold; None if one is not supported."""
     known = {key.lower(): value for key, value in caller.items()}
     for operator, tests in statement.get("Condition", {}).items():
         for key, wanted in tests.items():

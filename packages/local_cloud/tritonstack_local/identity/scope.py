@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 AWS_OWN_ACCOUNT = "000000999999"
-"""The account of resources that AWS owns; no caller belongs to it."""
+"""The account of resources owned by AWS; it has no callers."""
 
 
 @dataclass(frozen=True, order=True)

@@ -12,16 +12,16 @@ from tritonstack_local.identity.scope import Scope
 from tritonstack_local.signatures.keys import CloudSecret
 from tritonstack_local.state.idempotency import name_step
 
-# Everything is on this machine; a proxy meant for the world outside must not get between.
+# All requests stay on this machine; ignore proxy settings.
 _CONFIG = Config(
     s3={"addressing_style": "path"}, proxies={}, retries={"total_max_attempts": 2}, max_pool_connections=32
 )
 
 
 class Clients:
-    """Makes each client once for a service and place: making one takes longer than most calls.
+    """Caches one client per service and scope: creating one takes longer than most calls.
 
-    Clients are for sharing between threads, the making of them is not.
+    Clients are thread-safe; their creation is not.
     """
 
     def __init__(self, *, endpoint_url: str, secret: CloudSecret) -> None:
@@ -33,7 +33,7 @@ class Clients:
         self._made: dict[tuple[str, Scope], Any] = {}
 
     def client(self, service: str, scope: Scope) -> Any:
-        """Return a client that acts in a place."""
+        """Return a client for a scope."""
         with self._lock:
             if (service, scope) not in self._made:
                 key = self._secret.account_key(scope.account)

@@ -19,10 +19,10 @@ Action = Callable[[Scope, Fields], Fields]
 
 
 class ControlPlane:
-    """Answers the actions of one service. Threads may call it at once."""
+    """Serves the actions of one service. Thread-safe."""
 
     def __init__(self, *, service: str, region: str, actions: Mapping[str, Action]) -> None:
-        """`service` is botocore's name of it, `region` that of callers who name none."""
+        """`service` is its botocore name, `region` the default of callers without one."""
         self._service = service
         self._region = region
         self._actions = actions
@@ -32,7 +32,7 @@ class ControlPlane:
         return self.answer(Request(environ))(environ, start_response)
 
     def answer(self, request: Request) -> Response:
-        """Answer one request, a refused one too."""
+        """Answer one request, including rejected ones."""
         try:
             call = wire.read_control_call(request, offered=self._actions, service=self._service)
             scope = wire.caller_place(request, default_region=self._region)

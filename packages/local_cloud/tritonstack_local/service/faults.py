@@ -14,7 +14,7 @@ def sentence(reason: str) -> str:
 
 
 class ServiceError(TritonstackError):
-    """An error answer: what the SDK turns into a ClientError with this code."""
+    """An error response, which SDKs raise as a ClientError with this code."""
 
     def __init__(
         self, code: str, message: str, *, status: int = 400, fields: Mapping[str, Any] | None = None
@@ -26,12 +26,12 @@ class ServiceError(TritonstackError):
 
 
 def validation_exception(message: str) -> ServiceError:
-    """Build the answer that most services have to a request that is wrong in itself."""
+    """Return the error that most services use for invalid requests."""
     return ServiceError("ValidationException", message)
 
 
 def constraints_broken(violations: Iterable[str]) -> ServiceError:
-    """Tell every broken constraint of the service model at once, as AWS does."""
+    """Return one error that lists every violated constraint of the service model, as AWS does."""
     listed = list(violations)
     plural = "s" if len(listed) > 1 else ""
     return validation_exception(f"{len(listed)} validation error{plural} detected: {'; '.join(listed)}")

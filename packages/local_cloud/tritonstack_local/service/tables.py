@@ -1,7 +1,6 @@
 """Tables of frozen records; a change replaces the record.
 
-A service lists its tables by name (`Tables`); the cloud keeps what is in them (state/keeper.py), and fills
-them again at its next start.
+A service lists its tables by name (`Tables`); the state writer (state/writer.py) persists them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Tables = Mapping[str, "Table[Any] | Tags"]
 
 
 class NamedRecord(Protocol):
-    """A record; its name is unique within a place."""
+    """A record; its name is unique within a scope."""
 
     @property
     def name(self) -> str:
@@ -30,7 +29,7 @@ Record = TypeVar("Record", bound=NamedRecord)
 
 
 class Table(Generic[Record]):
-    """Records of one kind by place and name. Every method is atomic."""
+    """Records of one kind by scope and name. Every method is atomic."""
 
     def __init__(self) -> None:
         self._records: dict[tuple[Scope, str], Record] = {}
@@ -38,7 +37,7 @@ class Table(Generic[Record]):
         self.tell: OnChange = kept_nowhere
 
     def add(self, scope: Scope, record: Record) -> bool:
-        """Add a record unless there is one of its name; say whether it was added."""
+        """Add a record unless its name exists; return whether it was added."""
         with self._lock:
             key = (scope, record.name)
             added = self._records.setdefault(key, record) is record
@@ -50,7 +49,7 @@ class Table(Generic[Record]):
         return self._records.get((scope, name))
 
     def change(self, scope: Scope, name: str, step: Callable[[Record], Record]) -> Record | None:
-        """Replace a record by what `step` makes of it; a step that raises changes nothing."""
+        """Replace a record by the result of `step`; if it raises, nothing changes."""
         with self._lock:
             record = self._records.get((scope, name))
             if record is None:
@@ -68,11 +67,11 @@ class Table(Generic[Record]):
         return removed
 
     def within(self, scope: Scope) -> list[Record]:
-        """List the records of one place."""
+        """List the records of one scope."""
         return [record for where, record in self.everywhere() if where == scope]
 
     def everywhere(self) -> list[tuple[Scope, Record]]:
-        """List all records with their places."""
+        """List all records with their scopes."""
         with self._lock:
             return [(scope, record) for (scope, _), record in self._records.items()]
 
@@ -83,7 +82,7 @@ class Table(Generic[Record]):
         return None if record is None else dumps(record)
 
     def load(self, key: str, value: Record) -> None:
-        """Take a record back from the state writer."""
+        """Restore a record from the saved state."""
         account, region, name = key.split("/", 2)
         self._records[Scope(account, region), name] = value
 
@@ -92,7 +91,7 @@ class Table(Generic[Record]):
 
 
 class Tags:
-    """Tags by ARN, in the order in which they were given."""
+    """Tags by ARN, in the order they were added."""
 
     def __init__(self) -> None:
         self._tags: dict[str, dict[str, str]] = {}
@@ -113,7 +112,7 @@ class Tags:
         self.tell(arn)
 
     def forget(self, arn: str) -> None:
-        """Remove every tag of a resource that has gone."""
+        """Remove all tags of a deleted resource."""
         with self._lock:
             self._tags.pop(arn, None)
         self.tell(arn)
@@ -135,5 +134,5 @@ class Tags:
             return None if tags is None else dumps(tags)
 
     def load(self, key: str, value: dict[str, str]) -> None:
-        """Take the tags of a resource back from the state writer."""
+        """Restore the tags of a resource from the saved state."""
         self._tags[key] = value

@@ -1,7 +1,7 @@
 """Validate a request against botocore's service model, with AWS's messages.
 
-botocore checks required members and types on the client's side and leaves enums, patterns, lengths and ranges
-to the service; so the service has to.
+botocore's clients check required members and types only; enums, patterns, lengths, and ranges are checked
+here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from botocore.model import ListShape, MapShape, Shape, StringShape, StructureSha
 
 from tritonstack_local.service.faults import ServiceError, constraints_broken
 
-# Java's character classes as the service models have them, in Python's spelling; \w is \p{L}, \p{N} and _.
+# Java character classes of the service models as Python ones; \w is \p{L}, \p{N}, and _.
 _JAVA_CLASSES = {
     r"\p{L}": r"\w",
     r"\p{N}": r"\w",
@@ -41,7 +41,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def check(shape: StructureShape, request: object) -> None:
-    """Raise one fault that tells everything in `request` that breaks the model; return if nothing does."""
+    """Raise one error that lists everything in `request` that violates the model."""
     violations = list(_violations(shape, request, ""))
     if violations:
         raise constraints_broken(violations)
@@ -98,7 +98,7 @@ _WALKS: dict[str, Callable[[Any, Any, str], Iterator[str]]] = {
 
 
 def _broken(shape: Shape, value: Any) -> Iterator[str]:
-    """Return the constraints of this very shape that the value does not satisfy."""
+    """Return the constraints of this shape that the value violates."""
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
     if isinstance(value, int | float):
         measure, noun = float(value), "value"
@@ -125,7 +125,7 @@ def _compiled(java_pattern: str) -> re.Pattern[str]:
 
 
 def _join(path: str, name: str) -> str:
-    """Spell members as AWS's messages do: with a small letter first."""
+    """Return the member path as in AWS messages: starting with a lower-case letter."""
     member = name[:1].lower() + name[1:]
     return f"{path}.{member}" if path else member
 

@@ -25,35 +25,35 @@ JSON_1_1 = "application/x-amz-json-1.1"
 
 @cache
 def service_model(service: str) -> ServiceModel:
-    """Load botocore's description of a service."""
+    """Load botocore's model of a service."""
     return botocore.session.get_session().get_service_model(service)
 
 
 def caller_place(request: Request, *, default_region: str) -> Scope:
-    """Say in which account and region a request acts, by the key it is signed with.
+    """Return the account and region of a request, by its access key.
 
-    The header wins: the embedded cloud's front door sets it when it has worked the account out already.
+    The header takes precedence: the embedded cloud sets it after it has verified the account.
     """
     told = request.headers.get("x-moto-account-id")
     credential = read_credential(
         headers=dict(request.headers.items()), query=request.query_string.decode("latin-1")
     )
     key = credential.access_key if credential else ""
-    # Looked up in the module at each call: the embedded cloud puts its own function there.
+    # Looked up in the module at each call: the embedded cloud replaces this function.
     account = told or account_in_key(key) or iam_models.get_account_id_from(key)
     return Scope(account=account, region=credential.region if credential else default_region)
 
 
 @dataclass(frozen=True)
 class ControlCall:
-    """One call of the control plane: which operation, with which validated fields."""
+    """One call of the control plane: operation and validated fields."""
 
     operation: str
     fields: Mapping[str, Any]
 
 
 def read_control_call(request: Request, *, offered: Mapping[str, object], service: str) -> ControlCall:
-    """Read a JSON 1.1 request; `offered` are the operations that this cloud has."""
+    """Read a JSON 1.1 request; `offered` are the supported operations."""
     metadata = service_model(service).metadata
     operation = request.headers.get("X-Amz-Target", "").removeprefix(f"{metadata['targetPrefix']}.")
     if operation not in offered:
@@ -65,25 +65,25 @@ def read_control_call(request: Request, *, offered: Mapping[str, object], servic
     try:
         fields = json.loads(request.get_data() or b"{}")
     except (ValueError, RecursionError) as fault:
-        raise ServiceError("SerializationException", f"The body is not JSON: {fault}") from fault
+        raise ServiceError("SerializationException", f"The body is not valid JSON: {fault}") from fault
     validation.check(_operation(service, operation).input_shape, fields)
     return ControlCall(operation, {name: value for name, value in fields.items() if value is not None})
 
 
 def control_answer(operation: str, result: Mapping[str, Any], *, service: str) -> Response:
-    """Write a result as the operation's output; what the model does not know is a fault of this cloud."""
+    """Write a result as the operation's output; fields missing from the model are an internal error."""
     shape = _operation(service, operation).output_shape
     body = {} if shape is None else _written(shape, result)
     return Response(json.dumps(body), content_type=JSON_1_1, headers=_request_id())
 
 
 def control_fault(fault: ServiceError) -> Response:
-    """Write an error as JSON 1.1 has it."""
+    """Write an error in the JSON 1.1 format."""
     return _fault(fault, content_type=JSON_1_1)
 
 
 def runtime_fault(fault: ServiceError) -> Response:
-    """Write an error as REST JSON has it."""
+    """Write an error in the REST JSON format."""
     return _fault(fault, content_type="application/json")
 
 
@@ -109,7 +109,7 @@ def _written(shape: StructureShape, result: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _plain(value: Any) -> Any:
-    """Times travel as seconds since 1970; everything else is JSON already."""
+    """Encode times as seconds since 1970."""
     if isinstance(value, datetime):
         return value.timestamp()
     if isinstance(value, Mapping):

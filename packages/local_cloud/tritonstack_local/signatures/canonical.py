@@ -14,7 +14,7 @@ from tritonstack_local.access.requests import SentRequest, decoded_query, split_
 ALGORITHM = "AWS4-HMAC-SHA256"
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 PATHS_AS_SENT = {"s3", "s3express", "s3-object-lambda", "s3-outposts"}
-"""Signing names whose paths are neither normalized nor encoded twice."""
+"""Services whose paths are neither normalized nor encoded twice."""
 
 
 @lru_cache(maxsize=4096)
@@ -40,7 +40,7 @@ def string_to_sign(canonical: str, *, date: str, scope: str) -> str:
 def canonical_request(
     request: SentRequest, *, signed: Sequence[str], payload: str, service: str, presigned: bool
 ) -> str:
-    """Build the canonical request; `payload` is the hash, or the word that stands for it."""
+    """Build the canonical request; `payload` is the hash or its placeholder."""
     return "\n".join(
         (
             request.method,

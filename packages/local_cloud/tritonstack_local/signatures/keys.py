@@ -27,13 +27,13 @@ class AccessKey:
     secret: str = field(repr=False)
     account: str
     principal: str
-    """The ARN that policies name: an account's root, a user, or the role of a session."""
+    """The principal's ARN: an account's root, a user, or the role of a session."""
     session_token: str | None = field(default=None, repr=False)
     expires: datetime | None = None
 
 
 class CloudSecret:
-    """The random secret of a cloud. Only its owner can read it; no log and no error shows it."""
+    """The random secret of a cloud. Only its owner can read it; logs and errors never contain it."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
@@ -46,7 +46,7 @@ class CloudSecret:
 
     @classmethod
     def kept_in(cls, folder: Path) -> CloudSecret:
-        """Read the secret of a cloud's folder; make one if the folder has none."""
+        """Read the secret of a cloud's folder; create it if missing."""
         found = cls.read(folder)
         if found is not None:
             return found
@@ -56,7 +56,7 @@ class CloudSecret:
 
     @classmethod
     def read(cls, folder: Path) -> CloudSecret | None:
-        """Read the secret of a cloud's folder; None if there is none, or not a whole one."""
+        """Read the secret of a cloud's folder; None if it is missing or incomplete."""
         try:
             value = bytes.fromhex((folder / _FILE).read_text())
         except (FileNotFoundError, ValueError):

@@ -31,7 +31,7 @@ def find_issued_key(key_id: str) -> AccessKey | None:
 
 
 def _iam_backends() -> Iterator[tuple[str, Any]]:
-    # Looked up without creating any: a new backend loads every managed policy of AWS.
+    # Looked up without creating a backend, which would load all AWS managed policies.
     for account, partitions in list(iam_backends.items()):
         for backend in list(partitions.values()):
             yield account, backend
@@ -56,7 +56,7 @@ def random_secret(length: int) -> str:
 
 
 def add_session(key: Any, *, token: str, expiration: datetime) -> None:
-    """Record with a temporary key the token it is valid with, and until when."""
+    """Record the session token and expiry of a temporary key."""
     key.session_token = token
     key.expires = expiration if expiration.tzinfo else expiration.replace(tzinfo=UTC)
 
@@ -90,9 +90,9 @@ def _issue(response: Any) -> dict[str, Any]:
 _answer_federation = TokenResponse.get_federation_token
 
 CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
-    # moto draws secrets from a generator that its own routes can seed.
+    # moto generates secrets with a generator that its own routes can seed.
     (iam_models, "random_alphanumeric", random_secret),
-    # moto answers these two with the constants of AWS's documentation, which belong to no account.
+    # moto answers these two with example keys from AWS's documentation.
     (TokenResponse, "get_session_token", get_session_token),
     (TokenResponse, "get_federation_token", get_federation_token),
 )

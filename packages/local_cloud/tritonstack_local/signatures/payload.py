@@ -30,10 +30,10 @@ class Payload(Protocol):
     """A check of one body."""
 
     def update(self, data: bytes) -> bytes:
-        """Take the next piece of what was sent; return the content in it."""
+        """Process the next part of the request body; return its content."""
 
     def finish(self) -> None:
-        """Deny the request if the body is not what was signed."""
+        """Deny the request if the body does not match the signature."""
 
     @property
     def trailer(self) -> Mapping[str, str]:
@@ -54,7 +54,7 @@ class AnyPayload:
 
 
 class HashedPayload:
-    """A body whose SHA-256 `check` judges."""
+    """A body whose SHA-256 `check` verifies."""
 
     trailer: Mapping[str, str] = {}
 
@@ -68,7 +68,7 @@ class HashedPayload:
         return data
 
     def finish(self) -> None:
-        """Judge the hash."""
+        """Verify the hash."""
         self._check(self._hash.hexdigest())
 
 
@@ -84,7 +84,7 @@ def equal_to(declared: str) -> Callable[[str], None]:
 
 @dataclass(frozen=True)
 class ChunkSigning:
-    """What the signatures of a body's chunks are computed from."""
+    """Inputs of the chunk signatures of a body."""
 
     key: bytes
     date: str
@@ -103,7 +103,7 @@ class ChunkSigning:
 
 
 class ChunkedPayload:
-    """A body in S3's aws-chunked encoding, each chunk signed after the one before, or none of them."""
+    """A body in S3's aws-chunked encoding, with signed or unsigned chunks."""
 
     def __init__(self, signing: ChunkSigning | None, *, seed: str, length: int, has_trailer: bool) -> None:
         """`seed` is the signature of the request's headers, `length` that of the decoded body."""
@@ -126,7 +126,7 @@ class ChunkedPayload:
         return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
     def update(self, data: bytes) -> bytes:
-        """Take the next piece; return the content of its chunks."""
+        """Process the next part; return the content of its chunks."""
         return b"".join(self._content(memoryview(data)))
 
     def _content(self, view: memoryview) -> Iterator[memoryview]:
@@ -141,7 +141,7 @@ class ChunkedPayload:
                 view = self._next_line(view)
 
     def finish(self) -> None:
-        """Deny a body that ends too early, or that decodes to another length than was announced."""
+        """Deny a truncated body, and a body of another than the declared length."""
         if self._state != self._after_the_end or self._line or self._decoded != self._expected:
             raise DeniedError(Reason.INCOMPLETE_BODY)
 
@@ -188,7 +188,7 @@ class ChunkedPayload:
         self._signature = expected
 
     def _trailer_line(self, line: bytes) -> None:
-        """Take a line of the trailer; the empty one ends it."""
+        """Process a line of the trailer; an empty line ends it."""
         if line:
             self._trailer.append(line)
             if sum(map(len, self._trailer)) > _LONGEST_LINE or not self._has_trailer:
@@ -233,11 +233,11 @@ _HASHES: Mapping[str, Callable[[], _Hash]] = {
     "x-amz-checksum-sha1": lambda: hashlib.sha1(usedforsecurity=False),
     "x-amz-checksum-sha256": hashlib.sha256,
 }
-"""The checksums that are verified: Python's standard library has neither CRC32C nor CRC64NVME."""
+"""The verified checksums; Python's standard library lacks CRC32C and CRC64NVME."""
 
 
 class ChecksummedPayload:
-    """A payload whose content must also match the checksums that the request declares."""
+    """A payload whose content must also match the request's checksums."""
 
     def __init__(self, payload: Payload, request: SentRequest) -> None:
         self._payload = payload
@@ -253,7 +253,7 @@ class ChecksummedPayload:
         return self._payload.trailer
 
     def update(self, data: bytes) -> bytes:
-        """Take the next piece; return the content in it."""
+        """Process the next part; return its content."""
         content = self._payload.update(data)
         for hashed in self._hashes.values():
             hashed.update(content)
@@ -262,7 +262,7 @@ class ChecksummedPayload:
     def finish(self) -> None:
         """Deny the request if the payload or one of its checksums is wrong."""
         self._payload.finish()
-        # A header is signed; a trailer may not be, and must not replace it.
+        # Headers are signed; trailers may be unsigned and must not replace them.
         declared = {**self.trailer, **self._headers}
         for name, hashed in self._hashes.items():
             actual = base64.b64encode(hashed.digest()).decode()

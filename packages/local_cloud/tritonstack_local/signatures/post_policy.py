@@ -20,7 +20,7 @@ _UNCHECKED = {"file", "policy", "signature", "awsaccesskeyid", "x-amz-signature"
 
 
 def form_key_id(fields: Mapping[str, str]) -> str:
-    """Return the id of the access key that a form was signed with."""
+    """Return the access key id of a signed form."""
     if "x-amz-credential" in fields:
         return parse_credential(fields["x-amz-credential"])[0]
     if "awsaccesskeyid" in fields:
@@ -29,7 +29,7 @@ def form_key_id(fields: Mapping[str, str]) -> str:
 
 
 def check_form(fields: Mapping[str, str], *, bucket: str, size: int, key: AccessKey, now: datetime) -> None:
-    """Deny a form whose policy is missing, expired, wrongly signed, or broken by its fields.
+    """Deny a form whose policy is missing, expired, wrongly signed, or violated by its fields.
 
     `fields` have lower-case names; `size` is that of the file.
     """

@@ -25,12 +25,12 @@ SUBRESOURCES = frozenset(
 
 
 def is_presigned_v2(request: SentRequest) -> bool:
-    """Return whether a query carries a signature of this version."""
+    """Return whether a query has a version 2 signature."""
     return request.parameter("AWSAccessKeyId") is not None
 
 
 def check_presigned_v2(request: SentRequest, key: AccessKey, *, bucket: str, now: datetime) -> None:
-    """Deny an expired or wrong signature; `bucket` is the bucket that the host names, or empty."""
+    """Deny an expired or wrong signature; `bucket` is the bucket in the host name, or empty."""
     signature, expires = request.parameter("Signature"), request.parameter("Expires")
     if signature is None or expires is None or not expires.isascii() or not expires.isdigit():
         raise DeniedError(

@@ -1,7 +1,7 @@
 """Verify the signature of a request; return its access key and the check of its body.
 
-Nothing here knows a web server. A verdict on the body comes when the body has been fed to the check: services
-other than S3 sign the hash of the body, so that their signatures are judged only then.
+Independent of any web server. The body's check decides once it has seen the whole body: services other than
+S3 sign the hash of the body, so their signatures are verified only then.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PRESIGNED = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Si
 
 @dataclass(frozen=True)
 class CredentialScope:
-    """What a signature is good for."""
+    """The scope of a signature."""
 
     date: str
     region: str
@@ -61,7 +61,7 @@ class CredentialScope:
 
 @dataclass(frozen=True)
 class BodyCheck:
-    """Who signed a request, and the check that its body must pass before anything is done."""
+    """The signer of a request, and the check that its body must pass."""
 
     key: AccessKey
     region: str
@@ -70,7 +70,7 @@ class BodyCheck:
 
     @property
     def is_final(self) -> bool:
-        """Whether the signature itself was verified: only the body is left to be checked."""
+        """Whether the signature is verified; only the body remains to be checked."""
         return self.service in PATHS_AS_SENT
 
 
@@ -101,7 +101,7 @@ class _Signed:
 
 
 class Verifier:
-    """Judges requests by the keys that `find_key` knows."""
+    """Verifies requests with the keys that `find_key` returns."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Verifier:
         self._now = now
 
     def begin(self, request: SentRequest, *, bucket: str = "") -> BodyCheck:
-        """Judge a request by all but its body; `bucket` is the S3 bucket that the host names."""
+        """Verify a request except for its body; `bucket` is the S3 bucket in the host name."""
         request.check()
         presigned = request.parameter("X-Amz-Algorithm") is not None
         v2 = is_presigned_v2(request)
@@ -283,7 +283,7 @@ def _check_signed_headers(request: SentRequest, signed: _Signed) -> None:
 
 
 def _declared(request: SentRequest, signed: _Signed) -> str:
-    """Return what an S3 request says of its body's hash."""
+    """Return the payload hash header of an S3 request."""
     declared = request.header("x-amz-content-sha256")
     if declared is None and signed.presigned:
         declared = request.parameter("X-Amz-Content-Sha256") or payloads.UNSIGNED

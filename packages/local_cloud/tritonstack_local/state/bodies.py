@@ -1,7 +1,7 @@
 """Store S3 object bodies as files, one per body, written once; neither memory nor a snapshot holds them.
 
-A body's file is removed when nothing refers to the body any more and a write has said so: after a kill, what
-the state refers to is there. What it does not refer to is swept away at the next start.
+A body's file is removed after a write of the state that no longer refers to it. So all bodies that the state
+refers to exist after a kill; the next start removes the others.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ BLOCK = 1 << 20
 
 
 class StoredBytes(mmap.mmap):
-    """A file that can stand for bytes: it has a length, slices and a buffer, and is iterated in blocks."""
+    """A file used like bytes: with a length, slices, a buffer, and iteration in blocks."""
 
     path: Path
     is_draft: bool
-    """Whether the file has no other use than to become a body."""
+    """Whether the file is temporary and can become a body."""
 
     @classmethod
     def of(cls, path: Path, *, is_draft: bool = False) -> StoredBytes:
@@ -46,7 +46,7 @@ class StoredBytes(mmap.mmap):
     _descriptor: int = -1
 
     def discard(self) -> None:
-        """Remove the file, unless it has become a body."""
+        """Remove the file unless it became a body."""
         if self.is_draft:
             self.path.unlink(missing_ok=True)
 
@@ -62,7 +62,7 @@ class StoredBytes(mmap.mmap):
         return self.blocks(0, len(self))
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a byte or a range; a large range is not read, but can be iterated."""
+        """Return a byte or a range; a large range is read only when iterated."""
         if isinstance(key, slice):
             begin, end, step = key.indices(len(self))
             if step == 1 and end - begin > BLOCK:
@@ -97,7 +97,7 @@ _reading = threading.local()
 
 
 class Body:
-    """The body of an object, with what moto asks of the buffer that it would hold one in."""
+    """The body of an object, with the interface of the buffer that moto expects."""
 
     def __init__(self, bodies: BodyStore, name: str | None = None) -> None:
         self._bodies = bodies
@@ -106,16 +106,16 @@ class Body:
             bodies.guard(self, name)
 
     def write(self, content: bytes | StoredBytes | StoredRange) -> None:
-        """Become `content`, once and for all."""
+        """Set the content; only once."""
         if self._name is not None:
             raise ValueError("a body is written once")
         self._name = self._bodies.add(content)
         self._bodies.guard(self, self._name)
 
     def read(self, size: int = -1) -> bytes | StoredBytes:
-        """Return everything, or as much as is asked for from where the last read ended.
+        """Return the rest of the body, or the next `size` bytes.
 
-        Everything of a large body is not read, but can be.
+        A large body is read only when iterated.
         """
         if self._name is None:
             return b""
@@ -129,11 +129,11 @@ class Body:
         return content
 
     def seek(self, position: int) -> None:
-        """Go on reading there. A thread reads one body after another."""
+        """Continue reading there. A thread reads one body at a time."""
         _reading.position = position
 
     def truncate(self) -> None:
-        """Nothing was written yet."""
+        """Return whether the body is empty."""
 
     @property
     def is_lost(self) -> bool:
@@ -141,7 +141,7 @@ class Body:
         return self._name in self._bodies.lost
 
     def emptied(self) -> Body:
-        """Return what stands where this one was once it is disposed of."""
+        """Return the body that replaces this one after its disposal."""
         return Body(self._bodies)
 
     def __deepcopy__(self, _memo: object) -> Body:
@@ -152,13 +152,13 @@ class Body:
 
 
 def new_body(max_size: int) -> Body | IO[bytes]:
-    """Create an empty body in the cloud whose request this is; outside of any, moto's own buffer."""
+    """Create an empty body in the cloud of this request; outside of requests, moto's own buffer."""
     bodies = _current.get(None)
     return tempfile.SpooledTemporaryFile(max_size) if bodies is None else Body(bodies)
 
 
 def joined(parts: Iterable[bytes | StoredBytes]) -> StoredBytes | bytes:
-    """Put the parts of an object together; in a file of the cloud whose request this is."""
+    """Join the parts of an object in a file of the cloud of this request."""
     bodies = _current.get(None)
     return bodies.join(parts) if bodies is not None else b"".join(bytes(part) for part in parts)
 
@@ -172,19 +172,19 @@ def _known_body(name: str | None) -> Body:
 
 
 class BodyStore:
-    """The folder of bodies. Threads may use it at once."""
+    """The folder of bodies. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = own_folder(folder)
-        # Sets and lists change at one stroke in Python: no lock is needed, and a finalizer must not take one.
+        # Changes of sets and lists are atomic: no lock is needed, and a finalizer must not take one.
         self._used: set[str] = set()
         self._unused: list[str] = []
         self.lost: frozenset[str] = frozenset()
-        """Bodies that were not whole when the folder was opened."""
+        """Bodies that were missing or truncated when the folder was opened."""
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Have moto's bodies made here meanwhile, in this thread."""
+        """Create moto's bodies in this folder within the context, in this thread."""
         token = _current.set(self)
         try:
             yield
@@ -192,7 +192,7 @@ class BodyStore:
             _current.reset(token)
 
     def add(self, content: bytes | StoredBytes | StoredRange) -> str:
-        """Write a new file; its name tells its length. A stored body's file is shared: none is changed."""
+        """Write a new file, named by its length. Files of stored bodies are shared and never change."""
         name = f"{uuid.uuid4().hex}-{len(content)}"
         path = self.path(name)
         if isinstance(content, StoredBytes):
@@ -203,7 +203,7 @@ class BodyStore:
         return name
 
     def receive(self, stream: IO[bytes]) -> StoredBytes | bytes:
-        """Read the body of a request; a large one into a file that can become a body."""
+        """Read the body of a request; store a large one in a file that can become a body."""
         begin = stream.read(_IN_MEMORY)
         if len(begin) < _IN_MEMORY:
             return begin
@@ -217,7 +217,7 @@ class BodyStore:
             raise
 
     def join(self, parts: Iterable[bytes | StoredBytes]) -> StoredBytes | bytes:
-        """Put parts together in a file that can become a body."""
+        """Join parts in a file that can become a body."""
         path = self.path(f"{uuid.uuid4().hex}-draft")
         self._write(
             path, (block for part in parts for block in ([part] if isinstance(part, bytes) else part))
@@ -249,12 +249,12 @@ class BodyStore:
         return self._folder / name
 
     def guard(self, body: Body, name: str) -> None:
-        """Keep a file for as long as there is its body."""
+        """Keep a file as long as its body exists."""
         self._used.add(name)
         weakref.finalize(body, self._leave, name).atexit = False
 
     def unused(self) -> list[str]:
-        """Take the names of the files whose bodies have gone since this was last asked."""
+        """Return the files whose bodies were deleted since the last call."""
         names, self._unused = self._unused, []
         return names
 
@@ -264,7 +264,7 @@ class BodyStore:
             self.path(name).unlink(missing_ok=True)
 
     def find_lost(self) -> frozenset[str]:
-        """Return which bodies that something refers to are missing or have another length."""
+        """Return the referenced bodies that are missing or have another length."""
         lengths = {entry.name: entry.stat().st_size for entry in os.scandir(self._folder)}
         self.lost = frozenset(
             name for name in self._used if lengths.get(name) != int(name.rpartition("-")[2])
@@ -272,7 +272,7 @@ class BodyStore:
         return self.lost
 
     def sweep(self) -> None:
-        """Remove every file without a body: what a kill left behind."""
+        """Remove files without a body, left by a kill."""
         self.remove([path.name for path in self._folder.iterdir() if path.name not in self._used])
 
     def _leave(self, name: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _READING = re.compile(
     r"(Describe|Get|List|Head|BatchGet|Search|Lookup|Filter|Query|Scan|Simulate|Validate|Estimate|Test)[A-Z].*"
     r"|Query|Scan|Encrypt|Decrypt|GenerateDataKey.*|Sign|Verify|GET|HEAD|OPTIONS"
-    # Data points need not outlive the process.
+    # Data points are not persisted.
     r"|PutMetricData"
 )
 _CHANGING = {"GetSessionToken", "GetFederationToken"}
@@ -33,31 +33,31 @@ _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
 
 @dataclass(frozen=True)
 class ServiceCall:
-    """An operation by name; for services that name none in their requests, HTTP's method."""
+    """The operation's name; the HTTP method for services whose requests name none."""
 
     service: str
     name: str
     size: int
-    """How many bytes of its body are in memory."""
+    """Size of its body in memory, in bytes."""
 
     @property
     def changes(self) -> bool:
-        """Whether it may change what the service remembers."""
+        """Whether it may change the service's state."""
         return self.name in _CHANGING or _READING.fullmatch(self.name) is None
 
     @property
     def deletes(self) -> bool:
-        """Whether it gives room rather than taking it."""
+        """Whether it frees disk space."""
         return _DELETING.fullmatch(self.name) is not None
 
     @property
     def is_slow(self) -> bool:
-        """Whether what it changes is written a little later, with much else of its kind."""
+        """Whether its changes are written later, in batches."""
         return self.name in _SLOW
 
 
 def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:
-    """Return the file that holds the content of a large object that is being put."""
+    """Return the file with the content of a large object being uploaded."""
     draft: StoredBytes | None = environ.get(_DRAFT)
     return draft
 
@@ -78,7 +78,7 @@ def read_call(environ: WSGIEnvironment, *, service: str, bodies: BodyStore) -> S
 
 
 def _is_object(request: Request) -> bool:
-    """Return whether the body of a request to S3 is an object, or a part of one."""
+    """Return whether the body of an S3 request is an object or a part of one."""
     return request.method == "PUT" and all(map(_OBJECT_PARAMETERS.fullmatch, request.args))
 
 

@@ -1,7 +1,7 @@
 """Store rows of bytes in one SQLite file, atomically and before the request is answered.
 
-Every row carries a digest, so that no garbled byte is taken for state. What the rows consist of belongs to
-the versions that wrote them: the file is stamped, and a file with another stamp is not read.
+Every row has a digest, which detects damage. Rows depend on the versions that wrote them: the file has a
+stamp with those versions, and files with another stamp are not read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSED_BY_THE_DISK = {
 }
 _HEADER = 100
 _LARGEST = 2**40
-"""No database is larger; a garbled header may say so."""
+"""Upper bound of the database size; a damaged header may claim more."""
 _SCHEMA = (
     "CREATE TABLE stamp (text TEXT NOT NULL)",
     "CREATE TABLE row (kind TEXT, key TEXT, digest BLOB, value BLOB, PRIMARY KEY (kind, key))",
@@ -42,7 +42,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True)
 class Row:
-    """A piece of state; one without a value is to be removed."""
+    """A piece of state; without a value, it is to be removed."""
 
     kind: str
     key: str
@@ -50,27 +50,27 @@ class Row:
 
 
 def own_folder(folder: Path) -> Path:
-    """Create a folder that only its owner can use, or make sure that a standing one is the caller's own."""
+    """Create a folder that only its owner can use, or check that an existing one is such."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_owner(folder)
     return folder
 
 
 def check_owner(path: Path) -> None:
-    """Refuse what somebody else owns or can write to."""
+    """Reject a path that another user owns or can write to."""
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise ForeignStateError(path, "it is a symbolic link")
     if found.st_uid != os.geteuid():
-        raise ForeignStateError(path, f"it belongs to user {found.st_uid}, and this is user {os.geteuid()}")
+        raise ForeignStateError(path, f"its owner is user {found.st_uid}, not user {os.geteuid()}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ForeignStateError(path, "others may write to it")
+        raise ForeignStateError(path, "other users can write to it")
 
 
 def salvage(file: Path, *, stamp: str) -> list[str]:
-    """Replace a damaged file by one with all rows that are whole; return what is lost, as `<kind> <key>`.
+    """Replace a damaged file by one with all intact rows; return the lost rows as `<kind> <key>`.
 
-    A row is whole if it has its digest: what a damaged page makes of one is never taken.
+    A row is intact if its digest matches.
     """
     whole: list[Row] = []
     lost: list[str] = []
@@ -101,7 +101,7 @@ def salvage(file: Path, *, stamp: str) -> list[str]:
 
 
 def _fill_up(file: Path) -> None:
-    """Give a truncated file its length again: SQLite reads no page of one that is shorter than it says."""
+    """Restore the length of a truncated file: SQLite reads no page of a file shorter than its header says."""
     with file.open("r+b") as stream:
         header = stream.read(_HEADER)
         if len(header) == _HEADER and header.startswith(b"SQLite format 3"):
@@ -112,7 +112,7 @@ def _fill_up(file: Path) -> None:
 
 
 def _readable(connection: sqlite3.Connection) -> Iterator[tuple[Row, bool]]:
-    """Yield the rows around the pages that cannot be read, and whether each is as it was written."""
+    """Yield the rows outside unreadable pages, and whether each is intact."""
     seen = set[int]()
     for order in ("ASC", "DESC"):
         # Each direction ends at the first page that cannot be read.
@@ -135,7 +135,7 @@ def _checked(kind: object, key: object, digest: object, value: object) -> tuple[
 
 
 class Database:
-    """The file. One thread at a time uses it, one process at a time holds it."""
+    """The database file. For one thread at a time; locked by one process."""
 
     def __init__(self, file: Path, *, stamp: str) -> None:
         self._file = file
@@ -160,17 +160,17 @@ class Database:
             raise
 
     def rows(self) -> Iterator[Row]:
-        """Yield everything, or raise StateDamagedError."""
+        """Yield all rows, or raise StateDamagedError."""
         try:
             for kind, key, digest, value in self._connection.execute("SELECT * FROM row ORDER BY kind, key"):
                 if digest != _digest(value):
-                    raise StateDamagedError(self._file, f"{kind} {key} is not what was written")
+                    raise StateDamagedError(self._file, f"{kind} {key} does not match its digest")
                 yield Row(kind, key, value)
         except sqlite3.DatabaseError as fault:
             raise told(self._file, fault) from fault
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Write all rows, or none and raise NotKeptError."""
+        """Write all rows, or raise NotKeptError and write none."""
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -187,7 +187,7 @@ class Database:
             raise NotKeptError(self._file.parent, str(fault)) from fault
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def _check(self, stamp: str) -> None:
@@ -200,7 +200,7 @@ class Database:
 
 
 def _create(file: Path, stamp: str) -> None:
-    """Create the file under another name first: one that stands under its own is whole."""
+    """Create the file under a temporary name first, so that the final one is always complete."""
     draft = file.with_suffix(".new")
     try:
         draft.unlink(missing_ok=True)
@@ -222,7 +222,7 @@ def _create(file: Path, stamp: str) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # Held for good: no second process reads or writes, and SQLite needs no shared memory beside the file.
+    # Locked until closed: no other process reads or writes, and SQLite needs no shared-memory file.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -230,7 +230,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def told(file: Path, fault: sqlite3.Error) -> TritonstackError:
     """Return the error to raise: an I/O error of the disk is not damage of the state."""
-    # The low byte of a code is the reason, the others are its details; a fault of Python's own has none.
+    # The low byte of a code is the reason, the others are details; Python's own errors have no code.
     reason = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if reason == sqlite3.SQLITE_BUSY:
         return StateInUseError(file)

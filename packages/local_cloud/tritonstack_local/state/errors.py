@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tritonstack.base.errors import TritonstackError
 
-FORGET = "`tritonstack down --forget` removes it, and the next start has nothing"
+FORGET = "remove it with `tritonstack down --forget`; the next start is empty"
 
 
 class StateDamagedError(TritonstackError):
-    """The state cannot be read as it is: tritonstack_local.state.folder opens what of it is whole."""
+    """The state cannot be read completely; tritonstack_local.state.folder restores the intact part."""
 
     code = "TS612"
 
@@ -18,46 +18,46 @@ class StateDamagedError(TritonstackError):
         self.fault = f"{file.name}: {fault}"
         super().__init__(
             f"the embedded cloud's state is damaged: {file}: {fault}",
-            remedy=f"put a copy of {file.parent} in its place, or let it go: {FORGET}",
+            remedy=f"restore {file.parent} from a copy, or {FORGET}",
         )
 
 
 class ForeignStateError(TritonstackError):
-    """Somebody else could have written the state, and reading it runs code."""
+    """Another user could have written the state, which is unpickled and so can run code."""
 
     code = "TS612"
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(
-            f"the embedded cloud does not read the state in {path}: {fault}",
-            remedy="make it your own and writable by you alone, if you know where it comes from; "
-            "or name another cloud with TRITONSTACK_CLOUD",
+            f"the embedded cloud does not trust the state in {path}: {fault}",
+            remedy="if you know its origin, make yourself its owner and the only user who can write to it; "
+            "otherwise set TRITONSTACK_CLOUD to another cloud",
         )
 
 
 class NotKeptError(TritonstackError):
-    """The state could not be written: what was asked for would not outlive the process."""
+    """The state could not be written, so the request is rejected."""
 
     code = "TS613"
 
     def __init__(self, folder: Path, fault: str) -> None:
         super().__init__(
-            f"the embedded cloud cannot keep its state in {folder}: {fault}",
-            remedy="make room there, or make it writable, then try again; what was kept before is whole",
+            f"the embedded cloud cannot write its state to {folder}: {fault}",
+            remedy="free disk space or make the folder writable, then retry; the saved state is intact",
         )
 
 
 class StateInUseError(TritonstackError):
-    """Another process holds the state."""
+    """Another process has locked the state."""
 
     code = "TS612"
 
     def __init__(self, file: Path) -> None:
         super().__init__(
             f"another process uses the embedded cloud's state ({file})",
-            remedy="end that process; `fuser` tells which it is",
+            remedy="end that process; find it with `fuser`",
         )
 
 
 class OtherVersionError(Exception):
-    """The state was written by other versions of what it consists of."""
+    """The state was written by another version of tritonstack, moto, or Python."""

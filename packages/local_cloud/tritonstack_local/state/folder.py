@@ -1,4 +1,4 @@
-"""Open, check, and set aside the folder of a cloud's state."""
+"""Open and check the folder of a cloud's state; move unreadable state aside."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from tritonstack_local.state.pickling import loads
 _log = logging.getLogger(__name__)
 
 _FORMAT = 3
-"""Increase it when classes in the state are moved or renamed: rows are pickles, which name their classes."""
+"""Increase this when classes in the state move or are renamed: rows are pickles with class names."""
 _MOST_LISTED = 20
 
 
 def stamp() -> str:
-    """Return the versions that a state can be read by: pickles are made of the code that wrote them."""
+    """Return the versions that a state depends on: pickles refer to the code that wrote them."""
     python = ".".join(platform.python_version_tuple()[:2])
     return f"tritonstack {version('tritonstack')} format {_FORMAT}, moto {version('moto')}, Python {python}"
 
 
 @dataclass(frozen=True)
 class State:
-    """An open folder: a database, the bodies of S3's objects beside it, and what both of them told."""
+    """An open folder: the database, the bodies of S3 objects, and what was read from both."""
 
     folder: Path
     database: Database
     bodies: BodyStore
     found: tuple[tuple[str, str, Any], ...] = ()
-    """What was kept, by kind and key."""
+    """The saved pieces, by kind and key."""
     notices: tuple[str, ...] = ()
-    """What the user should know of what was not taken in."""
+    """Messages about pieces that were not restored."""
 
     def room(self) -> int:
-        """Return how many bytes there is room for."""
+        """Return the free disk space in bytes."""
         return shutil.disk_usage(self.folder).free
 
 
 def open_state(folder: Path) -> State:
-    """Open a folder, or make it, with all of it that is whole; the notices name what is lost.
+    """Open or create a folder, with all intact state; the notices list what is lost.
 
-    What is damaged, or of another version, is kept beside it. errors.py says what else may be wrong.
+    Damaged state, and state of another version, is kept next to it. For other errors see errors.py.
     """
     try:
         _require_database(folder)
@@ -65,8 +65,8 @@ def open_state(folder: Path) -> State:
     except OtherVersionError as other:
         aside = _set_aside(folder)
         notice = (
-            f"the state was written by another version ({other}) and left alone in {aside}: go back to that "
-            f"version and call it {folder.name} again, or deploy anew; `tritonstack down --forget` removes it"
+            f"the state was written by another version ({other}) and moved to {aside}: to use it, return to "
+            f"that version and rename it to {folder.name}; `tritonstack down --forget` removes it"
         )
     except StateDamagedError as damage:
         return _salvaged(folder, damage)
@@ -75,14 +75,14 @@ def open_state(folder: Path) -> State:
 
 
 def _require_database(folder: Path) -> None:
-    """Raise StateDamagedError for bodies without the database that says what they are."""
+    """Raise StateDamagedError if there are bodies but no database."""
     file, bodies = folder / "cloud.db", folder / "objects"
     if not file.exists() and bodies.is_dir() and any(bodies.iterdir()):
         raise StateDamagedError(file, "the file is missing")
 
 
 def _salvaged(folder: Path, damage: StateDamagedError) -> State:
-    """Open what is whole of a damaged state; all of it stays in a copy."""
+    """Open the intact part of a damaged state; keep a copy of all of it."""
     aside = _copy_aside(folder)
     file = folder / "cloud.db"
     lost = salvage(file, stamp=stamp()) if file.exists() else [damage.fault]
@@ -123,14 +123,14 @@ def _read(folder: Path) -> State:
 
 
 def _value(row: Row) -> tuple[Any, str]:
-    """Unpickle a row; what cannot be made again, though its bytes are those written, is left out and told."""
+    """Unpickle a row; return its value, or a message if it cannot be unpickled."""
     try:
         return loads(row.value or b""), ""
     except OtherVersionError:
         raise
     except Exception as fault:
         _log.exception("%s %s", row.kind, row.key)
-        return None, f"{row.kind} {row.key} does not come back: this cloud cannot keep it ({fault!r})"
+        return None, f"{row.kind} {row.key} was not restored: the saved value is unreadable ({fault!r})"
 
 
 def _set_aside(folder: Path) -> Path:
@@ -138,7 +138,7 @@ def _set_aside(folder: Path) -> Path:
 
 
 def _copy_aside(folder: Path) -> Path:
-    """Copy a state: its database by content, its bodies, which are written once, by hard links."""
+    """Copy a state: its database by content, its immutable bodies by hard links."""
     aside = own_folder(_place_aside(folder))
     for part in folder.glob("cloud.db*"):
         shutil.copy2(part, aside / part.name)

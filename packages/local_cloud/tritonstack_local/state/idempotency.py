@@ -23,7 +23,7 @@ _step: ContextVar[str | None] = ContextVar("step", default=None)
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call that changed something, and its answer."""
+    """A call that changed state, and its response."""
 
     operation: str
     status: int
@@ -32,7 +32,7 @@ class RecordedCall:
 
 
 class IdempotencyLog:
-    """The receipts of the steps that are under way. Each step is done by one thread."""
+    """The recorded calls of steps in progress. One thread runs each step."""
 
     def __init__(self) -> None:
         self._given: dict[str, list[RecordedCall]] = {}
@@ -40,38 +40,38 @@ class IdempotencyLog:
         self.tell: OnChange = kept_nowhere
 
     def add(self, step: str, recorded: RecordedCall) -> None:
-        """Keep the answer to a call of a step."""
+        """Record the response to a call of a step."""
         self._given.setdefault(step, []).append(recorded)
         self.tell(step)
 
     def has_from_before(self, step: str) -> bool:
-        """Return whether a step that was interrupted had been given any answer."""
+        """Return whether an interrupted step has recorded calls."""
         return step in self._from_before
 
     def from_before(self, step: str, operation: str) -> RecordedCall | None:
-        """Return the answer to a step's next call, if it was given before the process was killed."""
+        """Return the recorded response of a step's next call; None if it was not answered before the kill."""
         left = self._from_before.get(step)
         return left.pop(0) if left and left[0].operation == operation else None
 
     def forget(self, step: str) -> None:
-        """Forget a step that has noted what it did."""
+        """Delete the recorded calls of a finished step."""
         self._from_before.pop(step, None)
         if self._given.pop(step, None) is not None:
             self.tell(step)
 
     def dump(self, key: str) -> bytes | None:
-        """Pickle the receipts of a step."""
+        """Pickle the recorded calls of a step."""
         given = self._given.get(key)
         return None if given is None else dumps(given)
 
     def load(self, key: str, value: list[RecordedCall]) -> None:
-        """Take in the receipts of a step that was interrupted."""
+        """Restore the recorded calls of an interrupted step."""
         self._given[key], self._from_before[key] = value, list(value)
 
 
 @contextmanager
 def in_step(name: str) -> Iterator[None]:
-    """Have the calls that this thread makes meanwhile carry the name of a step."""
+    """Add a step's name to this thread's calls within the context."""
     token = _step.set(name)
     try:
         yield

@@ -1,7 +1,7 @@
 """Persist moto's backends by service, account, and region.
 
-moto reaches every backend through its dictionaries, by account and region. That is where this looks which
-of them a request has touched, whatever service it was meant for.
+moto looks up every backend in dictionaries by account and region. This module watches those lookups to find
+the backends a request has used, of any service.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tritonstack_local.state.bodies import Body, new_body
 from tritonstack_local.state.pickling import Reduce, Reduced, dumps
 
 _get_backend = AccountSpecificBackend.__getitem__
-# moto's own ways with an object; they are used for those of no cloud.
+# moto's original methods, used for objects outside of any cloud.
 _dispose, _key_state, _fill_key = FakeKey.dispose, FakeKey.__getstate__, FakeKey.__setstate__
 _touched = threading.local()
 
@@ -31,7 +31,7 @@ State = dict[str, Any]
 
 
 class MotoBackends:
-    """Every backend that a request of this cloud has changed, under `service/account/region`."""
+    """All backends that requests of this cloud have changed, under `service/account/region`."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -51,7 +51,7 @@ class MotoBackends:
         _FILLED.get(service, _fill)(backend, value)
 
     def drop_lost_objects(self) -> dict[str, list[str]]:
-        """Remove S3's objects without their bodies; return them by the key of the backend that had them."""
+        """Remove S3 objects without bodies; return them by backend key."""
         found = {}
         for key in self._known:
             service, account, region = key.split("/")
@@ -60,13 +60,13 @@ class MotoBackends:
         return found
 
     def is_known(self, key: str) -> bool:
-        """Return whether a backend has been kept before."""
+        """Return whether a backend was saved before."""
         return key in self._known
 
 
 @contextmanager
 def touched_backends() -> Iterator[dict[str, None]]:
-    """Watch which backends this thread asks moto for."""
+    """Record the backends that this thread looks up."""
     keys: dict[str, None] = {}
     _touched.keys = keys
     try:
@@ -77,7 +77,7 @@ def touched_backends() -> Iterator[dict[str, None]]:
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Look away meanwhile."""
+    """Record no lookups within the context."""
     keys = getattr(_touched, "keys", None)
     _touched.keys = None
     try:
@@ -87,7 +87,7 @@ def untouched() -> Iterator[None]:
 
 
 def watched_getitem(backends: AccountSpecificBackend[Any], region: str) -> Any:
-    """Note who is asked for; stands for moto's own way to a backend."""
+    """Record the lookup; replaces moto's own method."""
     check_account(backends.account_id, backends.service_name)
     keys = getattr(_touched, "keys", None)
     if keys is not None:
@@ -98,7 +98,7 @@ def watched_getitem(backends: AccountSpecificBackend[Any], region: str) -> Any:
 
 
 def disposed(key: Any, garbage: bool = False) -> None:
-    """Let go of an object's body; what is collected as garbage lets go of it anyway."""
+    """Release an object's body; garbage collection releases it anyway."""
     if not isinstance(key._value_buffer, Body):
         _dispose(key, garbage)
         return
@@ -110,7 +110,7 @@ def disposed(key: Any, garbage: bool = False) -> None:
 
 
 def key_state(key: Any) -> State:
-    """Return what an object consists of; its body is a reference to a file."""
+    """Return an object's fields; its body is a reference to a file."""
     if not isinstance(key._value_buffer, Body):
         return _key_state(key)
     return {name: value for name, value in vars(key).items() if name != "lock"}
@@ -145,7 +145,7 @@ def _known_policy(backend: Any, arn: str, attachment_count: int) -> Any:
 
 
 def _own_policies(state: State) -> State:
-    """Leave out the 1,500 policies that AWS manages: those in use are known by their ARN."""
+    """Leave out the 1,500 AWS managed policies: those in use are referenced by ARN."""
     own = {arn: it for arn, it in state["managed_policies"].items() if not isinstance(it, AWSManagedPolicy)}
     return {**state, "managed_policies": own, "aws_managed_policies": None}
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
 
 _SPARE = 16 * 2**20
-"""Room that is left for what makes room, and for what was begun: bytes."""
+"""Disk space reserved for deletions and for operations in progress, in bytes."""
 
 _log = logging.getLogger(__name__)
 
 
 class PersistenceMiddleware:
-    """Hands requests to applications and keeps what they change."""
+    """Passes requests to applications and persists their changes."""
 
     def __init__(self, state: State, writer: StateWriter) -> None:
         self._state = state
@@ -41,12 +41,12 @@ class PersistenceMiddleware:
         self.idempotency_log.tell = writer.hold("receipts", self.idempotency_log)
 
     def drop_lost_objects(self) -> tuple[str, ...]:
-        """Remove S3's objects without their bodies, and keep that; return a notice that names them."""
+        """Remove S3 objects without bodies; return a message that lists them."""
         found = self._backends.drop_lost_objects()
         for key in found:
             self._tell_backend(key)
         lost = [name for names in found.values() for name in names]
-        return (f"lost with their bodies: {', '.join(lost)}",) if lost else ()
+        return (f"lost objects without content: {', '.join(lost)}",) if lost else ()
 
     def answer(
         self, environ: WSGIEnvironment, *, service: str, application: Application, is_moto: bool
@@ -72,7 +72,7 @@ class PersistenceMiddleware:
         return answer
 
     def _check_room(self, call: ServiceCall) -> None:
-        """Refuse what could not be kept before it has changed anything."""
+        """Reject a request whose changes would not fit on the disk."""
         if call.changes and not call.deletes and self._state.room() < _SPARE + 2 * call.size:
             raise NotKeptError(self._state.folder, "No space left on device")
 
@@ -86,7 +86,7 @@ class PersistenceMiddleware:
     ) -> Response:
         with ExitStack() as stack:
             if is_moto:
-                # The others take their time, and call moto's services meanwhile.
+                # Other applications take longer and call moto's services themselves.
                 stack.enter_context(self._writer.gate.changing())
             stack.enter_context(self._writer.together())
             stack.enter_context(self._state.bodies.used())
@@ -106,7 +106,7 @@ class PersistenceMiddleware:
             if call.changes:
                 self._tell_backend(key, slow=call.is_slow)
             elif not self._backends.is_known(key):
-                # What came into being with the first look at it, a default VPC say, is to keep its ids.
+                # Resources that moto creates on first access, such as a default VPC, must keep their ids.
                 self._tell_backend(key, slow=True)
 
     def _settle(self, call: ServiceCall) -> None:
@@ -123,7 +123,7 @@ def _step_of(environ: WSGIEnvironment) -> str | None:
 
 
 def refusal(environ: WSGIEnvironment, code: str, message: str) -> Response:
-    """Refuse in the words of the protocol that was spoken, with a status that clients do not retry."""
+    """Return an error in the request's protocol, with a status that clients do not retry."""
     request = Request(environ, shallow=True)
     if "X-Amz-Target" in request.headers:
         body = json.dumps({"__type": code, "message": message})

@@ -1,7 +1,6 @@
 """Pickle records, and what pickle does not support: locks, keys, and lambdas.
 
-Records of this cloud's own say of which fields they consist: one that another version wrote is not filled
-into today's class.
+Records of this cloud are pickled with their field names, so that records of another version are detected.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from tritonstack_local.state.errors import OtherVersionError
 _OWN = "tritonstack_local."
 Reduced = tuple[Any, ...]
 Reduce = Callable[[Any], Reduced | Any]
-"""What an object is to be made of again, as `__reduce__` says it, or NotImplemented for pickle's own way."""
+"""The result of `__reduce__` for an object, or NotImplemented for pickle's default."""
 
 
 def dumps(value: Any, *, reducers: Mapping[type, Reduce] = {}) -> bytes:
-    """Pickle; `reducers` say of further types how."""
+    """Pickle a value; `reducers` handle additional types."""
     buffer = io.BytesIO()
     _Pickler(buffer, {**_REDUCERS, **reducers}).dump(value)
     return buffer.getvalue()
 
 
 def loads(value: bytes) -> Any:
-    """Unpickle. This can run any code, so the bytes must come from this cloud's own state folder."""
+    """Unpickle. This can run code, so the bytes must come from this cloud's own state folder."""
     return _Unpickler(io.BytesIO(value)).load()
 
 
@@ -87,7 +86,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _fields_of(kind: type[Any]) -> tuple[str, ...]:
-    """Name a record's fields, always by the same tuple: pickle writes that once."""
+    """Return a record's field names, always as the same tuple, which pickle writes once."""
     if kind not in _FIELDS:
         _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
     return _FIELDS[kind]
@@ -98,7 +97,7 @@ def _nobody() -> None:
 
 
 def _function(value: types.FunctionType) -> Any:
-    """Reduce a function that nothing can be imported by: a lambda, or one within another."""
+    """Reduce a function that cannot be imported: a lambda or a nested function."""
     if "<" not in value.__qualname__:
         return NotImplemented
     if value.__closure__:
@@ -131,7 +130,7 @@ def _loaded_public_key(pem: bytes) -> Any:
 
 
 def _dictionary(value: dict[Any, Any]) -> Any:
-    """Reduce a dictionary of moto's that is made, read or written in a way of its own: by what it holds."""
+    """Reduce moto's dictionary subclasses to their content."""
     kind = type(value)
     if not kind.__module__.startswith("moto."):
         return NotImplemented

@@ -1,7 +1,7 @@
 """Write changed state to disk, and report when it is durable.
 
-Services tell of changes as they make them. One thread writes: whatever changed while it wrote goes into its
-next write, together, so that many requests share one. A request is answered when its changes are written;
+Services report changes as they make them. One thread writes; changes during a write go into the next one, so
+that many requests share one write. A request is answered when its changes are written;
 slow changes (log lines) are written within half a second, and no request waits for them.
 """
 
@@ -20,7 +20,7 @@ from tritonstack_local.state.folder import State
 
 
 class ReadWriteLock:
-    """Whoever wants to look goes first: those who come to change things wait until it has looked."""
+    """Readers take precedence: new changes wait until the reader is done."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -29,7 +29,7 @@ class ReadWriteLock:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Change things, beside others who do. Not to be entered twice by one thread."""
+        """Make changes, in parallel with others. Not reentrant."""
         with self._condition:
             self._condition.wait_for(lambda: not self._looking)
             self._changing += 1
@@ -55,9 +55,9 @@ class ReadWriteLock:
 
 
 SLOW_S = 0.5
-"""How long a change of the slow kind may wait. It is what a kill may lose."""
+"""Longest delay of slow changes; a kill can lose as much."""
 _SHARE = 10
-"""What is large waits longer: writing the slow kind takes a tenth of the time at most."""
+"""Large pieces wait longer: slow changes take at most a tenth of the time."""
 _RETRY_S = 1.0
 _IDLE_S = 3600.0
 
@@ -68,21 +68,21 @@ class Persistent(Protocol):
     """A store whose pieces are written by key; it reports each change to the state writer."""
 
     def dump(self, key: str) -> bytes | None:
-        """Return a piece as bytes; None if it has gone."""
+        """Return a piece as bytes; None if it was deleted."""
 
     def load(self, key: str, value: Any) -> None:
-        """Take a piece in again; `value` is what was pickled."""
+        """Restore a piece; `value` is the unpickled value."""
 
 
 class OnChange(Protocol):
-    """How something kept says that one of its pieces changed."""
+    """Reports a changed piece to the state writer."""
 
     def __call__(self, key: str, *, slow: bool = False) -> None:
         """Tell of it."""
 
 
 def kept_nowhere(key: str, *, slow: bool = False) -> None:
-    """Stand for a keeper where there is none."""
+    """Do nothing: there is no state writer."""
 
 
 class _Piece(NamedTuple):
@@ -91,11 +91,11 @@ class _Piece(NamedTuple):
 
 
 class StateWriter:
-    """Threads may call it at once. `load` comes first, then `start`."""
+    """Thread-safe. Call `load` first, then `start`."""
 
     def __init__(self, state: State) -> None:
         self.gate = ReadWriteLock()
-        """Whoever changes several pieces together does so behind it, and no write sees half of that."""
+        """Lock for changes of several pieces that must be written together."""
         self._state = state
         self._kept: dict[str, Persistent] = {}
         self._condition = threading.Condition()
@@ -106,13 +106,13 @@ class StateWriter:
         self._fault: NotKeptError | None = None
         self._unremoved: list[str] = []
         self._unkept: set[_Piece] = set()
-        """What could not be written as it is now: an older row of it may refer to bodies no longer in use."""
+        """Pieces that could not be written; their older rows may refer to unused bodies."""
         self._closing = self._closed = False
         self._collecting = threading.local()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
     def hold(self, kind: str, kept: Persistent) -> OnChange:
-        """Keep something under a name of its own; returns how it tells of its changes."""
+        """Persist a store under a name; return the function that reports its changes."""
         self._kept[kind] = kept
 
         def tell(key: str, *, slow: bool = False) -> None:
@@ -121,14 +121,14 @@ class StateWriter:
         return tell
 
     def load(self) -> list[str]:
-        """Give everything that was found back to whom it belongs; return a notice for what does not fit."""
+        """Restore all stores from the saved state; return messages about pieces that do not fit."""
         notices = []
         for kind, key, value in self._state.found:
             try:
                 self._kept[kind].load(key, value)
             except Exception as fault:
                 _log.exception("%s %s", kind, key)
-                notices.append(f"{kind} {key} does not come back ({fault!r})")
+                notices.append(f"{kind} {key} was not restored ({fault!r})")
         return notices
 
     def start(self) -> None:
@@ -137,7 +137,7 @@ class StateWriter:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Hold back what this thread tells until the end: it is written with one write."""
+        """Collect this thread's changes and write them at once at the end."""
         collected: list[tuple[_Piece, bool]] = []
         self._collecting.pieces = collected
         try:
@@ -147,15 +147,15 @@ class StateWriter:
             self._note(collected)
 
     def settle(self) -> None:
-        """Return when everything told so far is written; raise NotKeptError when it could not be."""
+        """Wait until all reported changes are written; raise NotKeptError if they cannot be."""
         with self._condition:
             goal = self._told
             self._condition.wait_for(lambda: self._written >= goal or self._failed >= goal or self._closed)
             if self._written < goal:
-                raise self._fault or NotKeptError(self._state.folder, "the embedded cloud is ending")
+                raise self._fault or NotKeptError(self._state.folder, "the embedded cloud is stopping")
 
     def close(self) -> None:
-        """Write what is left and let go of the folder."""
+        """Write pending changes and close the folder."""
         with self._condition:
             self._closing = True
             self._condition.notify_all()
@@ -237,8 +237,8 @@ class StateWriter:
         try:
             value = self._kept[piece.kind].dump(piece.key)
         except Exception:
-            # One service's oddity is not to cost all others their state.
-            _log.exception("%s %s cannot be kept: it lasts as long as this process", *piece)
+            # An error in one service must not prevent saving the others.
+            _log.exception("%s %s cannot be saved and will be lost when the cloud stops", *piece)
             self._unkept.add(piece)
             return None
         self._unkept.discard(piece)

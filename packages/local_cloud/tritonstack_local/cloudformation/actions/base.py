@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What an action works with."""
+    """The context of an action."""
 
     store: StackStore
     engine: Engine
@@ -27,7 +27,7 @@ class ActionContext:
 
 @dataclass(frozen=True)
 class Action:
-    """One action. A parameter in neither set is refused: it would be ignored in silence otherwise."""
+    """One action. Parameters in neither set are rejected instead of being ignored."""
 
     run: Callable[[ActionContext, Params], Answer]
     takes: frozenset[str]
@@ -40,7 +40,7 @@ Function = Callable[[ActionContext, Params], Answer]
 
 
 def action(name: str, *, takes: str = "", accepts: str = "") -> Callable[[Function], Function]:
-    """Declare a function as the action of that name; parameters are listed with blanks between them."""
+    """Register a function as an action; the parameters are separated by blanks."""
 
     def declare(function: Function) -> Function:
         ACTIONS[name] = Action(function, frozenset(takes.split()), frozenset(accepts.split()))

@@ -99,7 +99,7 @@ def _change_set(stack: Stack, params: Params, kind: str, proposal: Proposal) -> 
     accepts="NextToken",
 )
 def describe_change_set(context: ActionContext, params: Params) -> Answer:
-    """Show a change set with everything it would do."""
+    """Describe a change set with all its changes."""
     stack, change_set = find_change_set(context, params)
     proposal = change_set.proposal
     values = bool(params.get("IncludePropertyValues", False))
@@ -122,9 +122,9 @@ def describe_change_set(context: ActionContext, params: Params) -> Answer:
     accepts="ClientRequestToken",
 )
 def execute_change_set(context: ActionContext, params: Params) -> Answer:
-    """Carry out a change set."""
+    """Execute a change set."""
     stack, change_set = find_change_set(context, params)
-    with stack.changing():  # of several who execute it at once, one does
+    with stack.changing():  # only one of several concurrent calls executes it
         if change_set.execution_status != "AVAILABLE":
             raise InvalidChangeSetStatusError(
                 f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current execution "
@@ -144,7 +144,7 @@ def execute_change_set(context: ActionContext, params: Params) -> Answer:
 
 @action("DeleteChangeSet", takes="StackName ChangeSetName")
 def delete_change_set(context: ActionContext, params: Params) -> Answer:
-    """Forget a change set; one that does not exist is forgotten already."""
+    """Delete a change set; a missing one is not an error."""
     try:
         stack, change_set = find_change_set(context, params)
     except ChangeSetNotFoundError:
@@ -162,7 +162,7 @@ def list_change_sets(context: ActionContext, params: Params) -> Answer:
 
 
 def find_change_set(context: ActionContext, params: Params) -> tuple[Stack, ChangeSet]:
-    """Return the change set that a call names by id, or by name and stack."""
+    """Return a call's change set, given by id or by name and stack."""
     wanted = params["ChangeSetName"]
     name = params.get("StackName")
     stacks = (

@@ -11,7 +11,7 @@ _GONE = {"DELETE_COMPLETE", "DELETE_SKIPPED"}
 
 @action("DescribeStacks", takes="StackName", accepts="NextToken")
 def describe_stacks(context: ActionContext, params: Params) -> Answer:
-    """Describe one stack, or all that are not deleted."""
+    """Describe one stack, or all stacks that are not deleted."""
     name = params.get("StackName")
     stacks = context.store.living(context.scope) if name is None else [context.store.get(context.scope, name)]
     return {"Stacks": [_described(stack) for stack in stacks]}
@@ -27,7 +27,7 @@ def list_stacks(context: ActionContext, params: Params) -> Answer:
 
 @action("DescribeStackEvents", takes="StackName", accepts="NextToken")
 def describe_stack_events(context: ActionContext, params: Params) -> Answer:
-    """Tell a stack's history, newest first."""
+    """List a stack's events, newest first."""
     stack = context.store.get(context.scope, params["StackName"])
     with stack.lock:
         return {"StackEvents": [_event(stack, event) for event in reversed(stack.events)]}
@@ -66,7 +66,7 @@ def list_stack_resources(context: ActionContext, params: Params) -> Answer:
 
 @action("ListExports", accepts="NextToken")
 def list_exports(context: ActionContext, params: Params) -> Answer:
-    """List what stacks export to each other."""
+    """List the exports of all stacks."""
     del params
     return {
         "Exports": [

@@ -63,7 +63,7 @@ def update_stack(context: ActionContext, params: Params) -> Answer:
 
 @action("CancelUpdateStack", takes="StackName", accepts="ClientRequestToken")
 def cancel_update_stack(context: ActionContext, params: Params) -> Answer:
-    """Stop an update that is under way; it rolls back."""
+    """Cancel an update, which then rolls back."""
     stack = context.store.get(context.scope, params["StackName"])
     if stack.status != "UPDATE_IN_PROGRESS":
         raise CloudFormationError(
@@ -77,7 +77,7 @@ def cancel_update_stack(context: ActionContext, params: Params) -> Answer:
     "DeleteStack", takes="StackName RetainResources DeploymentConfig", accepts="ClientRequestToken RoleARN"
 )
 def delete_stack(context: ActionContext, params: Params) -> Answer:
-    """Delete a stack; one that does not exist is deleted already."""
+    """Delete a stack; a missing one is not an error."""
     deployment_config(params)
     stack = context.store.find(context.scope, params["StackName"])
     if stack is None or stack.deleted is not None or stack.status == "DELETE_IN_PROGRESS":
@@ -99,7 +99,7 @@ def delete_stack(context: ActionContext, params: Params) -> Answer:
 
 @action("UpdateTerminationProtection", takes="StackName EnableTerminationProtection")
 def update_termination_protection(context: ActionContext, params: Params) -> Answer:
-    """Protect a stack from deletion, or no longer."""
+    """Enable or disable a stack's termination protection."""
     stack = context.store.get(context.scope, params["StackName"])
     with stack.changing():
         stack.termination_protection = params["EnableTerminationProtection"]
@@ -108,7 +108,7 @@ def update_termination_protection(context: ActionContext, params: Params) -> Ans
 
 @action("ContinueUpdateRollback", takes="StackName ResourcesToSkip", accepts="ClientRequestToken RoleARN")
 def continue_update_rollback(context: ActionContext, params: Params) -> Answer:
-    """Carry on with a rollback that got stuck."""
+    """Continue a failed rollback."""
     stack = context.store.get(context.scope, params["StackName"])
     _check_status(stack, {"UPDATE_ROLLBACK_FAILED"}, "ContinueUpdateRollback")
     skip = frozenset(params.get("ResourcesToSkip", ()))
@@ -124,7 +124,7 @@ def continue_update_rollback(context: ActionContext, params: Params) -> Answer:
 
 @action("RollbackStack", takes="StackName", accepts="ClientRequestToken RoleARN")
 def rollback_stack(context: ActionContext, params: Params) -> Answer:
-    """Roll back a deployment that failed with rollback disabled."""
+    """Roll back a failed deployment whose rollback was disabled."""
     stack = context.store.get(context.scope, params["StackName"])
     _check_status(stack, {"CREATE_FAILED", "UPDATE_FAILED", "ROLLBACK_FAILED"}, "RollbackStack")
     context.engine.roll_back(stack)
@@ -137,7 +137,7 @@ def _check_status(stack: Stack, allowed: set[str], name: str) -> None:
 
 
 def check_updatable(stack: Stack) -> None:
-    """Refuse to update a stack that is busy or cannot be saved."""
+    """Reject updates of a stack whose status does not allow them."""
     if stack.status not in _UPDATABLE:
         raise CloudFormationError(
             f"Stack:{stack.identity.stack_id} is in {stack.status} state and can not be updated."
@@ -160,7 +160,7 @@ def new_stack(context: ActionContext, name: str) -> Stack:
 def stack_settings(
     params: Params, *, previous: StackSettings | None = None, disable_rollback: bool = False
 ) -> StackSettings:
-    """Return what a call says about the stack; what an update leaves out stays."""
+    """Return the stack settings of a call; omitted ones keep their values."""
     if params.get("NotificationARNs"):
         raise CloudFormationError("NotificationARNs are not implemented in the embedded cloud")
     previous = previous or StackSettings()
@@ -175,7 +175,7 @@ def stack_settings(
 
 
 def deployment_config(params: Params) -> Params:
-    """Return a call's DeploymentConfig; deployments here always wait for their resources to be stable."""
+    """Return a call's DeploymentConfig; deployments always wait for stable resources."""
     config: Params = params.get("DeploymentConfig", {})
     if config.get("Mode", "STANDARD") != "STANDARD":
         raise CloudFormationError("DeploymentConfig.Mode EXPRESS is not implemented in the embedded cloud")

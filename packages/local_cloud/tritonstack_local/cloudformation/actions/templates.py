@@ -16,9 +16,9 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 @action("GetTemplate", takes="StackName ChangeSetName", accepts="TemplateStage")
 def get_template(context: ActionContext, params: Params) -> Answer:
-    """Show a template as it was submitted; without transforms both stages are the same.
+    """Return the submitted template; without transforms both stages are equal.
 
-    As on AWS, every character beyond ASCII is shown as a question mark; the resources have the right ones.
+    As on AWS, non-ASCII characters are shown as question marks; resources get the original ones.
     """
     stack = context.store.get(context.scope, params["StackName"])
     under_review = stack.template is None and "ChangeSetName" not in params
@@ -28,7 +28,7 @@ def get_template(context: ActionContext, params: Params) -> Answer:
 
 @action("GetTemplateSummary", takes="StackName TemplateBody TemplateURL")
 def get_template_summary(context: ActionContext, params: Params) -> Answer:
-    """Return what a template declares and needs."""
+    """Summarize a template's resources, parameters, and capabilities."""
     template = (
         _known_template(context, params)
         if "StackName" in params
@@ -48,7 +48,7 @@ def get_template_summary(context: ActionContext, params: Params) -> Answer:
 
 @action("ValidateTemplate", takes="TemplateBody TemplateURL")
 def validate_template(context: ActionContext, params: Params) -> Answer:
-    """Check the outline of a template."""
+    """Validate a template."""
     template = submitted_template(store=context.store, scope=context.scope, params=params, previous=None)
     needed = needed_capabilities(template)
     return {

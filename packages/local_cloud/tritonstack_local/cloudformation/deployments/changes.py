@@ -19,7 +19,7 @@ Providers = Mapping[str, Provider]
 
 
 class ResourceReplacement(StrEnum):
-    """Whether a change makes a new resource in place of the old one, in the words of the API."""
+    """Whether a change replaces the resource, as in the API."""
 
     NEVER = "False"
     CONDITIONAL = "Conditional"
@@ -28,7 +28,7 @@ class ResourceReplacement(StrEnum):
 
 @dataclass(frozen=True)
 class ResourceState:
-    """A resource that exists: what it is called, and what it was last brought to."""
+    """An existing resource: its physical id and current properties."""
 
     logical_id: str
     type: str
@@ -43,7 +43,7 @@ class ResourceState:
 
 @dataclass(frozen=True)
 class PropertyChange:
-    """One property that differs."""
+    """One changed property."""
 
     name: str
     before: Any
@@ -52,14 +52,14 @@ class PropertyChange:
 
     @property
     def caused_by(self) -> str | None:
-        """The other resource whose change brings this one about, as `LogicalId` or `LogicalId.Attribute`."""
+        """The resource that causes this change, as `LogicalId` or `LogicalId.Attribute`."""
         unknown = first_unknown(self.after)
         return unknown.reference if unknown else None
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a deployment does to one resource: Add, Import, Modify or Remove."""
+    """The change of one resource: Add, Import, Modify, or Remove."""
 
     action: str
     logical_id: str
@@ -82,7 +82,7 @@ class Change:
 def compare(
     provider: Provider, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> tuple[PropertyChange, ...]:
-    """Return the properties that differ, each with what it means for the resource."""
+    """Return the changed properties, and whether each requires replacement."""
     return tuple(
         PropertyChange(name, before.get(name), after.get(name), _replacement(provider, name, after.get(name)))
         for name in sorted(before.keys() | after.keys())
@@ -101,7 +101,7 @@ def _replacement(provider: Provider, name: str, after: Any) -> ResourceReplaceme
 
 
 def other_scopes(before: ResourceState, resource: Resource) -> tuple[str, ...]:
-    """Return what differs beside the properties."""
+    """Return changes outside the properties."""
     pairs = {
         "Metadata": (before.metadata, resource.metadata),
         "DeletionPolicy": (before.deletion_policy, resource.deletion_policy),
@@ -112,7 +112,7 @@ def other_scopes(before: ResourceState, resource: Resource) -> tuple[str, ...]:
 
 @dataclass
 class PlannedValues:
-    """What resources will answer once a plan is carried out, as far as that is known before."""
+    """The values of resources after a plan, as far as known before."""
 
     existing: Mapping[str, ResourceState]
     resources: Mapping[str, Resource]
@@ -120,18 +120,18 @@ class PlannedValues:
     _planned: dict[str, Change] = field(default_factory=dict)
 
     def note(self, change: Change) -> None:
-        """Remember a change that later resources may depend on."""
+        """Record a change that later resources may depend on."""
         self._planned[change.logical_id] = change
 
     def reference(self, logical_id: str) -> Any:
-        """Answer `Ref`, unknown for what is still to be made."""
+        """Return `Ref`; unknown for resources not created yet."""
         state = self._standing(logical_id)
         if isinstance(state, UnknownValue):
             return state
         return self.providers[state.type].reference(state.physical_id)
 
     def attribute(self, logical_id: str, attribute: str) -> Any:
-        """Answer `Fn::GetAtt`, unknown for what is still to be made or may change."""
+        """Return `Fn::GetAtt`; unknown for values that do not exist yet or may change."""
         provider = self.providers[self.resources[logical_id].type]
         if attribute not in provider.attribute_names:
             known = ", ".join(sorted(provider.attribute_names)) or "none"
@@ -164,9 +164,9 @@ def plan_changes(
     providers: Providers,
     tags: Mapping[str, str],
 ) -> tuple[Change, ...]:
-    """Return what deploying a template does, in dependency order, removals last and in reverse order.
+    """Return the changes of a deployment in dependency order; removals come last, in reverse order.
 
-    `tags` are the stack's, which its resources get too.
+    `tags` are the stack's tags, which apply to its resources too.
     """
     resources = evaluation.active_resources()
     graph = dependencies(resources, declared=evaluation.template.resources)

@@ -20,7 +20,7 @@ from tritonstack_local.cloudformation.templates.graph import dependencies, run_i
 
 @dataclass(frozen=True)
 class StackDeployment:
-    """Brings one stack to what a proposal says, or back."""
+    """Deploys a proposal to one stack, or rolls it back."""
 
     operations: Operations
     proposal: Proposal
@@ -43,20 +43,20 @@ class StackDeployment:
             StackRollback(self.operations).of_create()
 
     def update(self) -> None:
-        """Change, replace and add; on success remove what is no longer wanted, on failure go back."""
+        """Change, replace, and add resources; then remove obsolete ones, or roll back on failure."""
         failure = self._apply()
         if failure is None:
             self._succeed("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
             finish_update(self.operations)
         elif self.stack.keeps_failures:
-            # Everything stays for a look; the next attempt carries on from the steps that are written down.
+            # Keep everything for inspection; the next attempt continues from the recorded steps.
             self.stack.set_status("UPDATE_FAILED", reason=failure)
         else:
             self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", reason=failure)
             StackRollback(self.operations).of_update()
 
     def _apply(self) -> str | None:
-        """Bring every resource to the template. Returns why not, None on success."""
+        """Deploy every resource; return the error, or None on success."""
         resources = self.proposal.evaluation.active_resources()
         graph = dependencies(resources, declared=self.proposal.template.resources)
 
@@ -88,7 +88,7 @@ class StackDeployment:
         return "Cancelled by user." if cancelled else None
 
     def _note_unforeseen(self, logical_id: str, error: BaseException) -> None:
-        """Write down failures that come before the step itself could: a value that cannot be resolved."""
+        """Record failures before the step itself, such as a value that cannot be resolved."""
         if isinstance(error, StepError):
             return
         before = self.stack.resources.get(logical_id)
@@ -107,7 +107,7 @@ class StackDeployment:
         return None
 
     def _succeed(self, status: str) -> None:
-        """Create the proposal what the stack is; from here on there is no way back."""
+        """Make the proposal the stack's current state; it can no longer be rolled back."""
         stack, proposal = self.stack, self.proposal
         wanted = proposal.evaluation.active_resources()
         with stack.changing():
@@ -122,7 +122,7 @@ class StackDeployment:
 
 
 def finish_update(operations: Operations) -> None:
-    """Delete what an update has replaced or removed."""
+    """Delete the resources that an update replaced or removed."""
     forget_leftovers(operations)
     operations.stack.set_status("UPDATE_COMPLETE")
 

@@ -20,8 +20,8 @@ from tritonstack_local.state.idempotency import IdempotencyLog
 _log = logging.getLogger(__name__)
 
 _PATIENCE_S = 3.0
-"""How long a call waits for its deployment: what takes less is over when the call returns, so that clients
-that look at once and then every five seconds, as the CDK does, need not wait for the second look."""
+"""How long a call waits for its deployment, so that short deployments are complete when the call returns and
+clients that poll every five seconds, such as the CDK, need not wait."""
 _INTERRUPTED = "The embedded cloud was ended meanwhile."
 _UNDOING = {
     "CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS",
@@ -46,21 +46,21 @@ class Engine:
         self._start(stack, self._deployment(stack, proposal).create)
 
     def update(self, stack: Stack, proposal: Proposal) -> None:
-        """Bring an existing stack to another template."""
+        """Update a stack."""
         self._claim(stack, "UPDATE_IN_PROGRESS", keeps_failures=proposal.settings.disable_rollback)
         with stack.changing():
             stack.updated = timestamp()
         self._start(stack, self._deployment(stack, proposal).update)
 
     def roll_back(self, stack: Stack, *, skip: frozenset[str] = frozenset()) -> None:
-        """Undo what a failed deployment left undone."""
+        """Roll back a failed deployment."""
         creating = stack.status in {"CREATE_FAILED", "ROLLBACK_FAILED"}
         self._claim(stack, "ROLLBACK_IN_PROGRESS" if creating else "UPDATE_ROLLBACK_IN_PROGRESS")
         rollback = StackRollback(self._operations(stack), skip=skip)
         self._start(stack, rollback.of_create if creating else rollback.of_update)
 
     def delete(self, stack: Stack, *, retain: frozenset[str] = frozenset()) -> None:
-        """Delete a stack, ending first a creation that is under way."""
+        """Delete a stack; cancel a creation in progress first."""
         with stack.changing():
             creation = stack.worker if stack.status == "CREATE_IN_PROGRESS" else None
             if creation is None:
@@ -74,17 +74,17 @@ class Engine:
                 creation.join()
                 with stack.changing():
                     if stack.in_progress or stack.deleted is not None:
-                        return  # somebody else was quicker
+                        return  # another thread was faster
                     self._claim(stack, "DELETE_IN_PROGRESS")
             StackDeletion(self._operations(stack), self.store).run()
 
         self._start(stack, work)
 
     def resume(self) -> None:
-        """Take up what a kill interrupted: making and changing is undone, undoing and deleting goes on."""
+        """Resume after a kill: roll back creations and updates, continue rollbacks and deletions."""
         for stack in self.store.everywhere():
             if stack.in_progress:
-                _log.info("stack %s was %s; it is taken up", stack.identity.name, stack.status)
+                _log.info("resuming stack %s, which was %s", stack.identity.name, stack.status)
                 self._start(stack, lambda stack=stack: self._take_up(stack), wait=False)  # type: ignore[misc]
 
     def _take_up(self, stack: Stack) -> None:
@@ -122,7 +122,7 @@ class Engine:
             try:
                 work()
             except Exception:
-                _log.exception("the deployment of %s broke", stack.identity.name)
+                _log.exception("internal error in the deployment of %s", stack.identity.name)
                 stack.set_status(
                     f"{stack.status.removesuffix('_IN_PROGRESS')}_FAILED", reason="Internal failure"
                 )

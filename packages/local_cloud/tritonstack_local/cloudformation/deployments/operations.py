@@ -1,6 +1,6 @@
 """Run single steps on resources through their providers, and record the stack's events.
 
-A step is written down before it is done: after a kill, `take_up` finds out how far it had come.
+A step is recorded before it starts: after a kill, `take_up` finds out how far it got.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LiveValues:
-    """What the resources of a stack answer now."""
+    """The current values of a stack's resources."""
 
     resources: Mapping[str, ResourceState]
     providers: Providers
 
     def reference(self, logical_id: str) -> Any:
-        """Answer `Ref`."""
+        """Return `Ref`."""
         state = self.resources[logical_id]
         return self.providers[state.type].reference(state.physical_id)
 
     def attribute(self, logical_id: str, attribute: str) -> Any:
-        """Answer `Fn::GetAtt`."""
+        """Return `Fn::GetAtt`."""
         return self.resources[logical_id].attributes[attribute]
 
 
@@ -55,7 +55,7 @@ class Operations:
     idempotency_log: IdempotencyLog = field(default_factory=IdempotencyLog)
 
     def bring(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
-        """Make, change or replace a resource so that it has these properties, unless it has them."""
+        """Create, change, or replace a resource so that it has these properties."""
         before = self.stack.resources.get(resource.logical_id)
         wanted = _wanted(resource, properties, needs)
         if before is None:
@@ -70,16 +70,16 @@ class Operations:
             self._change(before, wanted)
 
     def find(self, resource: Resource, properties: Mapping[str, Any]) -> str | None:
-        """Return the physical id of a resource that exists already under the name the template gives."""
+        """Return the physical id of the existing resource with the template's name."""
         request = self.request(_wanted(resource, properties, frozenset()))
         return self.providers[resource.type].find(request)
 
     def take_in(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
-        """Import an existing resource: from now on the stack keeps it as the template says."""
+        """Import an existing resource into the stack."""
         wanted = _wanted(resource, properties, needs)
         physical_id = self.find(resource, properties)
         if physical_id is None:
-            raise ProviderError("the resource to be imported does not exist any more")
+            raise ProviderError("the resource to import no longer exists")
         wanted = replace(wanted, physical_id=physical_id)
         self.stack.set_resource_status(wanted, "IMPORT_IN_PROGRESS")
         try:
@@ -91,7 +91,7 @@ class Operations:
         self.stack.keep(wanted)
 
     def change_back(self, step: StackStep) -> None:
-        """Undo a change in place; for one that made a resource there is nothing to be done to the old one."""
+        """Undo an in-place change; after a replacement, the old resource is unchanged."""
         before = step.before
         if before is None:
             return
@@ -103,7 +103,7 @@ class Operations:
         self.stack.set_resource_status(before, "UPDATE_COMPLETE")
 
     def take_up(self, step: StackStep) -> None:
-        """Find out how far a step had come when the process was killed; what it has made gets its id."""
+        """Find out how far a step got before the kill; record the id of a resource it created."""
         if step.progress != "under way":
             return
         if step.made and not step.after.physical_id:
@@ -113,7 +113,7 @@ class Operations:
             try:
                 self._note_made(step, self._created(step))
             except Exception as error:
-                # What was refused before the kill is refused again, and so has made nothing.
+                # A call rejected before the kill is rejected again, and created nothing.
                 _log.warning("%s of %s: %s", step.logical_id, self.stack.identity.name, reason_of(error))
                 self.stack.drop(step)
                 return
@@ -122,9 +122,9 @@ class Operations:
         self.stack.set_resource_status(step.after, f"{word}_FAILED", "The embedded cloud was ended meanwhile")
 
     def remove(self, state: ResourceState, *, retain: bool) -> None:
-        """Delete a resource, or leave it standing when its policy says so."""
+        """Delete a resource, or retain it if its policy says so."""
         standing = self.stack.resources.get(state.logical_id)
-        # The logical id may live on in another resource; only the events tell of this one then.
+        # Another resource may have the logical id now; then only the events mention this one.
         elsewhere = standing is not None and standing.physical_id != state.physical_id
 
         def note(status: str, reason: str | None = None) -> None:
@@ -142,7 +142,7 @@ class Operations:
         note("DELETE_COMPLETE")
 
     def request(self, state: ResourceState, token: str | None = None) -> ResourceRequest:
-        """Return what a provider is told about a resource."""
+        """Return the provider request of a resource."""
         return ResourceRequest(
             logical_id=state.logical_id,
             properties=state.properties,
@@ -227,7 +227,7 @@ class Operations:
 
 
 def blank_state(resource: Resource) -> ResourceState:
-    """Return a resource of which nothing is known yet."""
+    """Return an empty resource record."""
     return _wanted(resource, {}, frozenset())
 
 
@@ -246,7 +246,7 @@ def _wanted(resource: Resource, properties: Mapping[str, Any], needs: frozenset[
 
 
 class StepError(Exception):
-    """A step failed, and the stack's history says why."""
+    """A step failed; the stack's events have the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -264,5 +264,5 @@ def reason_of(error: BaseException) -> str:
         )
     if isinstance(error, ProviderError | CloudFormationError | BotoCoreError):
         return str(error)
-    _log.error("a resource provider broke", exc_info=error)
+    _log.error("internal error in a resource provider", exc_info=error)
     return f"Internal failure of the embedded cloud: {type(error).__name__}: {error}"

@@ -36,7 +36,7 @@ def propose(
     params: Mapping[str, Any],
     settings: StackSettings,
 ) -> Proposal:
-    """Return the proposal that a CreateStack, UpdateStack or CreateChangeSet call makes."""
+    """Return the proposal of a CreateStack, UpdateStack, or CreateChangeSet call."""
     scope = Scope(stack.identity.account, stack.identity.region)
     template = submitted_template(store=store, scope=scope, params=params, previous=stack.template)
     check_capabilities(template, settings.capabilities)
@@ -76,12 +76,12 @@ def propose(
 
 
 def _about_the_stack(settings: StackSettings) -> tuple[Mapping[str, str], str | None]:
-    """Return what lives on in the stack; the other settings are about this one call."""
+    """Return the settings that the stack keeps; the others apply to this call only."""
     return settings.tags, settings.role_arn
 
 
 def _imported(change: Change, operations: Operations, template: StackTemplate) -> Change:
-    """Turn an addition into an import if the named resource exists and its policy is to be retained."""
+    """Turn an addition into an import if the resource exists and has the policy Retain."""
     resource = template.resources.get(change.logical_id)
     if change.action != "Add" or resource is None or resource.deletion_policy == "Delete":
         return change
@@ -90,7 +90,7 @@ def _imported(change: Change, operations: Operations, template: StackTemplate) -
 
 
 def _outputs_change(stack: Stack, evaluation: Evaluation, providers: Providers) -> bool:
-    """Return whether the outputs differ; asked only when no resource changes, so all of them can answer."""
+    """Return whether the outputs differ; only called if no resource changes."""
     if stack.template is not None and evaluation.template.outputs != stack.template.outputs:
         return True
     resolved = evaluation.resolve_outputs(LiveValues(stack.resources, providers))
@@ -114,7 +114,7 @@ def given_parameters(params: Mapping[str, Any]) -> tuple[GivenParameter, ...]:
 def submitted_template(
     *, store: StackStore, scope: Scope, params: Mapping[str, Any], previous: StackTemplate | None
 ) -> StackTemplate:
-    """Return the template that a call carries, points at in S3, or leaves as it was."""
+    """Return a call's template: from its body, from S3, or the previous one."""
     if params.get("UsePreviousTemplate"):
         if previous is None:
             raise CloudFormationError("There is no previous template to use")
@@ -140,7 +140,7 @@ def _read_s3(store: StackStore, scope: Scope, url: str) -> str:
 
 
 def _s3_address(url: str) -> tuple[str, str, str | None]:
-    """Return bucket, key and version of a template URL, in path style or with the bucket in the host name."""
+    """Return bucket, key, and version of a template URL in path style or virtual-hosted style."""
     parts = urlsplit(url)
     host, path = parts.hostname or "", unquote(parts.path).lstrip("/")
     for base in ("s3.", "localhost", "127.0.0.1"):
@@ -155,14 +155,14 @@ def _s3_address(url: str) -> tuple[str, str, str | None]:
 
 
 def needed_capabilities(template: StackTemplate) -> tuple[str, ...]:
-    """Return the capabilities that a template needs acknowledged."""
+    """Return the capabilities that a template requires."""
     iam = [resource for resource in template.resources.values() if resource.type.startswith("AWS::IAM::")]
     named = any(_NAMED_IAM.get(resource.type, "") in resource.properties for resource in iam)
     return ("CAPABILITY_NAMED_IAM",) if named else ("CAPABILITY_IAM",) if iam else ()
 
 
 def check_capabilities(template: StackTemplate, given: tuple[str, ...]) -> None:
-    """Refuse a template whose IAM resources the caller did not acknowledge."""
+    """Reject a template without the required capabilities."""
     needed = needed_capabilities(template)
     granted = set(given) | ({"CAPABILITY_IAM"} if "CAPABILITY_NAMED_IAM" in given else set())
     if not set(needed) <= granted:

@@ -1,7 +1,7 @@
 """Roll back failed deployments, delete stacks, and remove leftover resources.
 
-Each works on what the stack has written down and writes down how far it has come, so that it can be taken up
-again after the process was killed.
+They work on the recorded steps of a stack and record their own progress, so that they can resume after a
+kill.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StackRollback:
-    """Takes a stack back to where it was before the deployment that failed."""
+    """Restores a stack to its state before a failed deployment."""
 
     operations: Operations
     skip: frozenset[str] = frozenset()
 
     def of_create(self) -> None:
-        """Delete everything that was made."""
+        """Delete everything that was created."""
         stack = self.operations.stack
         with stack.changing():
             stack.resources, stack.outputs = {}, ()
@@ -36,7 +36,7 @@ class StackRollback:
         stack.set_status("ROLLBACK_FAILED" if left else "ROLLBACK_COMPLETE", reason=_left_behind(left))
 
     def of_update(self) -> None:
-        """Change back what was changed, then delete what was made."""
+        """Revert changes, then delete created resources."""
         stack = self.operations.stack
         for step in reversed(stack.unfinished.copy()):
             try:
@@ -50,7 +50,7 @@ class StackRollback:
         self.clean_up()
 
     def clean_up(self) -> None:
-        """Delete what was made, once everything is changed back."""
+        """Delete created resources after all changes are reverted."""
         forget_leftovers(self.operations)
         self.operations.stack.set_status("UPDATE_ROLLBACK_COMPLETE")
 
@@ -65,13 +65,13 @@ class StackRollback:
 
 @dataclass(frozen=True)
 class StackDeletion:
-    """Deletes a stack with all its resources, but for those it retains."""
+    """Deletes a stack and its resources, except retained ones."""
 
     operations: Operations
     store: StackStore
 
     def run(self) -> None:
-        """Delete in reverse dependency order; what cannot go leaves the stack in DELETE_FAILED."""
+        """Delete in reverse dependency order; a failure leaves the stack in DELETE_FAILED."""
         stack = self.operations.stack
         try:
             self.store.check_outputs(stack, ())
@@ -106,14 +106,14 @@ class StackDeletion:
 
 
 def remove_leftovers(operations: Operations, *, retained: frozenset[str] = frozenset()) -> list[str]:
-    """Delete what is left over; return the logical ids of what cannot go and stays left over."""
+    """Delete leftovers; return the logical ids of those that cannot be deleted."""
     stack, failures = operations.stack, []
     for leftover in stack.leftovers.copy():
         retain = leftover.retain or leftover.state.logical_id in retained
         try:
             operations.remove(leftover.state, retain=retain)
         except Exception as error:
-            _log.warning("%s could not be deleted: %s", leftover.state.physical_id, reason_of(error))
+            _log.warning("cannot delete %s: %s", leftover.state.physical_id, reason_of(error))
             failures.append(leftover.state.logical_id)
             continue
         with stack.changing():
@@ -122,14 +122,14 @@ def remove_leftovers(operations: Operations, *, retained: frozenset[str] = froze
 
 
 def forget_leftovers(operations: Operations) -> None:
-    """Delete what is left over after an update, and forget what cannot go: it is left behind, as on AWS."""
+    """Delete leftovers after an update; as on AWS, drop those that cannot be deleted."""
     remove_leftovers(operations)
     with operations.stack.changing():
         operations.stack.leftovers = []
 
 
 def leave_over(stack: Stack, gone: dict[str, ResourceState]) -> None:
-    """Take resources out of a stack, to be deleted in the right order."""
+    """Move resources from a stack to its leftovers, in deletion order."""
     with stack.changing():
         for state in _newest_first(gone):
             del stack.resources[state.logical_id]

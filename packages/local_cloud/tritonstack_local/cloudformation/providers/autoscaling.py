@@ -20,7 +20,7 @@ class ScalableTargetProvider(Provider):
     """Identifier: `resource id|dimension|namespace`."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalableTarget"
-    kept_only = "Nothing scales here, by measure or by the clock; that stays with AWS."
+    kept_only = "Stored and returned; nothing scales."
     properties: ClassVar = {
         "MaxCapacity": Property(shape=f"{_REGISTER}.MaxCapacity", required=True),
         "MinCapacity": Property(shape=f"{_REGISTER}.MinCapacity", required=True),
@@ -29,7 +29,7 @@ class ScalableTargetProvider(Provider):
         "ScalableDimension": Property(create_only=True, required=True),
         "ScheduledActions": Property(shape="application-autoscaling:ScheduledActions"),
         "ServiceNamespace": Property(create_only=True, required=True),
-        "Tags": Property(effect=False, why="They are not even kept: nothing here asks for them."),
+        "Tags": Property(effect=False, why="They are not stored."),
         "SuspendedState": Property(shape=f"{_REGISTER}.SuspendedState"),
     }
     attribute_names = frozenset({"Id"})
@@ -40,7 +40,7 @@ class ScalableTargetProvider(Provider):
         return "|".join((given["ResourceId"], given["ScalableDimension"], given["ServiceNamespace"]))
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Register the target, or its new limits, and put its scheduled actions."""
+        """Register the target with its limits, and put its scheduled actions."""
         scaling = request.client("application-autoscaling")
         settings = request.api(*_KEY, "MinCapacity", "MaxCapacity", "RoleARN", "SuspendedState")
         scaling.register_scalable_target(**settings)
@@ -84,7 +84,7 @@ class ScalingPolicyProvider(Provider):
     """Identifier: the policy's ARN."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalingPolicy"
-    kept_only = "Nothing scales here, and the alarms that AWS makes for target tracking are not made."
+    kept_only = "Stored and returned; nothing scales, and target tracking creates no alarms."
     properties: ClassVar = {
         "PolicyName": Property(create_only=True, required=True),
         "PolicyType": Property(required=True),
@@ -104,7 +104,7 @@ class ScalingPolicyProvider(Provider):
         return _put(request)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Put the policy anew."""
+        """Put the policy again."""
         _put(request)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:

@@ -24,22 +24,22 @@ NOT_ENFORCED = "It is stored and returned; only bucket policies are enforced."
 
 
 class ProviderError(Exception):
-    """A resource could not be brought to what the template says; the message becomes its status reason."""
+    """A resource operation failed; the message becomes the status reason."""
 
 
 class UnchangeableError(ProviderError):
-    """A change was refused before anything was done: there is nothing to be undone."""
+    """A change was rejected before it started: there is nothing to undo."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """What is known about one property of a type.
+    """One property of a resource type.
 
-    `shape` names the botocore shape its value follows (see shapes.py), `members` spells its structure out
-    where CloudFormation's differs from the API's. Without either the value is passed on as it is.
+    `shape` is the botocore shape of its value (see shapes.py); `members` lists the members if
+    CloudFormation's structure differs from the API's. Without either, the value is passed on unchanged.
 
-    `why` is a sentence for people: why nothing comes of the property, which must be said where `effect` is
-    False, or how far its effect goes. `inner` says the same of members, by their paths below the property.
+    `why` is a sentence on the limits of its effect, required if `effect` is False. `inner` holds such
+    sentences of members, by their path below the property.
     """
 
     shape: str | None = None
@@ -51,7 +51,7 @@ class Property:
     inner: Mapping[str, str] = field(default_factory=dict)
 
     def problems(self, value: Any, path: str) -> Iterator[str]:
-        """Yield the path of every member of `value` that this property does not have."""
+        """Yield the path of every unknown member of `value`."""
         if self.shape is not None:
             yield from unknown_members(value, shape_named(self.shape), path)
         elif self.members is not None:
@@ -81,7 +81,7 @@ def _unknown(value: Any, members: Members, path: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ResourceRequest:
-    """One resource to be made, changed or removed, with everything resolved."""
+    """A resource to create, change, or delete, with resolved properties."""
 
     logical_id: str
     properties: Mapping[str, Any]
@@ -90,33 +90,33 @@ class ResourceRequest:
     specification: Mapping[str, Property]
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     token: str | None = None
-    """What makes the names of this attempt its own, so that it makes up the same ones when it is repeated."""
+    """Identifies the attempt, so that a repeated one generates the same names."""
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of this resource's account and region."""
         return self.clients.client(service, Scope(self.stack.account, self.stack.region))
 
     def api(self, *names: str) -> dict[str, Any]:
-        """Return the named properties that are set (all of them when none is named) as the API takes them."""
+        """Return the given properties (default: all) that are set, in the API's format."""
         wanted = names or tuple(self.specification)
         return {name: self.value(name) for name in wanted if name in self.properties}
 
     def value(self, name: str) -> Any:
-        """Return one property as the API takes it, None when it is not set."""
+        """Return one property in the API's format; None if it is not set."""
         shape = self.specification[name].shape
         value = self.properties.get(name)
         return value if shape is None or value is None else to_api(value, shape_named(shape))
 
     def flag(self, name: str) -> bool:
-        """Return a boolean property, however it was spelled; false when it is not set."""
+        """Return a boolean property, in any spelling; False if it is not set."""
         return str(self.properties.get(name, False)).lower() == "true"
 
     def pause(self, seconds: float) -> None:
-        """Wait a little between two looks at a resource that takes its time."""
+        """Wait between polls of a resource."""
         time.sleep(seconds)
 
     def name(self, prop: str, *, max_length: int, lower: bool = False) -> str:
-        """Return the name that the template gives in `prop`, or one as CloudFormation makes it up."""
+        """Return the name from the property `prop`, or a generated one."""
         given = self.properties.get(prop)
         if given is not None:
             return str(given)
@@ -126,28 +126,28 @@ class ResourceRequest:
 
 
 class Provider(ABC):
-    """Makes, changes and removes resources of one CloudFormation type.
+    """Creates, changes, and deletes resources of one CloudFormation type.
 
-    `create` makes the resource and returns its physical id at once, so that a failure later can still be
-    rolled back. `settle` then brings every setting to what the template says and waits until it holds; it
-    follows each update too. `delete` treats a resource that is gone already as deleted.
+    `create` creates the resource and returns its physical id at once, so that later failures can be rolled
+    back. `settle`, after `create` and `update`, applies all settings and waits until the resource is stable.
+    `delete` treats a missing resource as deleted.
     """
 
     type_name: ClassVar[str]
     properties: ClassVar[Mapping[str, Property]]
     name_property: ClassVar[str | None] = None
-    """The property by which the template names the resource: two of one name cannot exist side by side."""
+    """The property with the resource's name, which is unique."""
     attribute_names: ClassVar[frozenset[str]] = frozenset()
-    """What `Fn::GetAtt` answers."""
+    """Attributes for `Fn::GetAtt`."""
     kept_only: ClassVar[str] = ""
-    """Why resources of this type do nothing, if they are only stored and returned."""
+    """Why resources of this type have no effect, if so."""
     volatile_attributes: ClassVar[frozenset[str]] = frozenset()
     """Attributes that an update in place may change."""
     maps_tags: ClassVar[bool] = False
-    """Whether `Tags` is a map of keys to values; with most types it is a list of pairs."""
+    """Whether `Tags` is a mapping; for most types it is a list of pairs."""
 
     def find(self, request: ResourceRequest) -> str | None:
-        """Return the physical id of a resource that exists under the template's name for it."""
+        """Return the physical id of the existing resource with the template's name."""
         return None
 
     @abstractmethod
@@ -155,10 +155,10 @@ class Provider(ABC):
         """Create the resource and return its physical id."""
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:  # noqa: B027 - optional
-        """Bring every setting to what the template says, and wait for it."""
+        """Apply all settings, and wait until the resource is stable."""
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:  # noqa: B027
-        """Change what `settle` does not: take back settings that the template no longer has."""
+        """Remove settings that the template no longer has."""
 
     @abstractmethod
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
@@ -173,7 +173,7 @@ class Provider(ABC):
         return physical_id
 
     def tagged(self, properties: Mapping[str, Any], stack_tags: Mapping[str, str]) -> Mapping[str, Any]:
-        """Add the stack's tags to a resource's own, which win; a type without tags gets none."""
+        """Add the stack's tags; the resource's own tags take precedence."""
         if not stack_tags or "Tags" not in self.properties:
             return properties
         if self.maps_tags:
@@ -184,7 +184,7 @@ class Provider(ABC):
         return {**properties, "Tags": [*own, *more]}
 
     def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what is wrong with a resource's properties before anything is made."""
+        """Yield errors in a resource's properties, before any resource is created."""
         for name, value in properties.items():
             known = self.properties.get(name)
             paths = [name] if known is None else known.problems(value, name)
@@ -198,19 +198,19 @@ class Provider(ABC):
 
 
 def refuse_change(request: ResourceRequest, previous: ResourceRequest, *names: str) -> None:
-    """Fail an update of properties that CloudFormation neither changes in place nor by replacement."""
+    """Reject changes of properties that can be neither changed nor replaced."""
     changed = [name for name in names if request.properties.get(name) != previous.properties.get(name)]
     if changed:
         raise UnchangeableError(f"{', '.join(changed)} cannot be changed once the resource exists")
 
 
 def removed(request: ResourceRequest, previous: ResourceRequest, name: str) -> bool:
-    """Return whether an update takes a property away."""
+    """Return whether an update removes a property."""
     return name in previous.properties and name not in request.properties
 
 
-class ignoring:  # noqa: N801 - reads as the statement it is
-    """Context in which answers with one of these error codes count as success: what was to go is gone."""
+class ignoring:  # noqa: N801 - used like a statement
+    """Context that suppresses these error codes: the resource is already gone."""
 
     def __init__(self, *codes: str) -> None:
         self._codes = codes

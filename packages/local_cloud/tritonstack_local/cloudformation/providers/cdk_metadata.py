@@ -1,4 +1,4 @@
-"""AWS::CDK::Metadata: what the CDK says about itself. It makes nothing, on AWS and here alike."""
+"""AWS::CDK::Metadata: usage statistics of the CDK. It creates nothing, as on AWS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tritonstack_local.cloudformation.providers.base import Property, Provider, 
 
 
 class CdkMetadataProvider(Provider):
-    """Identifier: a generated name. Makes nothing."""
+    """Identifier: a generated name. Creates nothing."""
 
     type_name = "AWS::CDK::Metadata"
     properties: ClassVar = {
@@ -19,8 +19,8 @@ class CdkMetadataProvider(Provider):
     }
 
     def create(self, request: ResourceRequest) -> str:
-        """Return a name; there is nothing to make."""
+        """Return a name; there is nothing to create."""
         return generated_name(request.stack.name, request.logical_id, max_length=128)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """There is nothing to remove."""
+        """Do nothing."""

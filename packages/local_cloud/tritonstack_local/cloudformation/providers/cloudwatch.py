@@ -59,7 +59,7 @@ class AlarmProvider(Provider):
     attribute_names = frozenset({"Arn"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Return the name; `settle` puts the alarm, whole, each time."""
+        """Return the name; `settle` puts the whole alarm each time."""
         return request.name("AlarmName", max_length=255)
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
@@ -91,7 +91,7 @@ _NO_SUPPRESSION = "Not stored: alarms do not suppress each other; topics receive
 
 
 class CompositeAlarmProvider(AlarmProvider):
-    """Named, deleted and asked for its ARN as every alarm is; only what it watches differs."""
+    """Composite alarms. Like AlarmProvider, with other properties."""
 
     type_name = "AWS::CloudWatch::CompositeAlarm"
     properties: ClassVar = {

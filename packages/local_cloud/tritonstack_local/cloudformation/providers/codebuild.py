@@ -15,7 +15,7 @@ from tritonstack_local.cloudformation.providers.base import (
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api
 from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, refusal_of
 
-# Property -> the field of CreateProject that it is.
+# Property -> field of CreateProject.
 _FIELDS = {
     "Artifacts": "artifacts",
     "AutoRetryLimit": "autoRetryLimit",
@@ -39,7 +39,7 @@ _FIELDS = {
     "VpcConfig": "vpcConfig",
 }
 _REQUIRED = ("Artifacts", "Environment", "ServiceRole", "Source")
-# What an update has to say for a property that the template no longer has.
+# Values that an update sends for removed properties.
 _ABSENT: Mapping[str, Any] = {
     "cache": {"type": "NO_CACHE"},
     "concurrentBuildLimit": -1,
@@ -57,7 +57,7 @@ _ABSENT: Mapping[str, Any] = {
 
 
 class ProjectProvider(Provider):
-    """Identifier: the project's name, which is also what `Ref` answers."""
+    """Identifier: the project's name, also returned by `Ref`."""
 
     type_name = "AWS::CodeBuild::Project"
     name_property = "Name"
@@ -75,7 +75,7 @@ class ProjectProvider(Provider):
     attribute_names = frozenset({"Arn"})
 
     def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what CodeBuild would refuse too, before anything is made."""
+        """Yield what CodeBuild would reject, before any resource is created."""
         yield from super().problems(logical_id, properties)
         fields = {
             field: to_api(properties[name], shape_named(f"codebuild:CreateProject.{field}"))
@@ -87,7 +87,7 @@ class ProjectProvider(Provider):
             yield f"{logical_id}: {refusal}"
 
     def find(self, request: ResourceRequest) -> str | None:
-        """Return the project's name if there is one of that name."""
+        """Return the project's name if it exists."""
         name = request.properties.get("Name")
         if name is None:
             return None
@@ -101,7 +101,7 @@ class ProjectProvider(Provider):
         return name
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change every setting, and take back those that the template no longer has."""
+        """Change all settings, and remove those that the template no longer has."""
         absent = {
             field: _ABSENT[field]
             for name, field in _FIELDS.items()
@@ -110,7 +110,7 @@ class ProjectProvider(Provider):
         request.client("codebuild").update_project(name=physical_id, **absent, **_asked(request))
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the project; CodeBuild does not mind if it is gone."""
+        """Delete the project; a missing one is not an error."""
         request.client("codebuild").delete_project(name=physical_id)
 
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:

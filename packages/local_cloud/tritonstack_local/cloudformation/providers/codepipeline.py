@@ -15,7 +15,7 @@ from tritonstack_local.cloudformation.providers.base import (
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api
 from tritonstack_local.codepipeline.refusals import ACCEPTED_WITHOUT_EFFECT, refusal_of
 
-# Property -> the field of the declaration that it is, and its shape.
+# Property -> field of the declaration, and its shape.
 _FIELDS = {
     "ArtifactStore": ("artifactStore", "ArtifactStore"),
     "ArtifactStores": ("artifactStores", "ArtifactStoreMap"),
@@ -30,7 +30,7 @@ _REQUIRED = {"RoleArn", "Stages"}
 
 
 class PipelineProvider(Provider):
-    """Identifier: the pipeline's name, which `Ref` answers too. It runs when it is made, as on AWS."""
+    """Identifier: the pipeline's name, also returned by `Ref`. It runs when created, as on AWS."""
 
     type_name = "AWS::CodePipeline::Pipeline"
     name_property = "Name"
@@ -51,7 +51,7 @@ class PipelineProvider(Provider):
     volatile_attributes = frozenset({"Version"})
 
     def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what CodePipeline would refuse too, before anything is made."""
+        """Yield what CodePipeline would reject, before any resource is created."""
         yield from super().problems(logical_id, properties)
         refusal = refusal_of(_declared(properties))
         if refusal is not None:
@@ -66,7 +66,7 @@ class PipelineProvider(Provider):
         return name
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Write the next version, and change tags; the next execution begins where that is asked for."""
+        """Write the next version, change tags, and start an execution if requested."""
         codepipeline = request.client("codepipeline")
         declared = _declared(request.properties)
         if declared != _declared(previous.properties):

@@ -15,17 +15,17 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 
 TAGS = Property(shape="ec2:TagList")
-NO_NETWORK = "There is no network behind it; a model reaches none, whatever its endpoint's."
+NO_NETWORK = "Stored and returned; models have no network."
 
 
 def put_tags(request: ResourceRequest, physical_id: str) -> None:
-    """Set the tags that the template gives."""
+    """Set the template's tags."""
     if request.properties.get("Tags"):
         request.client("ec2").create_tags(Resources=[physical_id], Tags=request.value("Tags"))
 
 
 def drop_tags(request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-    """Take back tags that the template no longer has."""
+    """Remove tags that the template no longer has."""
     kept = {tag["Key"] for tag in request.properties.get("Tags", [])}
     gone = [{"Key": tag["Key"]} for tag in previous.properties.get("Tags", []) if tag["Key"] not in kept]
     if gone:
@@ -40,7 +40,7 @@ def added_and_removed(
     return [item for item in wanted if item not in had], [item for item in had if item not in wanted]
 
 
-# What a VPC has if the template does not say.
+# Defaults of a VPC.
 _DNS = {"EnableDnsSupport": True, "EnableDnsHostnames": False}
 
 
@@ -63,7 +63,7 @@ class VpcProvider(Provider):
         return str(made["Vpc"]["VpcId"])
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set names and tags."""
+        """Set DNS settings and tags."""
         ec2 = request.client("ec2")
         for name, default in _DNS.items():
             wanted = request.flag(name) if name in request.properties else default
@@ -71,16 +71,16 @@ class VpcProvider(Provider):
         put_tags(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back tags."""
+        """Remove tags."""
         drop_tags(request, physical_id, previous)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the VPC with what EC2 made along with it."""
+        """Delete the VPC and the parts that EC2 created with it."""
         with ignoring("InvalidVpcID.NotFound"):
             request.client("ec2").delete_vpc(VpcId=physical_id)
 
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return id, addresses and the group that EC2 made."""
+        """Return id, addresses, and default security group."""
         of_vpc = [{"Name": "vpc-id", "Values": [physical_id]}, {"Name": "group-name", "Values": ["default"]}]
         (group,) = request.client("ec2").describe_security_groups(Filters=of_vpc)["SecurityGroups"]
         return {
@@ -110,14 +110,14 @@ class SubnetProvider(Provider):
         return str(made["Subnet"]["SubnetId"])
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set whether machines get public addresses, and the tags."""
+        """Set public address assignment and tags."""
         request.client("ec2").modify_subnet_attribute(
             SubnetId=physical_id, MapPublicIpOnLaunch={"Value": request.flag("MapPublicIpOnLaunch")}
         )
         put_tags(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back tags."""
+        """Remove tags."""
         drop_tags(request, physical_id, previous)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
@@ -149,7 +149,7 @@ class RouteTableProvider(Provider):
         put_tags(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back tags."""
+        """Remove tags."""
         drop_tags(request, physical_id, previous)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
@@ -174,12 +174,12 @@ class SubnetRouteTableAssociationProvider(Provider):
     attribute_names = frozenset({"Id"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Let the table route the subnet."""
+        """Associate the table with the subnet."""
         made = request.client("ec2").associate_route_table(**request.api("RouteTableId", "SubnetId"))
         return str(made["AssociationId"])
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Give the subnet back to the VPC's main table."""
+        """Remove the association; the VPC's main table applies again."""
         with ignoring("InvalidAssociationID.NotFound"):
             request.client("ec2").disassociate_route_table(AssociationId=physical_id)
 
@@ -188,7 +188,7 @@ class SubnetRouteTableAssociationProvider(Provider):
         return {"Id": physical_id}
 
 
-# The policy of an endpoint whose template has none.
+# Default policy of an endpoint.
 _EVERYTHING = {
     "Version": "2008-10-17",
     "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}],
@@ -214,7 +214,7 @@ class VpcEndpointProvider(Provider):
     attribute_names = frozenset({"Id"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Create the endpoint; a gateway, if the template does not say."""
+        """Create the endpoint; a gateway by default."""
         given = request.api(
             "ServiceName", "VpcId", "PrivateDnsEnabled", "RouteTableIds", "SecurityGroupIds", "SubnetIds"
         )
@@ -230,7 +230,7 @@ class VpcEndpointProvider(Provider):
         put_tags(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change what it reaches and who reaches it."""
+        """Change the policy, subnets, route tables, and security groups."""
         refuse_change(request, previous, "PrivateDnsEnabled")
         changes: dict[str, list[str]] = {}
         for name in ("RouteTableIds", "SecurityGroupIds", "SubnetIds"):
@@ -270,10 +270,10 @@ _SETTINGS = (
 
 
 class FlowLogProvider(Provider):
-    """Identifier: the flow log's id. Nothing but its tags can change."""
+    """Identifier: the flow log's id. Only its tags can change."""
 
     type_name = "AWS::EC2::FlowLog"
-    kept_only = "There is no network whose traffic could be logged."
+    kept_only = "Stored and returned; there is no traffic to log."
     properties: ClassVar = {
         "ResourceId": Property(create_only=True, required=True),
         "ResourceType": Property(create_only=True, required=True),
@@ -296,7 +296,7 @@ class FlowLogProvider(Provider):
         put_tags(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back tags."""
+        """Remove tags."""
         drop_tags(request, physical_id, previous)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:

@@ -25,7 +25,7 @@ INGRESS_MEMBERS = {
     "ToPort": None,
 }
 EGRESS_MEMBERS = {name.replace("Source", "Destination"): None for name in INGRESS_MEMBERS}
-# The rule that a group is made with, and has as long as the template gives it no other.
+# The default rule of a new group, kept until the template sets another.
 EVERYTHING_OUT = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 
 _RANGES = {
@@ -37,7 +37,7 @@ _RANGES = {
 
 
 def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one rule of a template as the API takes it."""
+    """Return a template's rule in the API's format."""
     plain = {key.removeprefix("Source").removeprefix("Destination"): value for key, value in rule.items()}
     made: dict[str, Any] = {"IpProtocol": str(plain["IpProtocol"])}
     for port in ("FromPort", "ToPort"):
@@ -83,7 +83,7 @@ class SecurityGroupProvider(Provider):
         return group
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Add the rules that it does not have, and set the tags."""
+        """Add missing rules, and set the tags."""
         ec2 = request.client("ec2")
         for authorize, rules in (
             (ec2.authorize_security_group_ingress, _ingress(request)),
@@ -95,7 +95,7 @@ class SecurityGroupProvider(Provider):
         put_tags(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back rules and tags."""
+        """Remove rules and tags."""
         ec2 = request.client("ec2")
         for revoke, before, after in (
             (ec2.revoke_security_group_ingress, _ingress(previous), _ingress(request)),
@@ -112,7 +112,7 @@ class SecurityGroupProvider(Provider):
             request.client("ec2").delete_security_group(GroupId=physical_id)
 
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the id, by both of its names."""
+        """Return the id under both names."""
         return {"GroupId": physical_id, "Id": physical_id}
 
 
@@ -128,7 +128,7 @@ _GONE = ("InvalidGroup.NotFound", "InvalidPermission.NotFound", "InvalidSecurity
 
 
 class SecurityGroupIngressProvider(Provider):
-    """Identifier: the rule's id. A rule that stands does not change."""
+    """Identifier: the rule's id. Rules cannot change."""
 
     type_name = "AWS::EC2::SecurityGroupIngress"
     kept_only = NO_NETWORK
@@ -152,11 +152,11 @@ class SecurityGroupIngressProvider(Provider):
         return str(made["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Refuse another description: moto cannot describe a rule that names a group anew."""
+        """Reject a changed description: moto cannot change it for rules that name a group."""
         refuse_change(request, previous, "Description")
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Take the rule back."""
+        """Remove the rule."""
         with ignoring(*_GONE):
             self._call(request, "revoke_security_group", SecurityGroupRuleIds=[physical_id])
 

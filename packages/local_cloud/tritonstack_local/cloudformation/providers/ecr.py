@@ -16,7 +16,7 @@ from tritonstack_local.cloudformation.providers.base import (
 
 
 class RepositoryProvider(Provider):
-    """Identifier: the repository's name. With images in it, it goes only if EmptyOnDelete is set."""
+    """Identifier: the repository's name. With images, it is deleted only if EmptyOnDelete is set."""
 
     type_name = "AWS::ECR::Repository"
     name_property = "RepositoryName"
@@ -71,7 +71,7 @@ class RepositoryProvider(Provider):
             ecr.tag_resource(resourceArn=_arn(request, physical_id), tags=request.value("Tags"))
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back policies and tags."""
+        """Remove policies and tags."""
         ecr = request.client("ecr")
         if removed(request, previous, "LifecyclePolicy"):
             ecr.delete_lifecycle_policy(repositoryName=physical_id)

@@ -37,7 +37,7 @@ _TARGETS = {
 
 
 class RuleProvider(Provider):
-    """Identifier: the rule's name, which `Ref` answers too."""
+    """Identifier: the rule's name, also returned by `Ref`."""
 
     type_name = "AWS::Events::Rule"
     name_property = "Name"
@@ -56,7 +56,7 @@ class RuleProvider(Provider):
     attribute_names = frozenset({"Arn"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Return the name; `settle` puts the rule, whole, each time."""
+        """Return the name; `settle` puts the whole rule each time."""
         return request.name("Name", max_length=64)
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
@@ -74,7 +74,7 @@ class RuleProvider(Provider):
             events.tag_resource(ResourceARN=_arn(request, physical_id), Tags=request.value("Tags"))
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back targets and tags."""
+        """Remove targets and tags."""
         targets = _gone(request, previous, "Targets", "Id")
         if targets:
             request.client("events").remove_targets(Rule=physical_id, Ids=targets)
@@ -83,7 +83,7 @@ class RuleProvider(Provider):
             request.client("events").untag_resource(ResourceARN=_arn(request, physical_id), TagKeys=tags)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Take off the targets and delete the rule."""
+        """Remove the targets and delete the rule."""
         events = request.client("events")
         with ignoring("ResourceNotFoundException"):
             targets = events.list_targets_by_rule(Rule=physical_id)["Targets"]
@@ -121,7 +121,7 @@ _REQUIRED = {"FlexibleTimeWindow", "ScheduleExpression", "Target"}
 
 
 class ScheduleProvider(Provider):
-    """Identifier: the schedule's name, which `Ref` answers too."""
+    """Identifier: the schedule's name, also returned by `Ref`."""
 
     type_name = "AWS::Scheduler::Schedule"
     kept_only = "It is stored and returned; no schedule runs."
@@ -136,13 +136,13 @@ class ScheduleProvider(Provider):
     attribute_names = frozenset({"Arn"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Create the schedule; one of that name must not exist."""
+        """Create the schedule; the name must be unused."""
         name = request.name("Name", max_length=64)
         request.client("scheduler").create_schedule(Name=name, **request.api(*_SETTINGS))
         return name
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Write the schedule anew, whole; its group alone cannot change."""
+        """Replace the whole schedule; only its group cannot change."""
         request.client("scheduler").update_schedule(Name=physical_id, **request.api(*_SETTINGS))
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:

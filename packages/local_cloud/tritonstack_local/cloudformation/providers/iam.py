@@ -44,13 +44,13 @@ class ManagedPolicyProvider(Provider):
         return str(made["Policy"]["Arn"])
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Attach the policy to every holder."""
+        """Attach the policy to every principal."""
         for kind, holder in _holders(request):
             attach = getattr(request.client("iam"), f"attach_{kind.lower()}_policy")
             attach(**{f"{kind}Name": holder}, PolicyArn=physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Publish the new document as the one version, and detach from holders that lose the policy."""
+        """Publish the new document as the only version, and detach from removed principals."""
         iam = request.client("iam")
         if request.properties["PolicyDocument"] != previous.properties["PolicyDocument"]:
             document = json.dumps(request.properties["PolicyDocument"])
@@ -89,11 +89,11 @@ def _drop_old_versions(request: ResourceRequest, arn: str) -> None:
             iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
 
 
-_NO_TOKENS = "Stored and returned; without a network its keys cannot be fetched, and no token is accepted."
+_NO_TOKENS = "Stored and returned; its keys cannot be fetched, and no token is accepted."
 
 
 class OpenIdConnectProvider(Provider):
-    """Identifier: the provider's ARN, which is also what `Ref` answers. There is one for each URL."""
+    """Identifier: the provider's ARN, also returned by `Ref`. One provider per URL."""
 
     type_name = "AWS::IAM::OIDCProvider"
     kept_only = _NO_TOKENS
@@ -107,7 +107,7 @@ class OpenIdConnectProvider(Provider):
     attribute_names = frozenset({"Arn"})
 
     def find(self, request: ResourceRequest) -> str | None:
-        """Return the ARN of the provider of this URL if there is one."""
+        """Return the ARN of the provider with this URL if it exists."""
         arn = f"arn:aws:iam::{request.stack.account}:oidc-provider/{_host(request)}"
         listed = request.client("iam").list_open_id_connect_providers()["OpenIDConnectProviderList"]
         return arn if arn in {item["Arn"] for item in listed} else None
@@ -129,7 +129,7 @@ class OpenIdConnectProvider(Provider):
             )
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change audiences and thumbprints; take back tags."""
+        """Change audiences and thumbprints; remove tags."""
         iam = request.client("iam")
         named = {"OpenIDConnectProviderArn": physical_id}
         wanted, before = (set(given.properties.get("ClientIdList", [])) for given in (request, previous))
@@ -160,7 +160,7 @@ def _host(request: ResourceRequest) -> str:
 
 
 class PolicyProvider(Provider):
-    """Identifier: a generated name; the policy itself is known by its name on each holder."""
+    """Identifier: a generated name; principals refer to the policy by its own name."""
 
     type_name = "AWS::IAM::Policy"
     kept_only = NOT_ENFORCED
@@ -174,11 +174,11 @@ class PolicyProvider(Provider):
     attribute_names = frozenset({"Id"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Return a name; `settle` puts the policy on its holders."""
+        """Return a name; `settle` attaches the policy."""
         return generated_name(request.stack.name, request.logical_id, max_length=128)
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Put the policy on every holder."""
+        """Attach the policy to every principal."""
         iam = request.client("iam")
         document = json.dumps(request.properties["PolicyDocument"])
         for kind, holder in _holders(request):
@@ -190,13 +190,13 @@ class PolicyProvider(Provider):
             )
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take the policy off holders that lose it, or off all when its name changes."""
+        """Detach the policy from removed principals, or from all if its name changes."""
         renamed = request.properties["PolicyName"] != previous.properties["PolicyName"]
         kept = [] if renamed else _holders(request)
         _take_off(previous, [holder for holder in _holders(previous) if holder not in kept])
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Take the policy off every holder."""
+        """Detach the policy from every principal."""
         _take_off(request, _holders(request))
 
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
@@ -213,7 +213,7 @@ def _take_off(request: ResourceRequest, holders: list[tuple[str, str]]) -> None:
 
 
 class RoleProvider(Provider):
-    """Identifier: the role's name. Deleting takes off every policy first, as CloudFormation does."""
+    """Identifier: the role's name. Deletion detaches all policies first, as in CloudFormation."""
 
     type_name = "AWS::IAM::Role"
     kept_only = NOT_ENFORCED
@@ -262,7 +262,7 @@ class RoleProvider(Provider):
             iam.tag_role(RoleName=physical_id, Tags=request.value("Tags"))
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Set the trust anew; take back boundary, policies and tags that the template no longer has."""
+        """Set the trust policy; remove boundary, policies, and tags that the template no longer has."""
         iam = request.client("iam")
         trust = json.dumps(request.properties["AssumeRolePolicyDocument"])
         iam.update_assume_role_policy(RoleName=physical_id, PolicyDocument=trust)
@@ -277,7 +277,7 @@ class RoleProvider(Provider):
             iam.untag_role(RoleName=physical_id, TagKeys=tags)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Take off every policy and delete the role."""
+        """Detach all policies and delete the role."""
         iam = request.client("iam")
         with ignoring("NoSuchEntity"):
             for attached in iam.list_attached_role_policies(RoleName=physical_id)["AttachedPolicies"]:

@@ -88,7 +88,7 @@ class KeyProvider(Provider):
             kms.disable_key(KeyId=physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back rotation, disabling and tags."""
+        """Remove rotation, disabling, and tags."""
         refuse_change(request, previous, "KeySpec", "KeyUsage", "MultiRegion")
         kms = request.client("kms")
         if previous.flag("EnableKeyRotation") and not request.flag("EnableKeyRotation"):

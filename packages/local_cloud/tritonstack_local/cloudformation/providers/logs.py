@@ -53,7 +53,7 @@ class LogGroupProvider(Provider):
             logs.tag_resource(resourceArn=_arn(request, physical_id), tags=tags)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change the key; take back retention and tags."""
+        """Change the key; remove retention and tags."""
         refuse_change(request, previous, "LogGroupClass")
         logs = request.client("logs")
         if removed(request, previous, "RetentionInDays"):
@@ -73,7 +73,7 @@ class LogGroupProvider(Provider):
             request.client("logs").delete_log_group(logGroupName=physical_id)
 
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the ARN, which ends with the streams' asterisk as on AWS."""
+        """Return the ARN, which ends with `:*` as on AWS."""
         return {"Arn": f"{_arn(request, physical_id)}:*"}
 
 
@@ -92,7 +92,7 @@ _TRANSFORMATION = {
 
 
 class MetricFilterProvider(Provider):
-    """Identifier: the filter's name; it lives in one log group."""
+    """Identifier: the filter's name; it belongs to one log group."""
 
     type_name = "AWS::Logs::MetricFilter"
     name_property = "FilterName"

@@ -47,7 +47,7 @@ NOT_EVEN_KEPT = dict.fromkeys(
 
 
 def lifecycle_rules(configuration: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rules of a LifecycleConfiguration as the S3 API takes them."""
+    """Return the rules of a LifecycleConfiguration in the API's format."""
     return [_rule(rule) for rule in configuration["Rules"]]
 
 
@@ -169,7 +169,7 @@ class BucketProvider(Provider):
     )
 
     def find(self, request: ResourceRequest) -> str | None:
-        """Return the bucket's name if this account owns one of that name."""
+        """Return the bucket's name if this account owns it."""
         name = request.properties.get("BucketName")
         owned = request.client("s3").list_buckets()["Buckets"]
         return name if name in {bucket["Name"] for bucket in owned} else None
@@ -192,14 +192,14 @@ class BucketProvider(Provider):
                 apply(s3, physical_id, request)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back settings that the template no longer has."""
+        """Remove settings that the template no longer has."""
         s3 = request.client("s3")
         for name, (_, reset) in _SETTINGS.items():
             if removed(request, previous, name):
                 reset(s3, physical_id)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the bucket; S3 refuses while anything is in it."""
+        """Delete the bucket; S3 rejects this unless it is empty."""
         with ignoring("NoSuchBucket"):
             request.client("s3").delete_bucket(Bucket=physical_id)
 
@@ -289,7 +289,7 @@ _SETTINGS: dict[str, tuple[_Apply, _Reset]] = {
 
 
 class BucketPolicyProvider(Provider):
-    """Identifier: the bucket's name, as a bucket has one policy."""
+    """Identifier: the bucket's name; a bucket has one policy."""
 
     type_name = "AWS::S3::BucketPolicy"
     properties: ClassVar = {

@@ -14,7 +14,7 @@ from tritonstack_local.sagemaker.control_plane.refusals import refusal_of_templa
 
 
 def change_tags(request: ResourceRequest, arn: str, previous: ResourceRequest) -> None:
-    """Bring a resource's tags to what the template says."""
+    """Set a resource's tags to the template's."""
     sagemaker = request.client("sagemaker")
     kept = {tag["Key"] for tag in request.properties.get("Tags", [])}
     gone = [tag["Key"] for tag in previous.properties.get("Tags", []) if tag["Key"] not in kept]
@@ -25,22 +25,22 @@ def change_tags(request: ResourceRequest, arn: str, previous: ResourceRequest) -
 
 
 def name_of(request: ResourceRequest, prop: str, arn: str) -> str:
-    """Return a resource's name: the one the template gives, or the made-up one at the end of its ARN.
+    """Return a resource's name: the template's, or the generated one at the end of its ARN.
 
-    SageMaker writes names in lower case into ARNs, so that only made-up names can be read from there.
+    ARNs contain names in lower case, so only generated names can be read from them.
     """
     return str(request.properties.get(prop, arn.rsplit("/", 1)[1]))
 
 
 def is_gone(error: ClientError) -> bool:
-    """Return whether SageMaker says that a resource does not exist; it has no code for that."""
+    """Return whether the error says that a resource does not exist; SageMaker has no code for it."""
     answer = error.response["Error"]
     return answer["Code"] == "ValidationException" and "could not find" in answer["Message"].lower()
 
 
 @contextmanager
 def unless_gone() -> Iterator[None]:
-    """Carry out a deletion; that there is nothing to delete counts as success."""
+    """Run a deletion; a missing resource counts as success."""
     try:
         yield
     except ClientError as error:
@@ -54,10 +54,9 @@ _BUSY = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
 
 
 class EndpointProvider(Provider):
-    """Identifier: the endpoint's ARN, which is also what `Ref` answers.
+    """Identifier: the endpoint's ARN, also returned by `Ref`.
 
-    An endpoint that is InService on another configuration than the one asked for has rolled back: that is a
-    failed update, whatever its status says.
+    An endpoint that is InService with another configuration has rolled back: the update failed.
     """
 
     type_name = "AWS::SageMaker::Endpoint"
@@ -76,7 +75,7 @@ class EndpointProvider(Provider):
     attribute_names = frozenset({"EndpointArn", "EndpointName"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Start the endpoint; `settle` waits for it."""
+        """Create the endpoint; `settle` waits for it."""
         made = request.client("sagemaker").create_endpoint(
             EndpointName=request.name("EndpointName", max_length=63, lower=True),
             **request.api("EndpointConfigName", "DeploymentConfig", "Tags"),
@@ -84,7 +83,7 @@ class EndpointProvider(Provider):
         return str(made["EndpointArn"])
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Wait until the endpoint serves the configuration asked for."""
+        """Wait until the endpoint serves the requested configuration."""
         name = name_of(request, "EndpointName", physical_id)
         found = _wait(request, name, cancelled=request.cancelled.is_set)
         wanted = request.properties["EndpointConfigName"]
@@ -93,7 +92,7 @@ class EndpointProvider(Provider):
             raise ProviderError(f"Endpoint {name} is {found['EndpointStatus']}: {reason}")
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Move the endpoint to another configuration, and change its tags."""
+        """Update the endpoint's configuration and tags."""
         name = name_of(request, "EndpointName", physical_id)
         change_tags(request, physical_id, previous)
         standing = _wait(request, name, cancelled=lambda: False)
@@ -104,7 +103,7 @@ class EndpointProvider(Provider):
         request.client("sagemaker").update_endpoint(EndpointName=name, EndpointConfigName=wanted, **settings)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Stop the endpoint and wait until it is gone."""
+        """Delete the endpoint and wait until it is gone."""
         name = name_of(request, "EndpointName", physical_id)
         with unless_gone():
             _wait(request, name, cancelled=lambda: False)
@@ -118,7 +117,7 @@ class EndpointProvider(Provider):
 
 
 def _wait(request: ResourceRequest, name: str, *, cancelled: Callable[[], bool]) -> dict[str, Any]:
-    """Return the endpoint once nothing is under way; ClientError when there is none."""
+    """Wait for operations in progress and return the endpoint; raise ClientError if it does not exist."""
     sagemaker = request.client("sagemaker")
     while True:
         found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)

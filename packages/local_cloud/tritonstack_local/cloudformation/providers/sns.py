@@ -53,7 +53,7 @@ class SubscriptionProvider(Provider):
                 _set(request, physical_id, name, _text(request.properties[name]))
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back attributes."""
+        """Remove attributes."""
         for name in _ATTRIBUTES:
             if name in previous.properties and name not in request.properties:
                 _set(request, physical_id, name, "false" if name == "RawMessageDelivery" else "{}")
@@ -113,7 +113,7 @@ class TopicProvider(Provider):
             sns.tag_resource(ResourceArn=physical_id, Tags=request.value("Tags"))
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Take back attributes and tags."""
+        """Remove attributes and tags."""
         sns = request.client("sns")
         for name in _TOPIC_ATTRIBUTES:
             if name in previous.properties and name not in request.properties:
@@ -150,7 +150,7 @@ _OWNER_ACTIONS = (
 
 
 class TopicPolicyProvider(Provider):
-    """Identifier: a generated name. Deleting gives the topics the policy back that every new topic has."""
+    """Identifier: a generated name. Deletion restores the topics' default policy."""
 
     type_name = "AWS::SNS::TopicPolicy"
     properties: ClassVar = {
@@ -170,13 +170,13 @@ class TopicPolicyProvider(Provider):
             _set_policy(request, topic, policy)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Give topics that leave the list their first policy back."""
+        """Restore the default policy of removed topics."""
         for topic in previous.properties["Topics"]:
             if topic not in request.properties["Topics"]:
                 _reset(request, topic)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Give every topic its first policy back."""
+        """Restore the default policy of every topic."""
         for topic in request.properties["Topics"]:
             _reset(request, topic)
 

@@ -29,7 +29,7 @@ class ParameterProvider(Provider):
     volatile_attributes = frozenset({"Type", "Value"})
 
     def create(self, request: ResourceRequest) -> str:
-        """Create the parameter; one of that name must not exist."""
+        """Create the parameter; the name must be unused."""
         name = request.name("Name", max_length=2048)
         request.client("ssm").put_parameter(Name=name, Overwrite=False, **_settings(request))
         return name
@@ -45,7 +45,7 @@ class ParameterProvider(Provider):
             )
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Write the value anew and take back tags."""
+        """Write the value and remove tags."""
         ssm = request.client("ssm")
         ssm.put_parameter(Name=physical_id, Overwrite=True, **_settings(request))
         gone = sorted(previous.properties.get("Tags", {}).keys() - request.properties.get("Tags", {}).keys())

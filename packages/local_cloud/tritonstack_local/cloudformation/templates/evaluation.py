@@ -14,7 +14,7 @@ from tritonstack_local.cloudformation.templates.template import Resource, StackT
 
 @dataclass(frozen=True)
 class StackIdentity:
-    """What a stack is called and where it stands."""
+    """Name, ARN, account, and region of a stack."""
 
     name: str
     stack_id: str
@@ -23,7 +23,7 @@ class StackIdentity:
 
 
 class TemplateLookups(Protocol):
-    """What a template may ask of the account and region around it."""
+    """Lookups of a template in its account and region."""
 
     def imported(self, export: str) -> str:
         """Value of another stack's export."""
@@ -33,7 +33,7 @@ class TemplateLookups(Protocol):
 
 
 class ResourceValues(Protocol):
-    """What `Ref` and `Fn::GetAtt` answer for the resources of a stack."""
+    """Values of `Ref` and `Fn::GetAtt` for the resources of a stack."""
 
     def reference(self, logical_id: str) -> Any:
         """Value of `Ref`."""
@@ -44,7 +44,7 @@ class ResourceValues(Protocol):
 
 @dataclass
 class Evaluation:
-    """A template with its parameters filled in. Resolves conditions once, resources on demand."""
+    """A template with its parameters. Resolves conditions once, resources on demand."""
 
     template: StackTemplate
     parameters: Mapping[str, StackParameter]
@@ -54,7 +54,7 @@ class Evaluation:
     _conditions: dict[str, bool | None] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The dependencies are this process's own: whoever reads an evaluation back puts it into new ones.
+        # The lookups are not persisted; they are set again after a restart.
         return {name: value for name, value in vars(self).items() if name != "dependencies"}
 
     def active_resources(self) -> dict[str, Resource]:
@@ -66,7 +66,7 @@ class Evaluation:
         }
 
     def resolve(self, value: Any, answers: ResourceValues) -> Any:
-        """Resolve a tree of the template; `answers` speaks for the resources."""
+        """Resolve a part of the template; `answers` gives the values of resources."""
         return resolve(value, _ResourceScope(self, answers))
 
     def resolve_outputs(self, answers: ResourceValues) -> dict[str, dict[str, Any]]:
@@ -82,7 +82,7 @@ class Evaluation:
         }
 
     def check_rules(self) -> None:
-        """Raise TemplateError for every assertion of the template's Rules that does not hold."""
+        """Raise TemplateError for failed assertions of the template's Rules."""
         failed = [
             str(assertion.get("AssertDescription", f"rule {name} does not hold"))
             for name, rule in self.template.rules.items()
@@ -108,7 +108,7 @@ class Evaluation:
         return holds
 
     def named_value(self, name: str) -> Any | None:
-        """Return the value of a parameter or pseudo parameter, None when there is none of that name."""
+        """Return the value of a parameter or pseudo parameter; None if it does not exist."""
         if name in self.parameters:
             return self.parameters[name].resolved
         return {
@@ -123,7 +123,7 @@ class Evaluation:
 
 
 class _NoResources:
-    """Conditions and rules may not refer to resources."""
+    """No values: conditions and rules cannot refer to resources."""
 
     def reference(self, logical_id: str) -> Any:
         raise TemplateError(f"Conditions and rules cannot refer to resource {logical_id}")
@@ -134,7 +134,7 @@ class _NoResources:
 
 @dataclass(frozen=True)
 class _ResourceScope:
-    """Joins an evaluation and the answers of its resources to the scope that intrinsics ask."""
+    """Combines an evaluation and its resource values for intrinsic functions."""
 
     evaluation: Evaluation
     answers: ResourceValues

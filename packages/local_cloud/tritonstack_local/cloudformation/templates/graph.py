@@ -15,9 +15,9 @@ Dependencies = Mapping[str, frozenset[str]]
 
 
 def dependencies(resources: Mapping[str, Resource], *, declared: Iterable[str]) -> Dependencies:
-    """Return for each resource the other resources it refers to or names in DependsOn.
+    """Return the dependencies of each resource, from references and DependsOn.
 
-    `declared` names every resource of the template, those included whose condition does not hold.
+    `declared` lists all resources of the template, including those with a false condition.
     """
     found = {}
     known = frozenset(declared)
@@ -31,7 +31,7 @@ def dependencies(resources: Mapping[str, Resource], *, declared: Iterable[str]) 
 
 
 def in_order(graph: Dependencies) -> tuple[str, ...]:
-    """Return the resources so that each follows everything it needs; a circle is an error naming it."""
+    """Return the resources in dependency order; raise an error that lists a circular dependency."""
     try:
         return tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
@@ -40,7 +40,7 @@ def in_order(graph: Dependencies) -> tuple[str, ...]:
 
 
 def references(value: Any) -> Iterator[str]:
-    """Yield every name that a tree of properties refers to, parameters included."""
+    """Yield every name that properties refer to, including parameters."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             yield from _named_by(key, member)
@@ -70,9 +70,9 @@ def run_in_order(
     *,
     may_start: Callable[[bool], bool],
 ) -> dict[str, BaseException]:
-    """Run `action` on every node after all it depends on, and return what failed.
+    """Run `action` on every node in dependency order, and return the failures.
 
-    `may_start(failed)` is asked before more nodes are started; what depends on a failed node never starts.
+    `may_start(failed)` decides whether to start more nodes; dependents of failed nodes never start.
     """
     sorter = TopologicalSorter(graph)
     sorter.prepare()

@@ -14,7 +14,7 @@ from tritonstack_local.cloudformation.errors import TemplateError
 
 @dataclass(frozen=True)
 class UnknownValue:
-    """A value known after the deployment only; `certain` if it is sure to differ from the old one."""
+    """A value known only after the deployment; `certain` if it differs from the old one in any case."""
 
     reference: str
     certain: bool = True
@@ -24,7 +24,7 @@ class UnknownValue:
 
 
 class _NoValue:
-    """What `AWS::NoValue` stands for; it vanishes from the object or list that holds it."""
+    """The value of `AWS::NoValue`, which is removed from objects and lists."""
 
     def __reduce__(self) -> str:
         return "NO_VALUE"
@@ -34,7 +34,7 @@ NO_VALUE = _NoValue()
 
 
 class IntrinsicScope(Protocol):
-    """Answers what a template refers to."""
+    """The values a template refers to."""
 
     @property
     def mappings(self) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ class IntrinsicScope(Protocol):
 
 
 def resolve(value: Any, scope: IntrinsicScope) -> Any:
-    """Return `value` with every intrinsic function replaced by what it stands for."""
+    """Return `value` with all intrinsic functions resolved."""
     if isinstance(value, Mapping):
         function = _function_in(value)
         if function is not None:
@@ -83,7 +83,7 @@ def _function_in(value: Mapping[str, Any]) -> str | None:
 
 
 def first_unknown(value: Any) -> UnknownValue | None:
-    """Return the first value in a resolved tree that is not known yet."""
+    """Return the first unknown value in a resolved value."""
     if isinstance(value, UnknownValue):
         return value
     members = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()

@@ -16,7 +16,7 @@ _TYPES = _LISTS | {"String", "Number", "AWS::SSM::Parameter::Name"}
 
 @dataclass(frozen=True)
 class GivenParameter:
-    """What a caller says about one parameter: a value, or that the previous one stays."""
+    """A caller's parameter: a value, or UsePreviousValue."""
 
     key: str
     value: str | None
@@ -25,7 +25,7 @@ class GivenParameter:
 
 @dataclass(frozen=True)
 class StackParameter:
-    """One parameter of a stack. `value` is what was given, `resolved` what `Ref` answers."""
+    """One parameter of a stack. `value` is the given value, `resolved` the value of `Ref`."""
 
     key: str
     value: str
@@ -50,7 +50,7 @@ def resolve_parameters(
     previous: Mapping[str, StackParameter],
     read_ssm: Callable[[str], str],
 ) -> dict[str, StackParameter]:
-    """Give every declared parameter its value, or raise TemplateError with everything that is wrong."""
+    """Return the values of all declared parameters, or raise TemplateError with all errors."""
     unknown = sorted(parameter.key for parameter in given if parameter.key not in declared)
     if unknown:
         raise TemplateError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")

@@ -1,7 +1,7 @@
 """Check template properties against botocore's API shapes: unknown members, letter case, and types.
 
-CloudFormation spells an API's structures in its own letter case (`ScanOnPush` for `scanOnPush`) and takes
-`"true"` and `"60"` where the API takes true and 60.
+CloudFormation uses its own letter case (`ScanOnPush` for `scanOnPush`) and accepts `"true"` and `"60"` for
+true and 60.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def shape_named(name: str) -> Shape:
 
 
 def unknown_members(value: Any, shape: Shape, path: str) -> Iterator[str]:
-    """Yield the path of every member of `value` that the shape does not have."""
+    """Yield the path of every member of `value` that is not in the shape."""
     if isinstance(shape, StructureShape) and isinstance(value, Mapping):
         for key, member in value.items():
             name = _member_name(shape, key)
@@ -48,7 +48,7 @@ def unknown_members(value: Any, shape: Shape, path: str) -> Iterator[str]:
 
 
 def to_api(value: Any, shape: Shape) -> Any:
-    """Return a template value as the API takes it."""
+    """Return a template value in the API's format."""
     if isinstance(shape, StructureShape) and isinstance(value, Mapping):
         return {
             name: to_api(member, shape.members[name])

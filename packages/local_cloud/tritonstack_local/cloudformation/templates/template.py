@@ -37,7 +37,7 @@ _REPLACE_POLICIES = {"Delete", "Retain"}
 
 @dataclass(frozen=True)
 class Resource:
-    """One entry under Resources, its properties still unresolved."""
+    """One entry under Resources, with unresolved properties."""
 
     logical_id: str
     type: str
@@ -51,7 +51,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class StackTemplate:
-    """A template as written: nothing resolved yet."""
+    """A parsed template, nothing resolved."""
 
     body: str
     description: str
@@ -65,7 +65,7 @@ class StackTemplate:
 
 
 def parse_template(body: str) -> StackTemplate:
-    """Parse a template body, or raise TemplateError with everything that is wrong with its outline."""
+    """Parse a template body, or raise TemplateError with all errors in its structure."""
     document = _load(body)
     problems = [
         f"Invalid template property or properties [{key}]" for key in document if key not in _SECTIONS
@@ -164,10 +164,10 @@ def _load(body: str) -> dict[str, Any]:
 
 
 class _TemplateLoader(yaml.SafeLoader):
-    """YAML as CloudFormation reads it: `!Sub` and its like, and dates that stay strings."""
+    """YAML as CloudFormation reads it: with `!Sub` and other short forms; dates are strings."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node; refuse an alias in CloudFormation's own words."""
+        """Compose a node; reject aliases with CloudFormation's message."""
         if self.check_event(yaml.AliasEvent):
             raise TemplateError("Template error: YAML aliases are not allowed in CloudFormation templates")
         return super().compose_node(parent, index)
