@@ -260,6 +260,6 @@ def test_its_credentials_are_its_owners_alone_and_outlive_it(folder, tmp_path):
 
 
 def test_a_cloud_of_an_older_version_is_to_be_started_again():
-    with pytest.raises(CloudFailedError, match="an older version started it") as refusal:
+    with pytest.raises(CloudFailedError, match="started by an older version") as refusal:
         NOBODYS.environment()
     assert "tritonstack down" in refusal.value.remedy

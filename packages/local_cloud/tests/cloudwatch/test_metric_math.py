@@ -79,7 +79,7 @@ def problem(text, expressions=None):
 
 def test_expressions_that_cannot_be_computed_are_refused():
     assert problem("m + other") == "no query has the id 'other'"
-    assert problem("1 + 1") == "it gives a single number, but a time series is required"
+    assert problem("1 + 1") == "the result is a number; expected a time series"
     assert problem("a", {"a": "b", "b": "a + m"}) == "the query 'a' depends on itself"
     assert problem("IF(m)") == "wrong arguments of IF"
     assert problem("FILL(1, 0)") == "wrong arguments of FILL"

@@ -71,7 +71,7 @@ def test_what_the_disk_refuses_is_not_called_damage(tmp_path):
     for name in ("cloud.db", "cloud.new"):
         folder = own_folder(tmp_path / name)
         (folder / name).mkdir(mode=0o700)
-        with pytest.raises(NotKeptError, match="cannot keep its state"):
+        with pytest.raises(NotKeptError, match="cannot write its state"):
             Database(folder / "cloud.db", stamp="any")
 
 
@@ -167,7 +167,7 @@ def test_what_one_service_cannot_read_back_does_not_cost_the_others(tmp_path):
     state.database.close()
     state = open_state(tmp_path / "state")
     assert state.found == (("receipts", "k", "kept"),)
-    assert "moto odd/1/2 does not come back" in state.notices[0]
+    assert "moto odd/1/2 was not restored" in state.notices[0]
     assert (state.folder / "objects" / "a-body-of-the-odd-one").exists()
 
 
@@ -190,7 +190,7 @@ def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
 def test_somebody_elses_file_is_not_read(tmp_path):
     file = written(tmp_path / "state")
     os.chown(file, 4711, 4711)
-    with pytest.raises(ForeignStateError, match="belongs to user 4711"):
+    with pytest.raises(ForeignStateError, match="owner is user 4711"):
         open_state(tmp_path / "state")
 
 

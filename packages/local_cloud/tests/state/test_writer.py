@@ -130,7 +130,7 @@ def test_what_cannot_be_pickled_does_not_keep_the_rest_from_the_disk(tmp_path, k
     kept.put("a", 1)
     kept.writer.settle()
     kept.writer.close()
-    assert "notes odd cannot be kept" in caplog.text
+    assert "notes odd cannot be saved" in caplog.text
     assert Kept(tmp_path / "state").notes.held == {"a": 1}
 
 
@@ -152,5 +152,5 @@ def test_bodies_stay_while_an_older_row_may_refer_to_them(kept, monkeypatch):
 def test_after_the_end_nothing_is_said_to_be_kept(kept):
     kept.writer.close()
     kept.put("late", 1)
-    with pytest.raises(NotKeptError, match="is ending"):
+    with pytest.raises(NotKeptError, match="is stopping"):
         kept.writer.settle()

@@ -103,7 +103,7 @@ def evaluate(node: Node, inputs: Inputs) -> Series:
     """Compute an expression to one series, or raise ExpressionError."""
     found = _Evaluation(inputs).value(node)
     if isinstance(found, float):
-        raise ExpressionError("it gives a single number, but a time series is required")
+        raise ExpressionError("the result is a number; expected a time series")
     return found
 
 

@@ -14,7 +14,7 @@ from tritonstack_local.moto_patches import metrics
 
 @dataclass(frozen=True)
 class Datum:
-    """One measured value, or the same one several times."""
+    """A measured value with the number of times it was measured."""
 
     namespace: str
     name: str
@@ -23,7 +23,7 @@ class Datum:
     unit: str = "None"
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     count: int = 1
-    """How often it was measured."""
+    """Number of measurements."""
 
     @property
     def key(self) -> MetricKey:
@@ -32,7 +32,7 @@ class Datum:
 
 
 class Metrics:
-    """Takes values from any thread. They need no call over the network: the store is this process's own."""
+    """Publishes values to this process's metric store. Thread-safe."""
 
     def __init__(self) -> None:
         metrics.apply()

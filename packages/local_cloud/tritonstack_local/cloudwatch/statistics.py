@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isclose
 
-# Beyond so many different values in one bucket they are kept to three digits: percentiles are off by half a
-# percent at most then, and an endpoint under load does not fill the memory.
+# With more distinct values per bucket, they are rounded to three digits: percentiles are then off by at most
+# half a percent, and memory use stays bounded.
 _EXACT_VALUES = 500
 
 Statistic = Callable[["Summary"], float | None]
@@ -16,7 +16,7 @@ Statistic = Callable[["Summary"], float | None]
 
 @dataclass(slots=True)
 class Summary:
-    """The values of a stretch of time. `values` tells how often each came; a set of statistics has none."""
+    """The values of a period. `values` counts each value; None for published statistic sets."""
 
     count: float = 0.0
     total: float = 0.0
@@ -25,26 +25,26 @@ class Summary:
     values: dict[float, float] = field(default_factory=dict)
 
     def add(self, value: float, times: float = 1.0) -> None:
-        """Take in a value that came so many times."""
+        """Add a value that occurred `count` times."""
         self._widen(times, value * times, value, value)
         self._note(value, times)
 
     def add_set(self, *, count: float, total: float, low: float, high: float) -> None:
-        """Take in a set of statistics; which values made it is known only where all of them were the same."""
+        """Add a statistic set; its values are known only if all are equal."""
         if count > 0 and low == high:
             self.add(low, count)
         elif count > 0:
             self._widen(count, total, low, high)
 
     def merge(self, other: Summary) -> None:
-        """Take in all that another one has."""
+        """Add another summary."""
         self._widen(other.count, other.total, other.low, other.high)
         for value, times in other.values.items():
             self._note(value, times)
 
     @property
     def distribution(self) -> list[tuple[float, float]] | None:
-        """Every value with how often it came, smallest first; None where that is not known of all."""
+        """The values with their counts, smallest first; None if not all are known."""
         if not isclose(sum(self.values.values()), self.count):
             return None
         return sorted(self.values.items())
@@ -62,7 +62,7 @@ class Summary:
 
 
 def merged(summaries: Iterable[Summary]) -> Summary | None:
-    """Make one of several; None of none."""
+    """Merge summaries; None if there are none."""
     found = Summary()
     for summary in summaries:
         found.merge(summary)
@@ -83,13 +83,13 @@ _LONG = re.compile(r"(TM|WM|TC|TS|PR)\(([\d.]+%?)?:([\d.]+%?)?\)", re.IGNORECASE
 
 
 def percentile_of(name: str) -> float | None:
-    """Return the share that a pNN statistic asks for, None if the name is of another kind."""
+    """Return the fraction of a pNN statistic; None for other statistics."""
     match = _SHORT.fullmatch(name)
     return float(match[2]) / 100 if match and match[1].lower() == "p" else None
 
 
 def statistic_named(name: str) -> Statistic | None:
-    """Return a statistic by AWS's name, None if there is no such."""
+    """Return a statistic by its AWS name; None if unknown."""
     if name in _PLAIN:
         return _PLAIN[name]
     if name.upper() == "IQM":
@@ -116,7 +116,7 @@ def _percentile(share: float) -> Statistic:
 
 
 def _at(spread: list[tuple[float, float]], share: float) -> float:
-    """Return the smallest value that so large a share of all does not exceed."""
+    """Return the smallest value that at least this fraction of all values does not exceed."""
     wanted = share * sum(times for _, times in spread)
     seen = 0.0
     for value, times in spread:
@@ -127,7 +127,7 @@ def _at(spread: list[tuple[float, float]], share: float) -> float:
 
 
 def _trimmed(kind: str, low: str | None, high: str | None) -> Statistic:
-    """Return the statistics of values between two bounds: ranks where these are percents, else the values."""
+    """Return the statistics of values between two bounds, given as percentiles or values."""
 
     def compute(summary: Summary) -> float | None:
         spread = summary.distribution
@@ -148,7 +148,7 @@ def _trimmed(kind: str, low: str | None, high: str | None) -> Statistic:
 
 
 def _winsorized(kept: list[tuple[float, float]], spread: list[tuple[float, float]]) -> float:
-    """Return the mean of all, those outside of what is kept counted as the nearest that is kept."""
+    """Return the winsorized mean: values outside the bounds count as the nearest bound."""
     least, most = kept[0][0], kept[-1][0]
     total = sum(min(max(value, least), most) * times for value, times in spread)
     return total / sum(times for _, times in spread)

@@ -1,9 +1,9 @@
 """Store metric values, aggregated in time buckets; expired buckets are removed.
 
-AWS keeps values of high resolution to the second for three hours and all others to the minute for 15 days.
-Here a bucket is ten (scaled) seconds, the shortest period that an alarm can have, and is kept for three hours
-or a scaled day, whichever is longer. What is older than a scaled day, the longest that alarms of short
-periods look back, is summed up by the real minute. A restart of the cloud forgets the values.
+AWS keeps high-resolution values per second for three hours, and others per minute for 15 days. Here a bucket
+lasts ten (scaled) seconds, the shortest alarm period, and is kept for three hours or a scaled day, whichever
+is longer. Values older than a scaled day, the longest range of alarms with short periods, are merged per real
+minute. A restart drops all values.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tritonstack_local.identity.scope import Scope
 from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
 
 BUCKET_S = 10
-"""What a bucket lasts on AWS's clock."""
+"""Duration of a bucket on AWS."""
 _BUCKETS_A_MINUTE = 6
 _DAY_S = 86_400
 _KEPT_S = 3 * 3600
 _COARSE_S = 60
-# Bounds do not fall a whole bucket short because a product of floats does.
+# Tolerance for rounding errors of bucket bounds.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class MetricKey:
-    """What tells one metric from all others: every dimension counts, in whatever order."""
+    """The identity of a metric: scope, namespace, name, and dimensions in any order."""
 
     namespace: str
     name: str
@@ -40,7 +40,7 @@ class MetricKey:
 
 @dataclass(frozen=True)
 class Span:
-    """So many windows of one length, one after the other, from a moment on (seconds since 1970)."""
+    """Consecutive windows of equal length, starting at a time (seconds since 1970)."""
 
     start: float
     length_s: float
@@ -48,7 +48,7 @@ class Span:
 
     @property
     def starts(self) -> list[float]:
-        """When each window begins."""
+        """The start of each window."""
         return [self.start + number * self.length_s for number in range(self.count)]
 
 
@@ -60,14 +60,14 @@ class _Series:
 
 
 class MetricStore:
-    """All values of all places. Threads may call it at once."""
+    """All metric values of all scopes. Thread-safe."""
 
     def __init__(self, *, time_scale: TimeScale = DEFAULT_TIME_SCALE) -> None:
         self._lock = threading.Lock()
         self.start_over(time_scale)
 
     def start_over(self, time_scale: TimeScale) -> None:
-        """Forget every value and use this time scale from now on."""
+        """Delete all values and use this time scale."""
         with self._lock:
             self._series: dict[tuple[Scope, MetricKey], _Series] = {}
             self.bucket_s = time_scale.lasting(BUCKET_S)
@@ -76,7 +76,7 @@ class MetricStore:
             self._kept_s = max(_KEPT_S, self._fine_s)
 
     def put(self, scope: Scope, key: MetricKey, unit: str, values: Summary, *, at: float) -> None:
-        """Take in values of one moment."""
+        """Add values of one point in time."""
         number, now = floor(at / self.bucket_s + _ROUNDING), time.time()
         with self._lock:
             series = self._series.setdefault((scope, key), _Series())
@@ -88,7 +88,7 @@ class MetricStore:
             self._drop_old(series, now)
 
     def windows(self, scope: Scope, key: MetricKey, span: Span, *, unit: str | None) -> list[Summary | None]:
-        """Return the values of each window, of one unit or of all; None where there are none."""
+        """Return the values per window, of one unit or all units; None for empty windows."""
         found: list[list[Summary]] = [[] for _ in range(span.count)]
         with self._lock:
             series = self._series.get((scope, key))
@@ -100,17 +100,17 @@ class MetricStore:
             return [merged(summaries) for summaries in found]
 
     def version(self, scope: Scope, key: MetricKey) -> int:
-        """Return a number that changes when a value arrives for a minute that has passed."""
+        """Return a number that changes when a late value arrives."""
         series = self._series.get((scope, key))
         return series.late if series else 0
 
     def newest(self, scope: Scope, key: MetricKey) -> float:
-        """Return when a metric's newest bucket began, long ago where it has none."""
+        """Return the start of a metric's newest bucket; 0 if it has none."""
         series = self._series.get((scope, key))
         return series.order[-1] * self.bucket_s if series and series.order else 0.0
 
     def units(self, scope: Scope, key: MetricKey) -> list[str]:
-        """List the units in which a metric's values came."""
+        """List the units of a metric's values."""
         with self._lock:
             series = self._series.get((scope, key))
             return sorted({unit for bucket in series.buckets.values() for unit in bucket}) if series else []
@@ -121,7 +121,7 @@ class MetricStore:
             return [key for where, key in self._series if where == scope]
 
     def forget_old(self) -> None:
-        """Drop what is too old to be kept, and metrics of which nothing is left; sum up what is old."""
+        """Delete expired buckets and empty metrics; merge old buckets."""
         now = time.time()
         with self._lock:
             for address, series in list(self._series.items()):
@@ -139,7 +139,7 @@ class MetricStore:
         return order[first : bisect_left(order, ceil(end / self.bucket_s - _ROUNDING))]
 
     def _sum_up(self, series: _Series, now: float) -> None:
-        """Put what is older than a scaled day together, a real minute in the bucket that it begins with."""
+        """Merge buckets older than a scaled day, per real minute."""
         length = round(max(self.minute_s, _COARSE_S) / self.bucket_s)
         end = floor((now - self._fine_s) / self.bucket_s) // length * length
         for number in series.order[: bisect_left(series.order, end)]:
@@ -159,15 +159,15 @@ class MetricStore:
 
 
 def key_of(namespace: str, name: str, dimensions: Iterable[Mapping[str, str]]) -> MetricKey:
-    """Create a metric's key of what the API says of it."""
+    """Create a metric's key from API fields."""
     return MetricKey(namespace, name, frozenset((item["Name"], item["Value"]) for item in dimensions))
 
 
 def dimensions_of(key: MetricKey) -> Iterator[dict[str, str]]:
-    """Yield a metric's dimensions as the API gives them."""
+    """Yield a metric's dimensions in the API's format."""
     for name, value in sorted(key.dimensions):
         yield {"Name": name, "Value": value}
 
 
 METRICS = MetricStore()
-"""The values of this process: one store, as moto's CloudWatch, which answers from it, is one too."""
+"""The metric store of this process, which moto's CloudWatch reads."""

@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 
 
 def seconds(moment: datetime) -> float:
-    """Return a date as seconds; one without a zone is UTC, as moto means it."""
+    """Return a date as seconds; without a time zone it is UTC, as in moto."""
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def moment(at: float) -> datetime:
-    """Return a date as moto keeps it: UTC, and not saying so."""
+    """Return a date in moto's format: UTC without time zone."""
     return datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
 
 
 def timestamp(at: float) -> str:
-    """Write a moment as CloudWatch does in its JSON."""
+    """Format a time as in CloudWatch's JSON."""
     date = datetime.fromtimestamp(at, UTC)
     return f"{date:%Y-%m-%dT%H:%M:%S}.{date.microsecond // 1000:03d}+0000"

@@ -1,10 +1,9 @@
 """Evaluate every alarm several times per minute, and run the actions of state changes.
 
-Time. Minutes are those of the cloud's pace. Four times a minute each alarm's windows are looked at, which end
-with the last full minute and slide by the minute (alarm_spec.py): CloudWatch does the same, once a minute and
-a minute or two later. A value that arrives late, for a minute that has passed, is seen at the next look, as
-long as its minute lies in the alarm's windows. An alarm whose windows and values are those of the look before
-is passed over, unless somebody set its state by hand: that holds until the next look.
+Minutes follow the cloud's time scale. Each alarm is evaluated four times per minute, on windows that end with
+the last full minute (alarms/spec.py); CloudWatch does so once per minute, a minute or two later. A late value
+counts at the next evaluation if its minute is in the alarm's windows. An alarm with unchanged windows and
+values is skipped, unless SetAlarmState changed its state, which holds until the next evaluation.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class AlarmEvaluator:
-    """Watches all alarms of all places until it is closed. Everything it does, it does in one thread."""
+    """Evaluates all alarms of all scopes in one thread, until closed."""
 
     def __init__(self, *, clients: Clients, time_scale: TimeScale) -> None:
         self._clients = clients
@@ -63,7 +62,7 @@ class AlarmEvaluator:
         self._thread.join()
 
     def look(self, now: float) -> None:
-        """Evaluate every alarm as of a moment."""
+        """Evaluate every alarm at a point in time."""
         alarms = held_alarms()
         self._seen = {key: seen for key, seen in self._seen.items() if key in alarms}
         for held in alarms.values():
@@ -72,12 +71,12 @@ class AlarmEvaluator:
         self._follow_rules(alarms, now)
 
     def tell(self, change: notifications.StateChange, held: AlarmRecord) -> None:
-        """Carry out the actions of a change soon."""
+        """Queue the actions of a change."""
         for action in change.actions:
             self._errands.put(partial(self._act, action, change, held))
 
     def deliver(self, target_arn: str, message: str) -> None:
-        """Hand a message to a rule's target soon."""
+        """Queue a message to a rule's target."""
 
         def errand() -> None:
             events.deliver(self._clients, target_arn, message)
@@ -103,8 +102,8 @@ class AlarmEvaluator:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception:  # one alarm's fault must not silence all others for good
-            log.exception("watching alarms")
+        except Exception:  # an error in one alarm must not stop the others
+            log.exception("evaluating alarms")
 
     def _evaluate(self, held: AlarmRecord, now: float) -> None:
         spec = held.spec
@@ -124,7 +123,7 @@ class AlarmEvaluator:
         self._seen[held.scope, held.name] = (span, versions, held.state, held.configuration)
 
     def _follow_rules(self, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> None:
-        """Bring composite alarms to what their rules say; one may wait for another, so until none changes."""
+        """Update composite alarms until none changes: they may depend on each other."""
         composites = [held for held in alarms.values() if held.rule is not None]
         for _ in composites:
             changed = [self._follow(held, alarms, now) for held in composites]
@@ -159,12 +158,12 @@ class AlarmEvaluator:
         return True
 
     def _change(self, held: AlarmRecord, state: State, why: str, data: dict[str, Any], now: float) -> None:
-        log.info("alarm %s of %s goes from %s to %s: %s", held.name, held.scope, held.state, state, why)
+        log.info("alarm %s of %s changed from %s to %s: %s", held.name, held.scope, held.state, state, why)
         held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.tell)
 
     def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
         if action.split(":")[2:3] != ["sns"]:
-            held.note_action(action, fault="the embedded cloud carries out the actions of SNS topics alone")
+            held.note_action(action, fault="the embedded cloud supports SNS actions only")
             return
         fault = self._publish(
             action, Message=notifications.message(change), Subject=notifications.subject(change)
@@ -176,7 +175,7 @@ class AlarmEvaluator:
         try:
             self._clients.client("sns", Scope(account, region)).publish(TopicArn=topic_arn, **fields)
         except (ClientError, BotoCoreError) as fault:
-            log.warning("nothing is published to %s: %s", topic_arn, fault)
+            log.warning("cannot publish to %s: %s", topic_arn, fault)
             return str(fault)
         return None
 

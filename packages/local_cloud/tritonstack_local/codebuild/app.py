@@ -33,20 +33,20 @@ SERVICE = "codebuild"
 
 @dataclass(frozen=True)
 class BuildDependencies:
-    """What this CodeBuild finds in the cloud that it is a part of."""
+    """Dependencies of CodeBuild on the rest of the cloud."""
 
     folder: Path
-    """Where builds live while they run."""
+    """Folder of running builds."""
     region: str
-    """The region of callers who name none."""
+    """Default region of callers."""
     clients: Clients
     metrics: Metrics
 
 
 class CodeBuildApp:
-    """Answers the API. Threads may call it at once; `close` ends every build.
+    """Serves the API. Thread-safe; `close` ends every build.
 
-    `minute_s` is what a minute of a build's time limits lasts: builds are real work, and have real minutes.
+    `minute_s` is the duration of a minute in build timeouts; builds run in real time.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class CodeBuildApp:
 
     @property
     def tables(self) -> Tables:
-        """Everything it remembers; filled before `resume` when the cloud starts again."""
+        """Its persistent tables; restored before `resume` after a restart."""
         return {"projects": self.store.projects, "builds": self.store.builds}
 
     def inventory(self) -> list[dict[str, str]]:
-        """List the projects in every account and region. Builds are what was done, and no resources."""
+        """List the projects of all accounts and regions. Builds are not resources."""
         return [
             {
                 "service": SERVICE,
@@ -94,13 +94,13 @@ class CodeBuildApp:
         ]
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
-        """List the projects of a place with their tags."""
+        """List the projects of a scope with their tags."""
         for project in self.store.projects.within(scope):
             tags = {tag["key"]: tag["value"] for tag in project.fields.get("tags", [])}
             yield TaggedResource(scope.arn(SERVICE, f"project/{project.name}"), "codebuild:project", tags)
 
     def resume(self) -> None:
-        """Tell of builds that an earlier cloud left on their way: their processes have ended with it."""
+        """Mark builds that ended with an earlier cloud as failed."""
         self._pool.interrupted()
 
     def close(self) -> None:
@@ -109,9 +109,9 @@ class CodeBuildApp:
 
 
 def create_app(*, dependencies: BuildDependencies, server_home: Path) -> CodeBuildApp:
-    """Create the application whose builds run in containers where they can, else as processes.
+    """Create the application; builds run in containers if possible, otherwise as processes.
 
-    What an earlier cloud left in the builds' folder without ending properly is removed.
+    Leftovers of an earlier cloud in the builds' folder are removed.
     """
     shutil.rmtree(dependencies.folder, ignore_errors=True)
     remove_left_over(dependencies.folder)

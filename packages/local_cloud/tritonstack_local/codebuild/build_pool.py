@@ -18,7 +18,7 @@ Key = tuple[Scope, str]
 
 
 class BuildPool:
-    """Runs builds. None waits for its turn: here are no quotas, and projects refuse beyond their limit."""
+    """Runs builds, never queued: there are no quotas, and projects reject builds beyond their limit."""
 
     def __init__(self, services: BuildServices) -> None:
         self._services = services
@@ -26,18 +26,18 @@ class BuildPool:
         self._lock = threading.Lock()
 
     def start(self, scope: Scope, build: BuildRecord) -> None:
-        """Set a build on its way."""
+        """Start a build."""
         run = BuildRun(self._services, scope, build)
         thread = threading.Thread(
             target=self._run, args=(scope, build, run), name=f"build {build.name}", daemon=True
         )
         with self._lock:
             self._runs[scope, build.name] = run, thread
-            # Before anybody can find it: only a thread that has started can be waited for.
+            # Before it is registered: only a started thread can be joined.
             thread.start()
 
     def stop(self, scope: Scope, build_id: str) -> None:
-        """Stop a build and wait until nothing of it runs; one that has ended stays as it is."""
+        """Stop a build and wait for its end; finished builds do not change."""
         with self._lock:
             found = self._runs.get((scope, build_id))
         if found is None:
@@ -47,7 +47,7 @@ class BuildPool:
         thread.join(_STOP_PATIENCE_S)
 
     def close(self) -> None:
-        """End every build: this cloud ends, and they cannot go on without it."""
+        """End every build, because the cloud ends."""
         with self._lock:
             running = list(self._runs.values())
         for run, _ in running:
@@ -56,7 +56,7 @@ class BuildPool:
             thread.join(_STOP_PATIENCE_S)
 
     def interrupted(self) -> None:
-        """Tell of builds that were on their way when an earlier cloud of this state ended."""
+        """Mark builds that were in progress when an earlier cloud ended as failed."""
         for scope, build in self._services.store.builds.everywhere():
             if not build.complete and (scope, build.name) not in self._runs:
                 self._services.store.builds.change(scope, build.name, lambda found: found.over(*_CLOSED))

@@ -22,7 +22,7 @@ Fields = Mapping[str, Any]
 _TOKEN_LASTS = timedelta(minutes=5)
 _INITIATOR = "root"
 
-# Field of the request -> what it takes the place of.
+# Field of the request -> overridden field.
 _OVERRIDES = {
     "sourceVersion": ("sourceVersion",),
     "secondarySourcesOverride": ("secondarySources",),
@@ -57,18 +57,18 @@ class Builds:
         self._starting = threading.Lock()
 
     def start(self, scope: Scope, request: Fields) -> Fields:
-        """Begin a build, or give the one that was begun with the same token."""
+        """Start a build, or return the one started with the same token."""
         refuse_unbuilt("StartBuild", request)
         project = self._project(scope, request["projectName"])
         settings = overridden(project.fields, request)
         if settings["source"]["type"] == PIPELINE:
             raise invalid_input(
-                f"Builds whose source is of type {PIPELINE} are started by their pipeline alone"
+                f"Builds whose source is of type {PIPELINE} can only be started by their pipeline"
             )
         return self._start(scope, project, request, settings)
 
     def start_for_pipeline(self, scope: Scope, order: PipelineOrder) -> str:
-        """Begin a build of what a pipeline gives; returns its id."""
+        """Start a build for a pipeline and return its id."""
         project = self._project(scope, order.project)
         if project.fields["source"]["type"] != PIPELINE:
             raise invalid_input(f"The source of project {project.name} is not of type {PIPELINE}")
@@ -78,20 +78,20 @@ class Builds:
         return str(began["build"]["id"])
 
     def retry(self, scope: Scope, request: Fields) -> Fields:
-        """Begin a build that is like an earlier one."""
+        """Start a build with the settings of an earlier one."""
         if "id" not in request:
             raise invalid_input("Build ID must be given")
         earlier = self._build(scope, request["id"])
         return self._start(scope, self._project(scope, earlier.project), request, earlier.settings)
 
     def stop(self, scope: Scope, request: Fields) -> Fields:
-        """End a build with all that it has started."""
+        """Stop a build and all its processes."""
         build = self._build(scope, request["id"])
         self._pool.stop(scope, build.name)
         return {"build": self._build(scope, build.name).as_api(scope)}
 
     def batch_get(self, scope: Scope, request: Fields) -> Fields:
-        """Show builds by their ids or ARNs."""
+        """Describe builds by their ids or ARNs."""
         found = {name: self._store.builds.get(scope, _id(name)) for name in request["ids"]}
         return {
             "builds": [build.as_api(scope) for build in found.values() if build],
@@ -99,7 +99,7 @@ class Builds:
         }
 
     def batch_delete(self, scope: Scope, request: Fields) -> Fields:
-        """Forget builds that have ended."""
+        """Delete finished builds."""
         deleted, kept = [], []
         for name in request["ids"]:
             build = self._store.builds.get(scope, _id(name))
@@ -112,7 +112,7 @@ class Builds:
         return {"buildsDeleted": deleted, "buildsNotDeleted": kept}
 
     def list(self, scope: Scope, request: Fields) -> Fields:
-        """List ids, the latest first unless asked otherwise."""
+        """List build ids, latest first by default."""
         return _listed(self._store.builds.within(scope), request)
 
     def list_for_project(self, scope: Scope, request: Fields) -> Fields:
@@ -198,7 +198,7 @@ class Builds:
 
 
 def overridden(fields: Fields, request: Fields) -> dict[str, Any]:
-    """A project's fields with what a request puts in their places; variables are added by their names."""
+    """Return a project's fields with a request's overrides; variables are merged by name."""
     settings = dict(fields)
     for name, path in _OVERRIDES.items():
         if name in request:

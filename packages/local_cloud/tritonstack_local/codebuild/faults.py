@@ -8,32 +8,32 @@ from tritonstack_local.service.faults import ServiceError
 
 
 def invalid_input(message: str) -> ServiceError:
-    """Return what is wrong with a request."""
+    """Return the error for an invalid request."""
     return ServiceError("InvalidInputException", message)
 
 
 def not_built(what: str, reason: str) -> ServiceError:
-    """Refuse what CodeBuild has and this cloud has not; better than to pretend."""
+    """Return the error for an unsupported feature of CodeBuild."""
     return invalid_input(f"The embedded cloud does not support {what}: {reason}.")
 
 
 def no_project(arn: str) -> ServiceError:
-    """Say that there is no such project."""
+    """Return the error for a missing project."""
     return ServiceError("ResourceNotFoundException", f"Project cannot be found: {arn}")
 
 
 def no_build(build_id: str) -> ServiceError:
-    """Say that there is no such build."""
+    """Return the error for a missing build."""
     return ServiceError("ResourceNotFoundException", f"The provided build {build_id} does not exist")
 
 
 def project_exists(arn: str) -> ServiceError:
-    """Say that the name is taken."""
+    """Return the error for a name in use."""
     return ServiceError("ResourceAlreadyExistsException", f"Project already exists: {arn}")
 
 
 def too_many(limit: int) -> ServiceError:
-    """Say that a project builds as many at once as it may."""
+    """Return the error for a project at its build limit."""
     return ServiceError(
         "AccountLimitExceededException", f"Cannot have more than {limit} active builds for the project"
     )
@@ -48,7 +48,7 @@ class PhaseFailedError(TritonstackError):
 
 
 class BuildEndedError(TritonstackError):
-    """The build was ended from outside: stopped, or out of time."""
+    """The build was stopped or timed out."""
 
     def __init__(self, status: Status, code: str = "", message: str = "") -> None:
         super().__init__(message)
@@ -57,4 +57,4 @@ class BuildEndedError(TritonstackError):
 
 
 class MachineGoneError(TritonstackError):
-    """What runs the build's commands is no longer there."""
+    """The machine of the build has ended."""

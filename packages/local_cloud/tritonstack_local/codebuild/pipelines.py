@@ -11,21 +11,21 @@ from tritonstack_local.codebuild.refusals import PIPELINE
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineOrder:
-    """One build for a pipeline; artifacts by their names, each an archive at `bucket/key`."""
+    """A build for a pipeline; artifacts by name, each an archive at `bucket/key`."""
 
     pipeline: str
     project: str
     source: str
-    """The artifact that the build stands in."""
+    """The primary input artifact."""
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     variables: Sequence[Mapping[str, Any]] = field(default=())
     """As in StartBuild's environmentVariablesOverride."""
 
     def settings(self, project: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what takes the place of the project's sources and artifacts."""
+        """Return the overrides of the project's sources and artifacts."""
         secondary = {name: where for name, where in self.inputs.items() if name != self.source}
-        # The only output is what the buildspec's `artifacts` say; of several each has its own there.
+        # A single output has the buildspec's `artifacts`; several have secondary artifacts.
         several = len(self.outputs) > 1
         outputs = [_output(name if several else "", where) for name, where in self.outputs.items()]
         return {

@@ -15,7 +15,7 @@ PAGE_SIZE = 100
 
 
 def page(items: Sequence[str], request: Mapping[str, Any]) -> tuple[list[str], str | None]:
-    """Return the page that a request asks for, and the token of the next if there is one."""
+    """Return the requested page, and the token of the next one if any."""
     token = request.get("nextToken") or "0"
     if not token.isdecimal():
         raise invalid_input("Invalid nextToken")
@@ -45,7 +45,7 @@ class Projects:
         self._store = store
 
     def create(self, scope: Scope, request: Fields) -> Fields:
-        """Write a project down."""
+        """Create a project."""
         fields = _completed(scope, {**_DEFAULTS, **request})
         made = now()
         record = ProjectRecord(fields["name"], _arn(scope, fields["name"]), made, made, fields)
@@ -54,10 +54,10 @@ class Projects:
         return {"project": record.as_api()}
 
     def update(self, scope: Scope, request: Fields) -> Fields:
-        """Change what is named, and leave the rest; a list or structure changes as a whole."""
+        """Change the given fields; lists and structures are replaced."""
         record = self._find(scope, request["name"])
         wanted = {**record.fields, **request}
-        # A limit that is not wanted any more is named as -1.
+        # -1 removes the limit.
         if wanted.get("concurrentBuildLimit") == -1:
             del wanted["concurrentBuildLimit"]
         fields = _completed(scope, wanted)
@@ -69,12 +69,12 @@ class Projects:
         return {"project": changed.as_api()}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
-        """Forget a project; its builds stay, and go on. That there is none is no error."""
+        """Delete a project; its builds continue. A missing project is not an error."""
         self._store.projects.remove(scope, _name(request["name"]))
         return {}
 
     def batch_get(self, scope: Scope, request: Fields) -> Fields:
-        """Show projects by their names or ARNs."""
+        """Describe projects by their names or ARNs."""
         found = {name: self._store.projects.get(scope, _name(name)) for name in request["names"]}
         return {
             "projects": [record.as_api() for record in found.values() if record],
@@ -97,7 +97,7 @@ class Projects:
 
 
 def checked_settings(fields: Fields) -> None:
-    """Refuse settings, of a project or a build, that CodeBuild refuses or this one does not know."""
+    """Reject invalid and unsupported settings of a project or a build."""
     refuse_settings(fields)
     source = fields["source"]
     if source["type"] == "NO_SOURCE":

@@ -28,13 +28,13 @@ _SHOWN_OF_PROJECT = (
 
 
 def now() -> datetime:
-    """Read the clock, time zone included."""
+    """Return the current time with time zone."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class ProjectRecord:
-    """A project: the request that made it, with what updates have changed since."""
+    """A project: its fields from creation and updates."""
 
     name: str
     arn: str
@@ -42,10 +42,10 @@ class ProjectRecord:
     modified: datetime
     fields: Mapping[str, Any]
     builds: int = 0
-    """How many builds it has had; the next one's number follows."""
+    """Number of builds so far."""
 
     def as_api(self) -> dict[str, Any]:
-        """Show it as BatchGetProjects does."""
+        """Return it in the format of BatchGetProjects."""
         return {
             **self.fields,
             "arn": self.arn,
@@ -58,7 +58,7 @@ class ProjectRecord:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of a build. Its context says why it ended as it did."""
+    """One phase of a build. Its context explains its end."""
 
     type: str
     started: datetime
@@ -68,11 +68,11 @@ class Phase:
     message: str = ""
 
     def closed(self, status: Status, code: str = "", message: str = "") -> Phase:
-        """Return the same phase, over."""
+        """Return the finished phase."""
         return replace(self, ended=now(), status=status, code=code, message=message)
 
     def as_api(self) -> dict[str, Any]:
-        """Show it as BatchGetBuilds does."""
+        """Return it in the format of BatchGetBuilds."""
         shown: dict[str, Any] = {"phaseType": self.type, "startTime": self.started}
         if self.ended is None:
             return shown
@@ -85,7 +85,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class LogLocation:
-    """Where a build's log is."""
+    """The location of a build's log."""
 
     group: str
     stream: str
@@ -93,15 +93,15 @@ class LogLocation:
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """A build; its name is the id that CodeBuild gives it, `project:uuid`."""
+    """A build; its name is its id, `<project>:<uuid>`."""
 
     name: str
     arn: str
     number: int
     settings: Mapping[str, Any]
-    """The project's fields with what the request puts in their places: what is built."""
+    """The project's fields with the request's overrides."""
     request: Mapping[str, Any]
-    """What StartBuild was asked."""
+    """The StartBuild request."""
     initiator: str
     started: datetime
     ended: datetime | None = None
@@ -109,7 +109,7 @@ class BuildRecord:
     phases: Sequence[Phase] = ()
     log: LogLocation | None = None
     source_version: str | None = None
-    """What the source turned out to be."""
+    """The resolved source version."""
     artifacts: Mapping[str, Any] | None = None
     secondary_artifacts: Sequence[Mapping[str, Any]] = ()
     exported: Mapping[str, str] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class BuildRecord:
 
     @property
     def uuid(self) -> str:
-        """What tells it from the project's other builds."""
+        """The unique part of its id."""
         return self.name.partition(":")[2]
 
     @property
@@ -130,17 +130,17 @@ class BuildRecord:
         return self.status != "IN_PROGRESS"
 
     def with_phase(self, phase: Phase) -> BuildRecord:
-        """Return the same build with a new phase, or with another state of its last one."""
+        """Return the build with a new phase or an updated last phase."""
         before = self.phases[:-1] if self.phases and self.phases[-1].type == phase.type else self.phases
         return replace(self, phases=(*before, phase))
 
     def over(self, status: Status, code: str = "", message: str = "") -> BuildRecord:
-        """Return the same build, ended: what was under way ends with it."""
+        """Return the finished build; its open phase ends too."""
         phases = [phase if phase.ended else phase.closed(status, code, message) for phase in self.phases]
         return replace(self, status=status, ended=now(), phases=(*phases, Phase("COMPLETED", now())))
 
     def as_api(self, scope: Scope) -> dict[str, Any]:
-        """Show it as BatchGetBuilds does."""
+        """Return it in the format of BatchGetBuilds."""
         shown = {name: self.settings[name] for name in _SHOWN_OF_PROJECT if name in self.settings}
         return {
             **shown,
@@ -179,7 +179,7 @@ class BuildRecord:
 
 @dataclass(frozen=True)
 class CodeBuildTables:
-    """All tables of this CodeBuild."""
+    """All tables of CodeBuild."""
 
     projects: Table[ProjectRecord] = field(default_factory=Table[ProjectRecord])
     builds: Table[BuildRecord] = field(default_factory=Table[BuildRecord])

@@ -1,7 +1,7 @@
 """Fields that CodeBuild rejects because they are not implemented, and fields accepted without effect.
 
-Every field of the service model that stands in neither table has its effect; a test holds the tables against
-botocore's model, so that a new field there is noticed here.
+Every field of the service model in neither table has its effect; a test compares the tables with botocore's
+model, to detect new fields.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_REGISTRY = "images must be in this machine's Docker engine"
 _NOT_ENCRYPTED = "nothing is encrypted"
 _NO_QUEUE = "builds are never queued; builds beyond the project's limit are rejected"
 
-# Field, as the service model names it below its structure -> why nothing comes of it here.
+# Field of the service model, by structure -> why it has no effect.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "CreateProject.cache": _NO_CACHE,
     "CreateProject.encryptionKey": _NOT_ENCRYPTED,
@@ -51,7 +51,7 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "buildspec.run-as": "effective in containers only; otherwise commands run as the user of the local cloud",
 }
 
-# Field -> why it is refused.
+# Field -> why it is rejected.
 REFUSED: dict[str, str] = {
     "CreateProject.badgeEnabled": "build badges are not supported",
     "CreateProject.fileSystemLocations": "there are no file systems to mount",
@@ -85,7 +85,7 @@ REFUSED: dict[str, str] = {
 }
 
 PIPELINE = "CODEPIPELINE"
-"""The type of sources and artifacts that a pipeline gives and takes."""
+"""The type of a pipeline's sources and artifacts."""
 _SOURCES = ("S3", "NO_SOURCE", PIPELINE)
 _ARTIFACTS = ("S3", "NO_ARTIFACTS", PIPELINE)
 _ENVIRONMENTS = {
@@ -95,13 +95,13 @@ _ENVIRONMENTS = {
 
 
 def refuse_unbuilt(operation: str, fields: Mapping[str, Any]) -> None:
-    """Refuse the first field of a request, however deep, that asks for what is not built."""
+    """Reject a request with an unsupported field, at any depth."""
     for path, reason in _refused(service_model("codebuild").operation_model(operation).input_shape, fields):
         raise not_built(path, reason)
 
 
 def refuse_settings(fields: Mapping[str, Any]) -> None:
-    """Hold what is to be built, a project's fields or a build's, against the tables and their values."""
+    """Check the fields of a project or a build against the tables."""
     refuse_unbuilt("CreateProject", fields)
     for source in (fields.get("source", {}), *fields.get("secondarySources", [])):
         _refuse_other("ProjectSource.type", source.get("type"), _SOURCES, _NO_GIT)
@@ -115,9 +115,9 @@ def refuse_settings(fields: Mapping[str, Any]) -> None:
 
 
 def refusal_of(fields: Mapping[str, Any]) -> str | None:
-    """Say why a project of a template is refused, if it is: known before anything is made.
+    """Return why a template's project is rejected; None if it is accepted.
 
-    Values that only the deployment will tell do not matter.
+    Values unknown before the deployment are ignored.
     """
     try:
         refuse_settings(fields)

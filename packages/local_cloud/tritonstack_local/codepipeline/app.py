@@ -24,10 +24,10 @@ SERVICE = "codepipeline"
 
 
 class CodePipelineApp:
-    """Answers the API. Threads may call it at once; `close` leaves what is on its way to the next cloud."""
+    """Serves the API. Thread-safe; `close` leaves running executions to the next cloud."""
 
     def __init__(self, *, region: str, clients: Clients, start_build: StartBuild) -> None:
-        """`region` is that of callers who name none."""
+        """`region` is the default of callers without one."""
         self._store = CodePipelineTables()
         self._queue = ExecutionQueue(store=self._store, clients=clients, start_build=start_build)
         executions = Executions(store=self._store, clients=clients, queue=self._queue)
@@ -39,12 +39,12 @@ class CodePipelineApp:
 
     @property
     def tables(self) -> Tables:
-        """Everything it remembers; filled before `resume` when the cloud starts again."""
+        """Its persistent tables; restored before `resume` after a restart."""
         store = self._store
         return {"pipelines": store.pipelines, "executions": store.executions, "tags": store.tags}
 
     def inventory(self) -> list[dict[str, str]]:
-        """List the pipelines in every account and region. Executions are what was done, and no resources."""
+        """List the pipelines of all accounts and regions. Executions are not resources."""
         return [
             {
                 "service": SERVICE,
@@ -57,17 +57,17 @@ class CodePipelineApp:
         ]
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
-        """List the pipelines of a place with their tags."""
+        """List the pipelines of a scope with their tags."""
         for record in self._store.pipelines.within(scope):
             tags = {tag["Key"]: tag["Value"] for tag in self._store.tags.of(record.arn)}
             yield TaggedResource(record.arn, "codepipeline:pipeline", tags)
 
     def resume(self) -> None:
-        """Go on with the executions that an earlier cloud has left on their way."""
+        """Resume the executions of an earlier cloud."""
         self._queue.resume()
 
     def close(self) -> None:
-        """Let go of every execution."""
+        """Release all executions."""
         self._queue.close()
 
 

@@ -19,7 +19,7 @@ _LOOK_S = 0.5
 
 
 class ExecutionQueue:
-    """Runs executions, each in a thread of its own."""
+    """Runs executions, one thread each."""
 
     def __init__(self, *, store: CodePipelineTables, clients: Clients, start_build: StartBuild) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class ExecutionQueue:
         self._threads: list[threading.Thread] = []
 
     def start(self, scope: Scope, execution: ExecutionRecord) -> None:
-        """Set an execution on its way."""
+        """Start an execution."""
         run = ExecutionRun(self._services, scope, execution)
         thread = threading.Thread(target=run.run, name=f"pipeline {execution.pipeline}", daemon=True)
         with self._changed:
@@ -39,7 +39,7 @@ class ExecutionQueue:
             thread.start()
 
     def resume(self) -> None:
-        """Go on with what an earlier cloud has left on its way, the oldest first."""
+        """Resume the executions of an earlier cloud, oldest first."""
         left = [
             (scope, execution)
             for scope, execution in self._store.executions.everywhere()
@@ -53,7 +53,7 @@ class ExecutionQueue:
             self.start(scope, execution)
 
     def close(self) -> None:
-        """Let go of everything; the next cloud goes on with it."""
+        """Release all executions; the next cloud resumes them."""
         self._closing.set()
         with self._changed:
             self._changed.notify_all()
@@ -63,7 +63,7 @@ class ExecutionQueue:
 
     @contextmanager
     def turn(self, scope: Scope, pipeline: str, stage: str, execution: str) -> Iterator[bool]:
-        """Wait for a stage; see execution_run.Turns."""
+        """Wait for a stage; see execution_run.StageLocks."""
         key = scope, pipeline, stage
         with self._changed:
             waiting = self._waiting.setdefault(key, [])
@@ -97,7 +97,7 @@ class ExecutionQueue:
             if found.status == "Stopping" or (key not in self._inside and waiting[0] == execution):
                 return True
             self._changed.wait(_LOOK_S)
-        raise CloudEndsError("the embedded cloud ends")
+        raise CloudEndsError("the embedded cloud is stopping")
 
     def _is_parallel(self, scope: Scope, execution: str) -> bool:
         found = self._store.executions.get(scope, execution)

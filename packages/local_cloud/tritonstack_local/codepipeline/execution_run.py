@@ -1,7 +1,7 @@
 """Run one execution: stages in order, and actions by run order.
 
-Every step is put down before and after it is done, so that a cloud that starts again goes on where the one
-before it ended: what has succeeded is not done again, and what was under way is looked for.
+Every step is recorded before and after it runs, so that a restarted cloud continues: finished actions are not
+repeated, and running ones are attached to.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ log = logging.getLogger(__name__)
 
 
 class StageLocks(Protocol):
-    """Lets one execution at a time into a stage."""
+    """Admits one execution at a time to a stage."""
 
     def turn(self, scope: Scope, pipeline: str, stage: str, execution: str) -> AbstractContextManager[bool]:
-        """Wait for the stage; tells whether the execution may enter, or a later one has taken its place."""
+        """Wait for the stage; return False if a later execution superseded this one."""
 
 
 @dataclass(frozen=True)
 class ExecutionServices:
-    """What all executions share."""
+    """Services shared by all executions."""
 
     store: CodePipelineTables
     clients: Clients
     start_build: StartBuild
     turns: StageLocks
     closing: threading.Event
-    """Set when this cloud ends."""
+    """Set when the cloud stops."""
 
 
 class ExecutionRun:
-    """Takes one execution to its end."""
+    """Runs one execution to its end."""
 
     def __init__(self, services: ExecutionServices, scope: Scope, execution: ExecutionRecord) -> None:
         self._services = services
@@ -64,7 +64,7 @@ class ExecutionRun:
         self._declaration = execution.declaration
 
     def run(self) -> None:
-        """Go through the stages."""
+        """Run the stages."""
         try:
             for stage in self._declaration["stages"]:
                 if not self._enter(stage):
@@ -73,12 +73,12 @@ class ExecutionRun:
         except CloudEndsError:
             return
         except Exception as fault:
-            # An execution must never stay on its way for good.
+            # An execution must never stay in progress forever.
             log.exception("pipeline execution %s", self._id)
             self._end("Failed", f"Internal failure of the embedded cloud: {fault}")
 
     def _enter(self, stage: Mapping[str, Any]) -> bool:
-        """Carry out a stage; tells whether the next one may follow."""
+        """Run a stage; return whether the next one may follow."""
         if self._record().stage_status(stage) == "Succeeded":
             return True
         with self._services.turns.turn(self._scope, self._pipeline, stage["name"], self._id) as mine:
@@ -96,7 +96,7 @@ class ExecutionRun:
         return True
 
     def _side_by_side(self, stage: str, actions: list[Mapping[str, Any]]) -> bool:
-        """Carry out actions of one order; tells whether all of them have succeeded."""
+        """Run the actions of one run order; return whether all succeeded."""
         threads = [
             threading.Thread(target=partial(self._act, stage, action), name=f"{stage}/{action['name']}")
             for action in actions
@@ -107,12 +107,12 @@ class ExecutionRun:
         for thread in threads:
             thread.join()
         if self._services.closing.is_set():
-            raise CloudEndsError("the embedded cloud ends")
+            raise CloudEndsError("the embedded cloud is stopping")
         runs = [self._record().actions.get((stage, action["name"])) for action in actions]
         return all(run is not None and run.status == "Succeeded" for run in runs)
 
     def _act(self, stage: str, action: Mapping[str, Any]) -> None:
-        """Carry out one action, and put down what it has come to."""
+        """Run one action, and record its result."""
         before = self._record().actions.get((stage, action["name"]))
         if before is not None and before.status == "Succeeded":
             return
@@ -169,7 +169,7 @@ class ExecutionRun:
             raise reason_of(fault) from fault
 
     def _acting(self, action: Mapping[str, Any]) -> Scope:
-        """Say where an action acts: in the account of its role, which has to exist."""
+        """Return the scope of an action: the account of its role, which must exist."""
         region = action.get("region") or self._scope.region
         role = action.get("roleArn")
         if role is None:
@@ -184,13 +184,13 @@ class ExecutionRun:
         return Scope(role.split(":")[4], region)
 
     def _key(self, artifact: str, run: ActionRun) -> str:
-        """Name an artifact as AWS does; it is the same however often the action is taken up."""
+        """Return an artifact's key as AWS names it; the same for repeated attempts."""
         own = hashlib.sha256(f"{run.id}/{artifact}".encode()).hexdigest()[:7]
         return f"{self._pipeline[:_NAME_PART]}/{artifact[:_ARTIFACT_PART]}/{own}"
 
     def _look(self, stage: str, action: Mapping[str, Any]) -> ActionRun:
         if self._services.closing.is_set():
-            raise CloudEndsError("the embedded cloud ends")
+            raise CloudEndsError("the embedded cloud is stopping")
         run = self._record().actions[stage, action["name"]]
         if run.status == "Abandoned":
             raise AbandonedError("the execution was stopped")

@@ -35,11 +35,11 @@ class Executions:
         return self._pipelines
 
     def begin(self, scope: Scope, pipeline: PipelineRecord, trigger: Mapping[str, str]) -> str:
-        """Begin an execution with what sources are now."""
+        """Start an execution with the current sources."""
         return self._begin(scope, pipeline, {}, trigger)
 
     def start(self, scope: Scope, request: Fields) -> Fields:
-        """Begin an execution, or tell of the one that was begun with the same token."""
+        """Start an execution, or return the one started with the same token."""
         pipeline = self._pipelines.find(scope, request["name"])
         token = request.get("clientRequestToken", "")
         for execution in self._of(scope, pipeline.name) if token else ():
@@ -50,7 +50,7 @@ class Executions:
         return {"pipelineExecutionId": self._begin(scope, pipeline, request, trigger)}
 
     def stop(self, scope: Scope, request: Fields) -> Fields:
-        """End an execution after the actions that are under way, or without waiting for them."""
+        """Stop an execution, after its running actions or at once."""
         execution = self._find(scope, request["pipelineName"], request["pipelineExecutionId"])
         if execution.status != "InProgress":
             raise ServiceError(
@@ -69,7 +69,7 @@ class Executions:
         return {"pipelineExecutionId": execution.name}
 
     def retry(self, scope: Scope, request: Fields) -> Fields:
-        """Go on with an execution at the stage where it has failed."""
+        """Retry an execution from its failed stage."""
         execution = self._find(scope, request["pipelineName"], request["pipelineExecutionId"])
         stage = next((item for item in execution.stages if item["name"] == request["stageName"]), None)
         if stage is None:
@@ -94,7 +94,7 @@ class Executions:
         return {"pipelineExecutionId": execution.name}
 
     def approve(self, scope: Scope, request: Fields) -> Fields:
-        """Take a person's word to the action that waits for it."""
+        """Pass an approval result to the waiting action."""
         stage, action = request["stageName"], request["actionName"]
         waiting = [
             execution
@@ -118,12 +118,12 @@ class Executions:
         return {"approvedAt": moment}
 
     def get(self, scope: Scope, request: Fields) -> Fields:
-        """Show an execution."""
+        """Describe an execution."""
         execution = self._find(scope, request["pipelineName"], request["pipelineExecutionId"])
         return {"pipelineExecution": described(execution)}
 
     def list_all(self, scope: Scope, request: Fields) -> Fields:
-        """List executions, the latest first."""
+        """List executions, latest first."""
         pipeline = self._pipelines.find(scope, request["pipelineName"])
         shown, token = _page(self._of(scope, pipeline.name), request)
         return {
@@ -132,7 +132,7 @@ class Executions:
         }
 
     def list_actions(self, scope: Scope, request: Fields) -> Fields:
-        """List what actions have done, the latest first."""
+        """List action executions, latest first."""
         pipeline = self._pipelines.find(scope, request["pipelineName"])
         wanted = request.get("filter", {}).get("pipelineExecutionId")
         details = [
@@ -147,7 +147,7 @@ class Executions:
         return {"actionExecutionDetails": shown, "nextToken": token}
 
     def state(self, scope: Scope, request: Fields) -> Fields:
-        """Show every stage with the last execution that came there."""
+        """Describe every stage with its latest execution."""
         pipeline = self._pipelines.find(scope, request["name"])
         executions = self._of(scope, pipeline.name)
         return {
@@ -179,7 +179,7 @@ class Executions:
         return execution.name
 
     def _of(self, scope: Scope, pipeline: str) -> Sequence[ExecutionRecord]:
-        """A pipeline's executions, the latest first."""
+        """Return a pipeline's executions, latest first."""
         found = [known for known in self._store.executions.within(scope) if known.pipeline == pipeline]
         return sorted(found, key=lambda execution: execution.number, reverse=True)
 

@@ -7,7 +7,7 @@ from tritonstack_local.service.faults import ServiceError
 
 
 def no_pipeline(name: str, account: str) -> ServiceError:
-    """Say that there is no such pipeline."""
+    """Return the error for a missing pipeline."""
     return ServiceError(
         "PipelineNotFoundException",
         f"Account '{account}' does not have a pipeline with name '{name}'",
@@ -15,17 +15,17 @@ def no_pipeline(name: str, account: str) -> ServiceError:
 
 
 def no_execution(execution_id: str) -> ServiceError:
-    """Say that there is no such execution."""
+    """Return the error for a missing execution."""
     return ServiceError("PipelineExecutionNotFoundException", f"Pipeline execution {execution_id} not found")
 
 
 def invalid(code: str, message: str) -> ServiceError:
-    """Return what is wrong with a declaration or a request; the code names what it is about."""
+    """Return the error for an invalid declaration or request; the code names its kind."""
     return ServiceError(f"Invalid{code}Exception", message)
 
 
 def not_built(what: str, reason: str) -> ServiceError:
-    """Refuse what CodePipeline has and this cloud has not; better than to pretend."""
+    """Return the error for an unsupported feature of CodePipeline."""
     return ServiceError("InvalidStructureException", f"The embedded cloud does not support {what}: {reason}.")
 
 
@@ -42,4 +42,4 @@ class AbandonedError(TritonstackError):
 
 
 class CloudEndsError(TritonstackError):
-    """This cloud is ending; the next one goes on with the action."""
+    """The cloud is stopping; the next one resumes the action."""

@@ -17,7 +17,7 @@ from tritonstack_local.service.control_plane import Fields
 from tritonstack_local.service.faults import ServiceError
 
 Begin = Callable[[Scope, PipelineRecord, Mapping[str, str]], str]
-"""Begins an execution, which something has triggered."""
+"""Starts a triggered execution."""
 
 _LEAST_STAGES = 2
 _ARTIFACT = re.compile(r"[a-zA-Z0-9_\-]+")
@@ -32,7 +32,7 @@ class Pipelines:
         self._begin = begin
 
     def create(self, scope: Scope, request: Fields) -> Fields:
-        """Write a pipeline down, and run it for the first time as AWS does."""
+        """Create a pipeline and run it, as AWS does."""
         declared = _completed(request["pipeline"], version=1)
         self._check_roles(scope, declared)
         made = now()
@@ -48,7 +48,7 @@ class Pipelines:
         return {"pipeline": declared, "tags": request.get("tags")}
 
     def get(self, scope: Scope, request: Fields) -> Fields:
-        """Show a pipeline; earlier versions are not kept."""
+        """Describe a pipeline; earlier versions are not stored."""
         record = self.find(scope, request["name"])
         wanted = request.get("version", record.declaration["version"])
         if wanted != record.declaration["version"]:
@@ -61,7 +61,7 @@ class Pipelines:
         return {"pipeline": record.declaration, "metadata": told}
 
     def update(self, scope: Scope, request: Fields) -> Fields:
-        """Write the next version down; executions that are under way go on with theirs."""
+        """Write the next version; running executions keep theirs."""
         name = request["pipeline"]["name"]
         before = self.find(scope, name)
         declared = _completed(request["pipeline"], version=before.declaration["version"] + 1)
@@ -72,7 +72,7 @@ class Pipelines:
         return {"pipeline": declared}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
-        """Forget a pipeline with its executions. That there is none is no error."""
+        """Delete a pipeline and its executions. A missing one is not an error."""
         record = self._store.pipelines.remove(scope, request["name"])
         if record is not None:
             self._store.tags.forget(record.arn)
@@ -112,14 +112,14 @@ class Pipelines:
         return {"tags": [{"key": tag["Key"], "value": tag["Value"]} for tag in tags]}
 
     def find(self, scope: Scope, name: str) -> PipelineRecord:
-        """Find a pipeline, or say that there is none."""
+        """Return a pipeline, or raise the error for a missing one."""
         record = self._store.pipelines.get(scope, name)
         if record is None:
             raise no_pipeline(name, scope.account)
         return record
 
     def _check_roles(self, scope: Scope, declared: Fields) -> None:
-        """Refuse an action whose role the pipeline's own may not take on: AWS tries it, too."""
+        """Reject an action whose role the pipeline's role cannot assume, as AWS does."""
         own = declared["roleArn"]
         roles = {action.get("roleArn") for stage in declared["stages"] for action in stage["actions"]}
         for role in sorted(roles - {None}):
@@ -137,7 +137,7 @@ _SUMMARISED = ("version", "pipelineType", "executionMode")
 
 
 def _completed(declared: Fields, *, version: int) -> dict[str, Any]:
-    """Check a declaration, and give it the defaults that AWS gives."""
+    """Check a declaration, and add AWS's defaults."""
     refuse_unbuilt(declared)
     if declared.get("artifactStore") is None:
         raise invalid("Structure", "Pipeline should have an artifact store")
@@ -166,7 +166,7 @@ def _check_stages(stages: list[Fields]) -> None:
 
 
 def _outputs_of(stage: Fields, given: set[str]) -> set[str]:
-    """Check that what a stage's actions need is there before them; return what they give."""
+    """Check that a stage's input artifacts exist before it; return its output artifacts."""
     made: set[str] = set()
     actions = sorted(stage["actions"], key=lambda action: action.get("runOrder", 1))
     if len({action["name"] for action in actions}) < len(actions):

@@ -15,13 +15,13 @@ Declaration = Mapping[str, Any]
 
 
 def now() -> datetime:
-    """Return the time as everything here notes it."""
+    """Return the current time with time zone."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class PipelineRecord:
-    """A pipeline as its latest version says; the version is part of the declaration."""
+    """The latest version of a pipeline; the version is in the declaration."""
 
     name: str
     arn: str
@@ -32,7 +32,7 @@ class PipelineRecord:
 
 @dataclass(frozen=True)
 class ActionRun:
-    """What became of one action in one execution."""
+    """The state of one action in one execution."""
 
     id: str
     started: datetime
@@ -40,24 +40,24 @@ class ActionRun:
     status: ActionStatus = "InProgress"
     summary: str = ""
     external_id: str = ""
-    """What does the work: a build, a change set."""
+    """Id of the build or change set that does the work."""
     token: str = ""
-    """What an approval has to name."""
+    """The token of an approval."""
     code: str = ""
     message: str = ""
     artifacts: Mapping[str, str] = field(default_factory=dict)
-    """What it gave, by the artifacts' names: keys in the artifact store."""
+    """Output artifacts: keys in the artifact store by name."""
     revision: str = ""
-    """What a source turned out to be."""
+    """The resolved source version."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What it tells later actions, which read them in its namespace."""
+    """Variables for later actions, in its namespace."""
 
     def changed(self, **changes: Any) -> ActionRun:
-        """Return the same with some fields changed, just now."""
+        """Return a copy with changed fields and the current time."""
         return replace(self, updated=now(), **changes)
 
     def as_api(self) -> dict[str, Any]:
-        """Show it as GetPipelineState does."""
+        """Return it in the format of GetPipelineState."""
         shown: dict[str, Any] = {
             "actionExecutionId": self.id,
             "status": self.status,
@@ -73,13 +73,13 @@ class ActionRun:
 
 @dataclass(frozen=True)
 class ExecutionRecord:
-    """One execution of a pipeline, of the version that there was when it began."""
+    """One execution of a pipeline version."""
 
     name: str
     """Its id."""
     pipeline: str
     number: int
-    """How many executions of the pipeline there had been, with this one."""
+    """Its number among the pipeline's executions, starting at 1."""
     declaration: Declaration
     trigger: Mapping[str, str]
     started: datetime
@@ -88,31 +88,31 @@ class ExecutionRecord:
     summary: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
-    """What the caller asked sources to be, by the names of their actions."""
+    """Source versions requested by the caller, by action name."""
     token: str = ""
     actions: Mapping[tuple[str, str], ActionRun] = field(default_factory=dict)
-    """By the names of stage and action."""
+    """Action runs by stage and action name."""
 
     @property
     def stages(self) -> Sequence[Declaration]:
-        """The stages in their order."""
+        """The stages in order."""
         stages: Sequence[Declaration] = self.declaration["stages"]
         return stages
 
     def with_status(self, status: Status, summary: str = "") -> ExecutionRecord:
-        """Return the same with another status."""
+        """Return a copy with another status."""
         return replace(self, status=status, summary=summary, updated=now())
 
     def with_action(self, stage: str, action: str, run: ActionRun) -> ExecutionRecord:
-        """Return the same with an action's run put down."""
+        """Return a copy with an action's run."""
         return replace(self, actions={**self.actions, (stage, action): run}, updated=now())
 
     def retried(self, actions: Mapping[tuple[str, str], ActionRun]) -> ExecutionRecord:
-        """Return the same on its way again, as if nothing but these actions had been done."""
+        """Return a running copy with only these actions done."""
         return replace(self, status="InProgress", actions=actions, updated=now())
 
     def stage_status(self, stage: Declaration) -> str | None:
-        """Tell how a stage stands; None where it was not entered."""
+        """Return the status of a stage; None if not entered."""
         runs = [self.actions.get((stage["name"], action["name"])) for action in stage["actions"]]
         begun = [run.status for run in runs if run is not None]
         if not begun:
@@ -124,13 +124,13 @@ class ExecutionRecord:
         return "Stopped" if self.status == "Stopped" else "InProgress"
 
     def artifacts(self) -> dict[str, str]:
-        """Return every artifact there is by now: its key in the store by its name."""
+        """Return the artifacts so far: keys in the store by name."""
         return {name: key for run in self.actions.values() for name, key in run.artifacts.items()}
 
 
 @dataclass(frozen=True)
 class CodePipelineTables:
-    """All tables of this CodePipeline."""
+    """All tables of CodePipeline."""
 
     pipelines: Table[PipelineRecord] = field(default_factory=Table[PipelineRecord])
     executions: Table[ExecutionRecord] = field(default_factory=Table[ExecutionRecord])

@@ -1,6 +1,6 @@
 """Fields that CodePipeline rejects because they are not implemented, and fields accepted without effect.
 
-Every field of a pipeline's declaration that stands in neither table has its effect.
+Every field of a declaration in neither table has its effect.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _NO_CONDITIONS = "stage conditions and automatic retries are not supported"
 _NO_GIT = "the local cloud receives no webhooks from Git providers"
 _ONE_REGION = "cross-region actions are not supported"
 
-# Field, as the service model names it below its structure -> why nothing comes of it here.
+# Field of the service model, by structure -> why it has no effect.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "ArtifactStore.encryptionKey": "nothing is encrypted",
     "S3.PollForSourceChanges": "sources are not polled; start an execution",
     "CloudFormation.RoleArn": "all stack operations are allowed",
 }
 
-# Field -> why it is refused.
+# Field -> why it is rejected.
 REFUSED: dict[str, str] = {
     "PipelineDeclaration.artifactStores": _ONE_REGION,
     "PipelineDeclaration.triggers": _NO_GIT,
@@ -34,7 +34,7 @@ REFUSED: dict[str, str] = {
     "ActionDeclaration.environmentVariables": "the Commands action is not supported",
 }
 
-# Provider of an action -> the fields of its configuration.
+# Action provider -> fields of its configuration.
 PROVIDERS: Mapping[tuple[str, str], frozenset[str]] = {
     ("Source", "S3"): frozenset({"S3Bucket", "S3ObjectKey", "PollForSourceChanges"}),
     ("Build", "CodeBuild"): frozenset({"ProjectName", "PrimarySource", "EnvironmentVariables"}),
@@ -53,17 +53,17 @@ PROVIDERS: Mapping[tuple[str, str], frozenset[str]] = {
     ),
     ("Approval", "Manual"): frozenset({"CustomData", "ExternalEntityLink", "NotificationArn"}),
 }
-_NOT_BUILT = "actions are of S3, CodeBuild, CloudFormation or an approval"
+_NOT_BUILT = "supported actions: S3, CodeBuild, CloudFormation, and approvals"
 
 
 def refuse_unbuilt(declaration: Mapping[str, Any]) -> None:
-    """Refuse the first thing in a declaration that is not built."""
+    """Reject a declaration with an unsupported feature."""
     for path, reason in _refused(declaration):
         raise not_built(path, reason)
 
 
 def refusal_of(declaration: Mapping[str, Any]) -> str | None:
-    """Say why a pipeline of a template is refused, if it is: known before anything is made."""
+    """Return why a template's pipeline is rejected; None if it is accepted."""
     return next((not_built(path, reason).message for path, reason in _refused(declaration)), None)
 
 
@@ -90,6 +90,6 @@ def _of_action(action: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"{kind['category']} by {kind['owner']}'s {kind['provider']}", _NOT_BUILT
         return
     if kind["provider"] == "CloudFormation" and action.get("outputArtifacts"):
-        yield "CloudFormation.OutputFileName", "a stack's outputs are variables of its action"
+        yield "CloudFormation.OutputFileName", "use the action's variables for the stack's outputs"
     for name in action.get("configuration", {}).keys() - known:
-        yield f"{kind['provider']}.{name}", "of such an action's configuration it is not built"
+        yield f"{kind['provider']}.{name}", "this configuration field is not supported"

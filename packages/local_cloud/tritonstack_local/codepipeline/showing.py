@@ -10,7 +10,7 @@ from tritonstack_local.service.control_plane import Fields
 
 
 def described(execution: ExecutionRecord) -> dict[str, Any]:
-    """Show an execution as GetPipelineExecution does."""
+    """Format an execution for GetPipelineExecution."""
     return {
         "pipelineName": execution.pipeline,
         "pipelineVersion": execution.declaration["version"],
@@ -31,7 +31,7 @@ def described(execution: ExecutionRecord) -> dict[str, Any]:
 
 
 def summarised(execution: ExecutionRecord) -> dict[str, Any]:
-    """Show an execution as ListPipelineExecutions does."""
+    """Format an execution for ListPipelineExecutions."""
     return {
         "pipelineExecutionId": execution.name,
         "status": execution.status,
@@ -50,7 +50,7 @@ def summarised(execution: ExecutionRecord) -> dict[str, Any]:
 
 
 def stage_state(stage: Fields, executions: Sequence[ExecutionRecord]) -> dict[str, Any]:
-    """Show a stage with the last of its pipeline's executions, the latest first, that came there."""
+    """Format a stage with its latest execution; `executions` are sorted latest first."""
     last = next((known for known in executions if known.stage_status(stage) is not None), None)
     shown: dict[str, Any] = {
         "stageName": stage["name"],
@@ -78,7 +78,7 @@ def _action_state(stage: str, action: Fields, execution: ExecutionRecord | None)
 
 
 def action_detail(execution: ExecutionRecord, stage: str, action: Fields, run: ActionRun) -> dict[str, Any]:
-    """Show what an action has done as ListActionExecutions does."""
+    """Format an action's run for ListActionExecutions."""
     bucket, held = execution.declaration["artifactStore"]["location"], execution.artifacts()
 
     def described(artifacts: list[Mapping[str, str]]) -> list[dict[str, Any]]:

@@ -18,22 +18,22 @@ from tritonstack_local.service.faults import ServiceError
 
 SERVICE = "ecr"
 PART_SIZE = 10 * 2**20
-"""What ECR asks for; other sizes are taken too."""
+"""The part size that ECR requests; others are accepted."""
 LEAST_PART_SIZE = 5 * 2**20
-"""No part but the last may be smaller."""
+"""Minimum part size, except for the last part."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
 
 class LayerActions:
-    """What is done with layers."""
+    """The layer actions."""
 
     def __init__(self, *, layers: Layers, clients: Clients) -> None:
         self._layers = layers
         self._clients = clients
 
     def check(self, scope: Scope, request: Fields) -> Fields:
-        """Say which layers a repository has."""
+        """Check which layers exist in a repository."""
         repository = self._repository(scope, request)
         known: list[Mapping[str, Any]] = []
         failures = []
@@ -55,7 +55,7 @@ class LayerActions:
         return {"layers": known, "failures": failures}
 
     def link(self, scope: Scope, request: Fields) -> Fields:
-        """Say where a layer can be downloaded."""
+        """Return the download URL of a layer."""
         repository = self._repository(scope, request)
         layer = self._layers.find(repository, request["layerDigest"])
         if layer is None:
@@ -63,14 +63,14 @@ class LayerActions:
         return {"downloadUrl": self._layers.link(layer), "layerDigest": layer.digest}
 
     def initiate(self, scope: Scope, request: Fields) -> Fields:
-        """Begin an upload."""
+        """Start an upload."""
         return {
             "uploadId": self._layers.begin(self._repository(scope, request)),
             "partSize": PART_SIZE,
         }
 
     def upload(self, scope: Scope, request: Fields) -> Fields:
-        """Take the next part."""
+        """Store the next part."""
         repository, upload_id = self._repository(scope, request), request["uploadId"]
         upload = self._layers.upload(repository, upload_id)
         blob = base64.b64decode(request["layerPartBlob"])
@@ -91,7 +91,7 @@ class LayerActions:
         return self._told(repository, uploadId=upload_id, lastByteReceived=upload.last_byte)
 
     def complete(self, scope: Scope, request: Fields) -> Fields:
-        """End an upload whose bytes are those that its digest promises."""
+        """Complete an upload after checking its digest."""
         repository, upload_id = self._repository(scope, request), request["uploadId"]
         upload = self._layers.upload(repository, upload_id)
         if not upload.parts:
@@ -140,7 +140,7 @@ class LayerActions:
 
 
 def layers_not_found(digests: list[str], repository: str, registry: str) -> ServiceError:
-    """Say that a repository lacks layers."""
+    """Return the error for missing layers."""
     return ServiceError(
         "LayersNotFoundException",
         f"Layers with digests '[{', '.join(digests)}]' required for pushing image into repository with name "

@@ -25,7 +25,7 @@ from tritonstack_local.service.tables import Table
 
 @dataclass(frozen=True)
 class LayerRepository:
-    """A repository; one that is made again under its name is another, which `made` tells."""
+    """A repository; `made` distinguishes repositories re-created under the same name."""
 
     scope: Scope
     name: str
@@ -33,14 +33,14 @@ class LayerRepository:
 
     @classmethod
     def made_at(cls, scope: Scope, name: str, moment: datetime) -> LayerRepository:
-        """Take the moment as the API tells it: to the millisecond."""
+        """Round the time to milliseconds, as in the API."""
         utc = moment.astimezone(UTC) if moment.tzinfo else moment
         return cls(scope, name, utc.replace(tzinfo=None).isoformat(timespec="milliseconds"))
 
 
 @dataclass(frozen=True)
 class StoredLayer:
-    """A layer that a repository has."""
+    """A layer in a repository."""
 
     name: str
     """Repository and digest."""
@@ -51,29 +51,29 @@ class StoredLayer:
 
 @dataclass
 class Upload:
-    """A layer on its way."""
+    """A layer being uploaded."""
 
     repository: LayerRepository
     file: BufferedRandom
     parts: list[int] = field(default_factory=list)
-    """The sizes of the parts that have come."""
+    """The sizes of received parts."""
 
     @property
     def last_byte(self) -> int:
-        """The number of the last byte that has come, -1 before the first."""
+        """The index of the last received byte; -1 before the first."""
         return sum(self.parts) - 1
 
     def digest(self) -> str:
-        """Hash what has come."""
+        """Return the digest of the received content."""
         self.file.seek(0)
         return f"sha256:{hashlib.file_digest(self.file, 'sha256').hexdigest()}"
 
 
 class Layers:
-    """Every layer of this cloud. Uploads end with the process, as they end with time on AWS."""
+    """All layers of this cloud. Uploads are lost on restart; on AWS they expire."""
 
     def __init__(self, *, clients: Clients, folder: Path) -> None:
-        """`folder` holds what is being uploaded."""
+        """`folder` holds unfinished uploads."""
         self.table: Table[StoredLayer] = Table()
         self._clients = clients
         self._folder = folder
@@ -86,12 +86,12 @@ class Layers:
         return layer if layer is not None and layer.repository == repository else None
 
     def begin(self, repository: LayerRepository) -> str:
-        """Begin an upload."""
+        """Start an upload."""
         self._forget_those_of_gone(repository)
         self._folder.mkdir(parents=True, exist_ok=True)
         upload_id = str(uuid.uuid4())
-        # Without a name from the beginning: nothing of it is left, however it ends.
-        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - it lives on
+        # An unnamed file, which never outlives the process.
+        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - open until the upload ends
         with self._lock:
             self._uploads[upload_id] = Upload(repository, file)
         return upload_id
@@ -108,12 +108,12 @@ class Layers:
         return found
 
     def keep(self, upload_id: str, upload: Upload, digest: str) -> StoredLayer:
-        """Create a layer of an upload, whose digest this is."""
+        """Store an upload as the layer with this digest."""
         repository = upload.repository
         layer = StoredLayer(_name(repository, digest), repository, digest, upload.last_byte + 1)
         upload.file.seek(0)
         self._s3(repository.scope).upload_fileobj(_Unclosed(upload.file), *self._object(repository, digest))
-        self.table.remove(repository.scope, layer.name)  # of a repository that had this name before
+        self.table.remove(repository.scope, layer.name)  # of an earlier repository with this name
         self.table.add(repository.scope, layer)
         with self._lock:
             del self._uploads[upload_id]
@@ -121,7 +121,7 @@ class Layers:
         return layer
 
     def link(self, layer: StoredLayer) -> str:
-        """Say where a layer can be downloaded, by everybody and for an hour."""
+        """Return a presigned URL of a layer, valid for an hour."""
         bucket, key = self._object(layer.repository, layer.digest)
         url: str = self._s3(layer.repository.scope).generate_presigned_url(
             "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=3600
@@ -129,7 +129,7 @@ class Layers:
         return url
 
     def _forget_those_of_gone(self, repository: LayerRepository) -> None:
-        """Remove what a repository of the same name had, which has been deleted since."""
+        """Remove layers of a deleted repository with the same name."""
         scope = repository.scope
         for layer in self.table.within(scope):
             if layer.repository.name == repository.name and layer.repository != repository:
@@ -159,7 +159,7 @@ class Layers:
 
 
 class _Unclosed:
-    """A file that the library which reads it does not close."""
+    """A file that stays open when its reader closes it."""
 
     def __init__(self, file: BufferedRandom) -> None:
         self._file = file

@@ -1,7 +1,7 @@
 """Correct moto's alarms: moto never evaluates alarms, and starts each in state OK.
 
-Beside that, moto forgets the state when an alarm is put anew, knows no history, refuses statistics other than
-percentiles, has no action for composite alarms, and describes them to callers who did not ask for them.
+Also, moto resets the state when an alarm is put again, has no history, rejects statistics other than
+percentiles, lacks actions of composite alarms, and always includes them in DescribeAlarms.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _put_alarm = CloudWatchBackend.put_metric_alarm
 
 
 def apply(*, on_change: OnChange) -> None:
-    """Correct moto; `on_change` hears of every change that asks for actions."""
+    """Correct moto; `on_change` receives every change that has actions."""
 
     def set_alarm_state(backend: Any, name: str, why: str, data: str, state: str) -> None:
         _check_state(backend, name, data, state)
@@ -66,7 +66,7 @@ def apply(*, on_change: OnChange) -> None:
 
 
 def _put_metric_alarm(backend: Any, **fields: Any) -> Any:
-    """Let moto keep an alarm; what was put before under its name gives it its state and its history."""
+    """Store an alarm in moto; keep the state and history of an earlier one with its name."""
     before, statistic = backend.alarms.get(fields["name"]), fields.get("extended_statistic")
     fields["extended_statistic"] = statistic if str(statistic).startswith("p") else None
     alarm: Any = _put_alarm(backend, **fields)
@@ -209,7 +209,7 @@ def _told(item: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
 
 
 def _page(items: list[Any], asked: Mapping[str, Any]) -> tuple[list[Any], str | None]:
-    """A token is the place where the next page begins."""
+    """A token is the index of the next page."""
     start = int(asked.get("NextToken") or 0)
     end = start + int(asked.get("MaxRecords") or _PAGE)
     return items[start:end], str(end) if end < len(items) else None

@@ -1,6 +1,6 @@
 """Correct moto's EC2; a separate module because importing it is slow.
 
-moto forgets the routes when a gateway endpoint leaves one table for another; it cannot go then.
+moto drops the routes when a gateway endpoint changes its route table, and then cannot delete it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> Non
 
 
 def _refusal(code: str, message: str) -> ValidationException:
-    """Create an error of moto's: it is written by the model of the service that its class belongs to."""
+    """Return an error that moto serializes by the model of its class's service."""
     refusal = ValidationException(message)
     refusal.code = code
     return refusal

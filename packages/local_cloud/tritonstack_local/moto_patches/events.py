@@ -1,7 +1,7 @@
 """Correct moto's EventBridge: deliver events to topics, CodeBuild projects, and pipelines.
 
-Beside that, moto sends events to disabled rules, ignores Input and InputPath, and breaks on targets that it
-does not know when an event comes; those are refused when the rule gets them.
+Also, moto sends events to disabled rules, ignores Input and InputPath, and fails on events for unknown
+targets; such targets are rejected by PutTargets.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 
 def deliver(clients: Clients, arn: str, message: str) -> str | None:
-    """Hand a message to a target; returns why that did not succeed."""
+    """Deliver a message to a target; return the error, if any."""
     _, _, service, region, account, resource = arn.split(":", 5)
     try:
         TARGETS[service](clients.client(service, Scope(account, region)), arn, resource, message)
     except (ClientError, BotoCoreError) as fault:
-        log.warning("nothing is delivered to %s: %s", arn, fault)
+        log.warning("cannot deliver to %s: %s", arn, fault)
         return str(fault)
     return None
 
@@ -42,7 +42,7 @@ def _publish(sns: Any, arn: str, _: str, message: str) -> None:
 
 
 def _build(codebuild: Any, _: str, resource: str, message: str) -> None:
-    """Start a build; the message may say what is to be otherwise than the project has it."""
+    """Start a build; the message may override settings of the project."""
     given = json.loads(message)
     known = service_model("codebuild").operation_model("StartBuild").input_shape.members
     asked = {name: value for name, value in given.items() if name in known} if isinstance(given, dict) else {}
@@ -58,14 +58,14 @@ TARGETS: Mapping[str, Callable[[Any, str, str, str], None]] = {
     "codepipeline": _run,
     "sns": _publish,
 }
-"""By the service in their ARN."""
+"""Delivery functions by the service in the target's ARN."""
 
 
 Deliver = Callable[[str, str], None]
-"""Hands a message to a target of targets.py: its ARN, the message."""
+"""Delivers a message to the target with this ARN."""
 
 DELIVERED_TO = (*TARGETS, "sqs", "logs", "events")
-"""The services whose targets get the events of a rule."""
+"""Services supported as targets."""
 
 _send_to_targets = Rule.send_to_targets
 _put_targets = EventsBackend.put_targets
@@ -73,7 +73,7 @@ _PLACEHOLDER = re.compile(r"<([^<>]+)>")
 
 
 def apply(*, deliver: Deliver) -> None:
-    """Correct moto; `deliver` hands on what moto does not."""
+    """Correct moto; `deliver` serves the targets that moto does not."""
 
     def send_to_targets(rule: Any, original_event: Any, transform_input: bool = True) -> None:
         if rule.state != "ENABLED" or not rule.event_pattern.matches_event(original_event):
@@ -109,7 +109,7 @@ def _put_known_targets(
 
 
 def target_input(target: Mapping[str, Any], event: Mapping[str, Any]) -> str:
-    """Return what a target gets of an event."""
+    """Return the input of a target for an event."""
     if "Input" in target:
         return str(target["Input"])
     if "InputPath" in target:
@@ -127,7 +127,7 @@ def target_input(target: Mapping[str, Any], event: Mapping[str, Any]) -> str:
 
 
 def _at(event: Any, path: str) -> Any:
-    """Follow a path such as $.detail.status; what is not there is an empty text."""
+    """Return the value at a path such as $.detail.status; empty if missing."""
     found = event
     for name in path.removeprefix("$").strip(".").split("."):
         if name:
@@ -136,7 +136,7 @@ def _at(event: Any, path: str) -> Any:
 
 
 def _told(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event as AWS writes it: moto counts its time in seconds, and adds one of its own."""
+    """Return an event in AWS's format; moto's time is a number, and it adds another field."""
     told = {name: value for name, value in event.items() if name != "ingestion-time"}
     if isinstance(told["time"], int | float):
         told["time"] = f"{datetime.fromtimestamp(told['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"

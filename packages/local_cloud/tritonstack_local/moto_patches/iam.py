@@ -23,11 +23,11 @@ from tritonstack_local.signatures.moto_keys import add_session
 
 
 def policies_of_aws(backend: IAMBackend) -> list[AWSManagedPolicy]:
-    """Create the policies of one account, in which they are attached and counted."""
+    """Create the managed policies of one account, where they are attached and counted."""
     if not load_iam_aws_managed_policies():
         return []
     account, region = backend.account_id, backend.region_name
-    make: Any = AWSManagedPolicy  # which mypy takes for abstract, as moto does not say otherwise
+    make: Any = AWSManagedPolicy  # mypy considers it abstract: moto lacks annotations
     return [make(**policy, account_id=account, region=region) for policy in _published()]
 
 
@@ -47,7 +47,7 @@ def _published() -> list[dict[str, Any]]:
 
 
 def add_client_id(response: Any) -> EmptyResult:
-    """Answer AddClientIDToOpenIDConnectProvider; one that is there already is no fault."""
+    """Handle AddClientIDToOpenIDConnectProvider; an existing id is not an error."""
     clients, client = _asked(response)
     if client not in clients:
         clients.append(client)
@@ -55,7 +55,7 @@ def add_client_id(response: Any) -> EmptyResult:
 
 
 def remove_client_id(response: Any) -> EmptyResult:
-    """Answer RemoveClientIDFromOpenIDConnectProvider; one that is gone already is no fault."""
+    """Handle RemoveClientIDFromOpenIDConnectProvider; a missing id is not an error."""
     clients, client = _asked(response)
     if client in clients:
         clients.remove(client)
@@ -71,11 +71,11 @@ _assume_role = STSBackend.assume_role
 
 
 def assume_role(backend: Any, **asked: Any) -> Any:
-    """Answer AssumeRole."""
+    """Handle AssumeRole."""
     arn = asked["role_arn"]
     role = _find(arn)
     if role is None or not _trusted(role, arn, backend.account_id):
-        # What AWS answers whether the role is missing or does not trust the caller: it does not tell which.
+        # AWS's response for missing roles and for roles that do not trust the caller.
         raise STSClientError(
             "AccessDenied",
             f"User: arn:aws:iam::{backend.account_id}:root is not authorized to perform: sts:AssumeRole on "
@@ -87,12 +87,12 @@ def assume_role(backend: Any, **asked: Any) -> Any:
 
 
 def assume_role_with_web_identity(_backend: Any, **_: Any) -> Any:
-    """Refuse: the keys that a token is verified with cannot be fetched without a network."""
+    """Reject the token: the keys to verify it cannot be fetched."""
     raise DeniedError(Reason.INVALID_IDENTITY_TOKEN)
 
 
 def _trusted(role: Any, arn: str, account: str) -> bool:
-    """Return whether a role trusts the caller. Within an account every key is an administrator's."""
+    """Return whether a role trusts the caller. Every key is an administrator of its account."""
     if f":iam::{account}:" in arn:
         return True
     caller = caller_of(flask.request.environ)
@@ -101,7 +101,7 @@ def _trusted(role: Any, arn: str, account: str) -> bool:
 
 def _find(arn: str) -> Any:
     _, _, _, _, account, resource = arn.split(":", 5)
-    # Asked for without making it: every backend that is made loads all of AWS's managed policies.
+    # Looked up without creating a backend, which would load all AWS managed policies.
     backends = [of.get("aws") for known, of in list(iam_models.iam_backends.items()) if known == account]
     name = resource.rsplit("/", 1)[-1]
     roles = [role for backend in backends if backend for role in list(backend.roles.values())]

@@ -1,7 +1,4 @@
-"""Install the corrections of moto. Each correction gives its reason.
-
-EC2's is in ec2_correction.py; those of S3, IAM and STS that need more than a line are in files of theirs.
-"""
+"""Install the corrections of moto, each with its reason; longer ones have their own modules."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ _default_account = DEFAULT_ACCOUNT_ID
 
 
 def apply(*, account_id: str) -> None:
-    """Correct moto for a cloud whose callers act in `account_id` unless their key says otherwise."""
+    """Correct moto; callers act in `account_id` unless their key belongs to another account."""
     global _default_account  # noqa: PLW0603 - moto's own state is global too
     _default_account = account_id
     correct(*_CORRECTIONS)
@@ -60,7 +57,7 @@ def account_of(access_key: str) -> str:
     if named is not None:
         return named
     for account_id, partitions in list(iam_models.iam_backends.items()):
-        # Asked for without making it: every backend that is made loads all of AWS's managed policies.
+        # Looked up without creating a backend, which would load all AWS managed policies.
         backend = partitions.get("aws")
         if backend is not None and access_key in backend.access_keys:
             return account_id
@@ -71,7 +68,7 @@ def _get_permission(bucket: Any, action: str, resource: str) -> PermissionResult
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
     policy = effective_policy(json.loads(bucket.policy), _context_of_request())
-    # moto makes actions of HTTP's methods; S3 has no such ones for these two.
+    # moto derives actions from HTTP methods; S3 has none for these two.
     named = {"s3:HeadObject": "s3:GetObject", "s3:PostObject": "s3:PutObject"}.get(action, action)
     return IAMPolicy(json.dumps(policy)).is_action_permitted(named, resource)
 
@@ -92,7 +89,7 @@ def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) ->
 
 
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
-    # What outlives the process needs to know what changed, and holds S3's bodies in files.
+    # Persistence tracks changed backends and stores S3 bodies in files.
     *moto_backends.CORRECTIONS,
     # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
     # issued one up in every partition of every account, all of which it makes for that.
@@ -100,9 +97,9 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     *moto_keys.CORRECTIONS,
     (STSBackend, "assume_role", assume_role),
     (STSBackend, "assume_role_with_web_identity", assume_role_with_web_identity),
-    # moto keeps the public keys of notifications of all accounts in one of them.
+    # moto stores the notification keys of all accounts in one account.
     (Subscription, "get_post_data", in_crossing(Subscription.get_post_data)),
-    # These look at all accounts by their nature; AssumeRole evaluates the role's trust policy.
+    # These use all accounts; AssumeRole evaluates the role's trust policy.
     (TokenResponse, "assume_role", in_crossing(TokenResponse.assume_role)),
     (STSBackend, "get_access_key_info", in_crossing(STSBackend.get_access_key_info)),
     (
@@ -112,17 +109,17 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     ),
     (IamResponse, "add_client_id_to_open_id_connect_provider", add_client_id),
     (IamResponse, "remove_client_id_from_open_id_connect_provider", remove_client_id),
-    # moto reads AWS's own policies anew for every account, which takes a third of a second.
+    # moto parses the AWS managed policies again per account, which takes a third of a second.
     (iam_models.IAMBackend, "_init_aws_policies", policies_of_aws),
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", _get_permission),
     (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
-    # What moto does with objects that several write and read at once, and with their checksums.
+    # Concurrent reads and writes of objects, and their checksums.
     *s3.CORRECTIONS,
     *bucket_policies.CORRECTIONS,
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
     # grants them in a policy that is made later.
     (FakeBucket, "_log_permissions_enabled_policy", lambda _bucket, **_: True),
-    # moto wants a Version in updated trust policies; AWS takes them without, and the CDK's roles have none.
+    # moto requires a Version in updated trust policies; AWS does not, and the CDK's roles have none.
     (IAMTrustPolicyDocumentValidator, "_validate_version", lambda _validator: None),
 )

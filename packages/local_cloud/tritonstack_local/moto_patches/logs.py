@@ -1,9 +1,9 @@
 """Correct moto's CloudWatch Logs: metric filters match log lines and publish values.
 
-Patterns for JSON (`{ $.code = 500 }`) and for columns (`[ip, user, ...]`) are not built and refused.
+Patterns for JSON (`{ $.code = 500 }`) and for columns (`[ip, user, ...]`) are rejected.
 
-Beside that, moto keeps two filters of one name, and those of a group that has gone; and somebody who searches
-a log by a pattern that it does not understand finds every line.
+Also, moto allows two filters with one name, keeps the filters of deleted groups, and returns every line for
+search patterns it does not support.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tritonstack_local.moto_patches.patching import correct
 
 _TERM = re.compile(r'\s*(?P<sign>[-?]?)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))')
 _WORD = re.compile(r"\w+")
-# What AWS lets an expression contain; it has no groups.
+# Characters that AWS allows in an expression; groups are not allowed.
 _EXPRESSION = re.compile(r"[A-Za-z0-9:_#=@/;,\-^$?\[\]{}|\\*+.]*")
 
 
 class PatternError(Exception):
-    """A pattern that is wrong, or not built; the message says which."""
+    """An invalid or unsupported pattern."""
 
 
 @dataclass(frozen=True)
 class FilterPattern:
-    """What a line must contain: every term, one of the options, none of the exclusions, the expression."""
+    """Conditions on a line: all terms, one of the options, no exclusion, and the expression."""
 
     terms: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class FilterPattern:
     expression: re.Pattern[str] | None = None
 
     def matches(self, line: str) -> bool:
-        """Return whether a line is meant. Letter case counts."""
+        """Return whether a line matches. Case-sensitive."""
         return (
             all(term in line for term in self.terms)
             and (not self.options or any(term in line for term in self.options))
@@ -55,7 +55,7 @@ class FilterPattern:
 
 
 def parse_pattern(text: str) -> FilterPattern:
-    """Read a pattern, or raise PatternError. The empty one matches every line."""
+    """Parse a pattern, or raise PatternError. The empty pattern matches every line."""
     stripped = text.strip()
     if stripped[:1] in {"{", "["}:
         kind = "JSON" if stripped[0] == "{" else "columns"
@@ -84,16 +84,14 @@ def _terms(text: str) -> Iterator[tuple[str, str]]:
         position = match.end()
         word = match["word"]
         if word is not None and _WORD.fullmatch(word) is None:
-            raise PatternError(f"Invalid character(s) in term '{word}'; put it between double quotes")
+            raise PatternError(f"Invalid character(s) in term '{word}'; use double quotes")
         yield match["sign"], re.sub(r"\\(.)", r"\1", match["phrase"]) if word is None else word
 
 
 def _expression(text: str) -> re.Pattern[str]:
     inner = text[1:-1]
     if len(text) < 2 or not text.endswith("%") or "%" in inner:
-        raise PatternError(
-            "The embedded cloud offers one expression between two % signs, with nothing beside it."
-        )
+        raise PatternError("The embedded cloud supports a single expression between two % signs.")
     if _EXPRESSION.fullmatch(inner) is None:
         raise PatternError(
             "Invalid character(s) in the expression: CloudWatch Logs takes no groups and no spaces"
@@ -132,7 +130,7 @@ def _put_and_count(
 
 
 def _count(scope: Scope, held: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
-    """Publish a value for each line that matches; where none does, the default that the filter may have."""
+    """Publish a value per matching line; if none matches, the filter's default value."""
     pattern = _pattern(held["filterPattern"])
     for transformation in held["metricTransformations"]:
         key = MetricKey(transformation["metricNamespace"], transformation["metricName"])
@@ -153,7 +151,7 @@ def _publish(scope: Scope, key: MetricKey, unit: str, value: float, *, at: float
 
 
 def _publish_default(scope: Scope, key: MetricKey, unit: str, value: float) -> None:
-    """A default is a minute's, however many calls brought its lines."""
+    """Publish the default value once per minute."""
     now = time.time()
     if METRICS.newest(scope, key) < now - now % METRICS.minute_s:
         _publish(scope, key, unit, value, at=now)
@@ -202,7 +200,7 @@ def _check(pattern: str, group: str, others: Iterable[Mapping[str, Any]]) -> Non
 def _check_transformation(given: Mapping[str, Any]) -> None:
     if given.get("dimensions"):
         raise PatternError(
-            "The embedded cloud does not support dimensions of metric filters: they name fields or columns."
+            "The embedded cloud does not support dimensions of metric filters, which refer to fields."
         )
     try:
         float(given["metricValue"])
@@ -236,7 +234,7 @@ def _delete_group_and_filters(backend: LogsBackend, log_group_name: str) -> None
 
 
 def _message_filter(pattern: str | None) -> FilterPattern:
-    """What FilterLogEvents searches with."""
+    """The pattern of FilterLogEvents."""
     try:
         return _pattern(pattern or "")
     except PatternError as refused:

@@ -1,6 +1,6 @@
 """Correct moto's metrics: answer queries from this cloud's metric store.
 
-moto keeps every value for good, knows no percentile and no metric math, and mixes metrics of one name.
+moto never deletes values, has no percentiles and no metric math, and mixes metrics with the same name.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _computed(
     if query["Expression"].lstrip().upper().startswith("SELECT"):
         raise ValidationError("The embedded cloud does not support Metrics Insights queries.")
     if len({len(series) for series in metrics.values()} | {span.count}) > 1:
-        raise ValidationError("The embedded cloud offers expressions over metrics of one Period alone.")
+        raise ValidationError("The embedded cloud requires the same Period for all metrics of an expression.")
     try:
         nodes = {item["Id"]: parse_expression(item["Expression"]) for item in queries if "Expression" in item}
         return evaluate(nodes[query["Id"]], Inputs(metrics, nodes))
@@ -211,7 +211,7 @@ def _has(key: MetricKey, name: str, value: str | None) -> bool:
 
 
 def _span(start: float, end: float, period: int) -> Span:
-    """Return the windows of a request, from its start rounded down to the minute, as AWS does."""
+    """Return the windows of a request; as on AWS, its start is rounded down to the minute."""
     step = min(_MINUTE_S, period)
     first = floor(start / step) * step
     count = ceil((end - first) / period)

@@ -1,6 +1,6 @@
 """Replace methods of moto; every replacement is registered here.
 
-moto belongs to the process. Whoever wants it as it comes, in a process where a cloud has been, says so.
+The replacements are process-wide; `uncorrected` restores the original methods temporarily.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _originals: dict[tuple[Any, str], Any] = {}
 
 
 def correct(*corrections: tuple[Any, str, Any]) -> None:
-    """Replace methods: whose, which, by what."""
+    """Replace methods: owner, name, replacement."""
     for owner, name, replacement in corrections:
         _originals.setdefault((owner, name), vars(owner).get(name, _MISSING))
         setattr(owner, name, replacement)
@@ -22,7 +22,7 @@ def correct(*corrections: tuple[Any, str, Any]) -> None:
 
 @contextmanager
 def uncorrected() -> Iterator[None]:
-    """Have moto as it comes meanwhile."""
+    """Restore moto's original methods within the context."""
     corrected = {(owner, name): vars(owner)[name] for owner, name in _originals}
     for (owner, name), original in _originals.items():
         if original is _MISSING:

@@ -25,7 +25,7 @@ _copy = S3Backend.copy_object
 
 
 class _Turns:
-    """A lock for every object that somebody asks for."""
+    """One lock per object."""
 
     def __init__(self) -> None:
         self._alone = threading.Lock()
@@ -76,7 +76,7 @@ def _copy_object(
 
 
 def _complete(upload: Any, listed: Iterable[tuple[int, str]]) -> tuple[Any, str, tuple[str, str, int]]:
-    """Complete an upload as moto does, without holding the object in memory."""
+    """Complete an upload like moto, without the object in memory."""
     algorithm = upload.metadata.get("x-amz-checksum-algorithm") or "CRC64NVME"
     usual = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
     kind = upload.metadata.get("x-amz-checksum-type") or usual
@@ -103,7 +103,7 @@ def _listed_parts(upload: Any, listed: Iterable[tuple[int, str]]) -> Iterator[An
 
 
 def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of moto's that is called with an upload's id, where there is such an upload."""
+    """Wrap a moto method that gets an upload id, to reject unknown uploads."""
 
     def call(backend: Any, bucket_name: str, multipart_id: str, *arguments: Any, **named: Any) -> Any:
         if multipart_id not in backend.get_bucket(bucket_name).multiparts:
@@ -117,15 +117,15 @@ CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto shows an object before it has its metadata, looks whether there is one (If-None-Match) before it
     # writes, and takes parts while it puts them together: on AWS each of these is one step.
     (S3Response, "_key_response", owner_checked(_key_response, of_key=True)),
-    # moto reads the content of an object into memory; a large one is in a file already.
+    # moto reads objects into memory; large ones are already in files.
     (S3Response, "setup_class", _setup_class),
-    # moto breaks where somebody goes on with an upload that another has completed.
+    # moto fails on calls for an upload that another client completed.
     (S3Backend, "upload_part", _of_known_uploads(S3Backend.upload_part)),
     (S3Backend, "complete_multipart_upload", _of_known_uploads(S3Backend.complete_multipart_upload)),
-    # moto's HeadObject gives the checksum of an upload in parts as if it were that of the whole object.
+    # moto's HeadObject returns the checksum of a multipart upload as that of the whole object.
     (S3Response, "head_object", _head_object),
-    # moto puts the whole object together in memory, three times.
+    # moto joins the parts in memory, three times.
     (FakeMultipart, "complete", _complete),
-    # moto gives a copy, which is one piece, the checksum that the parts of what was copied had together.
+    # moto gives a copy the composite checksum of the copied multipart upload.
     (S3Backend, "copy_object", _copy_object),
 )

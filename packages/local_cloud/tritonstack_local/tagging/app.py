@@ -1,6 +1,6 @@
 """The WSGI application of the Resource Groups Tagging API.
 
-It tells; tags are given and taken by the services themselves.
+Read-only: services set tags themselves.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tritonstack_local.tagging.resources import ListTagged, TaggedResource
 Item = TypeVar("Item")
 SERVICE = "resourcegroupstaggingapi"
 SIGNED_AS = "tagging"
-"""What requests say that they are for."""
+"""The target prefix of requests."""
 _PAGE = 50
 
 
 def create_app(*, region: str, sources: Sequence[ListTagged]) -> ControlPlane:
-    """Create the application; each source tells what a service has."""
+    """Create the application; each source lists the resources of a service."""
     actions = {name: partial(action, sources) for name, action in _ACTIONS.items()}
     return ControlPlane(service=SERVICE, region=region, actions=actions)
 
@@ -69,7 +69,7 @@ def _tagged(sources: Iterable[ListTagged], scope: Scope) -> Iterator[TaggedResou
 
 
 def _passes(tags: Mapping[str, str], tag_filter: Fields) -> bool:
-    """Return whether there is the key that a filter names, with one of its values if it names any."""
+    """Return whether tags match a filter: its key, and one of its values if any."""
     key, values = tag_filter.get("Key", ""), tag_filter.get("Values") or []
     return key in tags and (not values or tags[key] in values)
 
@@ -81,7 +81,7 @@ def _is_of_type(resource: TaggedResource, filters: Sequence[str]) -> bool:
 def _page(
     items: Sequence[Item], request: Fields, key: Callable[[Item], str], size: int
 ) -> tuple[list[Item], str]:
-    """Give the items that follow the one that the token names, and the next token; it is empty at the end."""
+    """Return the items after the token, and the next token; empty at the end."""
     after = request.get("PaginationToken", "")
     left = [item for item in items if key(item) > after]
     return left[:size], key(left[size - 1]) if len(left) > size else ""

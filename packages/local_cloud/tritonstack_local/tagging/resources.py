@@ -21,22 +21,22 @@ class TaggedResource:
     tags: Mapping[str, str]
 
     def described(self) -> dict[str, Any]:
-        """Return it as GetResources shows it."""
+        """Return it in the format of GetResources."""
         pairs = [{"Key": key, "Value": value} for key, value in self.tags.items()]
         return {"ResourceARN": self.arn, "Tags": pairs}
 
 
 ListTagged = Callable[[Scope], Iterator[TaggedResource]]
-"""What a service has in a place."""
+"""Lists a service's resources in a scope."""
 
 _GLOBAL_REGION = "us-east-1"
-"""Where AWS tells of what belongs to no region."""
+"""The region in which AWS lists global resources."""
 _TYPES = {"logs:loggroup": "logs:log-group", "ec2:flow-logs": "ec2:vpc-flow-log"}
-"""Types that moto calls otherwise than AWS."""
+"""moto type names that differ from AWS's."""
 
 
 def tagged_in_moto(scope: Scope) -> Iterator[TaggedResource]:
-    """List what moto's services hold."""
+    """List the resources of moto's services."""
     for service, backend in _backends(scope):
         if service in _OUR_OWN_WAY:
             yield from _OUR_OWN_WAY[service](backend, scope)
@@ -59,14 +59,14 @@ def _backends(scope: Scope) -> Iterator[tuple[str, Any]]:
 
 
 def _is_told_in(service: str, region: str, scope: Scope) -> bool:
-    """Tell whether a region's caller hears of a backend; S3's and those of global services have no region."""
+    """Return whether a backend is listed in a region; S3 and global services have no region."""
     if region == scope.partition:
         return service == "s3" or scope.region == _GLOBAL_REGION
     return region == scope.region
 
 
 def _buckets(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
-    """List the buckets of a region; moto has those of all in one backend."""
+    """List the buckets of a region; moto stores all in one backend."""
     for bucket in list(backend.buckets.values()):
         if bucket.region_name == scope.region:
             tags = backend.tagger.get_tag_dict_for_resource(bucket.arn)
@@ -92,7 +92,7 @@ def _rules(backend: Any, _: Scope) -> Iterator[TaggedResource]:
 
 
 def _identities(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
-    """List what AWS tells of IAM's; roles and users are not among it."""
+    """List the IAM resources that AWS lists; not roles and users."""
     held = [
         *(("iam:policy", policy) for policy in backend.managed_policies.values() if _is_own(policy, scope)),
         *(("iam:oidc-provider", provider) for provider in backend.open_id_providers.values()),
@@ -112,4 +112,4 @@ _OUR_OWN_WAY: Mapping[str, Callable[[Any, Scope], Iterator[TaggedResource]]] = {
     "iam": _identities,
     "s3": _buckets,
 }
-"""By service: what moto does not tell, or tells otherwise."""
+"""Resources by service that moto lists differently or not at all."""

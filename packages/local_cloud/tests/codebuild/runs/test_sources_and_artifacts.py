@@ -181,7 +181,7 @@ def test_further_artifacts_are_told_of_too(account):
     [
         ({"files": ["nothing/*"]}, "no matching artifact paths found"),
         ({"files": ["*"], "base-directory": "gone"}, "no matching base directory path found for gone"),
-        ({"files": ["../../*"]}, "artifact path ../../* lies outside the source"),
+        ({"files": ["../../*"]}, "artifact path ../../* is outside the source"),
     ],
 )
 def test_artifacts_that_are_not_there_fail_the_build(account, wanted, message):

@@ -18,7 +18,7 @@ _SUBJECT_LIMIT = 100
 
 @dataclass(frozen=True)
 class StateChange:
-    """One change of one alarm, with the request that made the alarm."""
+    """A state change of an alarm, with the request that created the alarm."""
 
     scope: Scope
     arn: str
@@ -29,7 +29,7 @@ class StateChange:
     reason: str
     at: float
     triggered_by: tuple[Mapping[str, Any], ...] = ()
-    """The alarms that made a composite alarm change."""
+    """The alarms that triggered a composite alarm."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class StateChange:
 
     @property
     def actions(self) -> Sequence[str]:
-        """What is to be done about it."""
+        """The actions of the new state."""
         return list(self.given.get(_ACTIONS[self.state]) or [])
 
 
@@ -51,7 +51,7 @@ def subject(change: StateChange) -> str:
 
 
 def message(change: StateChange) -> str:
-    """Return the message itself."""
+    """Return the message body."""
     given = change.given
     told = {
         "AlarmName": change.name,
@@ -76,7 +76,7 @@ def message(change: StateChange) -> str:
 
 @lru_cache
 def region_name(region: str) -> str:
-    """AWS's name of a region, as people read it."""
+    """Return the display name of a region."""
     for partition in Loader().load_data("endpoints")["partitions"]:
         if region in partition["regions"]:
             return str(partition["regions"][region]["description"])

@@ -20,12 +20,12 @@ from tritonstack_local.identity.scope import Scope
 _HISTORY_LIMIT = 500
 
 OnChange = Callable[[StateChange, "AlarmRecord"], None]
-"""Hears of a change that asks for actions."""
+"""Receives changes that have actions."""
 
 
 @dataclass(frozen=True)
 class AlarmRecord:
-    """One of moto's alarms, as it is read and moved."""
+    """A view of one of moto's alarms."""
 
     scope: Scope
     record: Any
@@ -45,26 +45,26 @@ class AlarmRecord:
 
     @property
     def state(self) -> State:
-        """The state it is in."""
+        """Its current state."""
         return cast("State", self.record.state_value)
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The request that made it."""
+        """The request that created it."""
         return cast("Mapping[str, Any]", self.record.given)
 
     @property
     def configuration(self) -> object:
-        """What changes when the alarm is put anew."""
+        """A value that changes with every PutMetricAlarm."""
         return self.record.configuration_updated_timestamp
 
     @property
     def transitioned(self) -> float:
-        """When it came into the state it is in."""
+        """When its current state began."""
         return seconds(self.record.state_transitioned_timestamp)
 
     def move(self, state: State, *, reason: str, data: str | None, at: float, on_change: OnChange) -> None:
-        """Bring it into a state; if that is another one, its actions are to be carried out."""
+        """Set its state; a change triggers its actions."""
         record, before = self.record, self.state
         old = {"stateValue": before, "stateReason": record.state_reason}
         new: dict[str, Any] = {"stateValue": state, "stateReason": reason}
@@ -90,7 +90,7 @@ class AlarmRecord:
             )
 
     def note_action(self, action: str, *, fault: str | None) -> None:
-        """Write an action into the history."""
+        """Record an action in the history."""
         summary = f"Successfully executed action {action}"
         if fault is not None:
             summary = f"Failed to execute action {action}. Received error: {fault}"
@@ -106,7 +106,7 @@ _read: dict[int, tuple[Any, AlarmRecord]] = {}
 
 
 def held_alarms() -> dict[tuple[Scope, str], AlarmRecord]:
-    """Return every alarm of every place. Reading them again costs next to nothing."""
+    """Return all alarms of all scopes. Cheap to call repeatedly."""
     backends: list[tuple[str, str, Any]] = list(cloudwatch_backends.iter_backends())
     found = {
         (Scope(account, region), alarm.name): alarm
@@ -121,7 +121,7 @@ def held_alarms() -> dict[tuple[Scope, str], AlarmRecord]:
 
 
 def held_alarm(scope: Scope, alarm: Any) -> AlarmRecord:
-    """Return one of moto's alarms; what it is made of is read once."""
+    """Return a view of one of moto's alarms; its definition is parsed once."""
     known = _read.get(id(alarm))
     if known is not None and known[0] is alarm:
         return known[1]

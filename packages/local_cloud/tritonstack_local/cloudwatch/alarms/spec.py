@@ -34,16 +34,16 @@ NOT_BUILT: Mapping[str, str] = {
     "WarmUpConfiguration": "alarms are evaluated from their first minute",
     "ActionConfiguration": "actions run once, when the state changes",
 }
-"""Parameters of PutMetricAlarm that are refused, each with its reason."""
+"""Rejected parameters of PutMetricAlarm, with the reasons."""
 
 
 class AlarmRefusedError(Exception):
-    """An alarm that would not ring as it does on AWS; the message says why."""
+    """An alarm that would behave differently than on AWS; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """One series that an alarm names: of a metric, or of an expression."""
+    """One series of an alarm: a metric or an expression."""
 
     id: str
     metric: MetricKey | None = None
@@ -54,24 +54,24 @@ class Query:
 
 @dataclass(frozen=True)
 class AlarmSpec:
-    """An alarm as it is evaluated."""
+    """The specification of an alarm."""
 
     condition: Condition
     period_s: int
     queries: tuple[Query, ...]
     watched: Query
     waits_for_samples: bool = False
-    """Whether a percentile of too few values leaves the alarm as it is."""
+    """Whether a percentile of too few values keeps the state."""
 
     @property
     def metrics(self) -> Iterator[MetricKey]:
-        """Every metric that it needs."""
+        """All metrics it uses."""
         return (query.metric for query in self.queries if query.metric is not None)
 
     def span(self, now: float, time_scale: TimeScale) -> Span:
-        """Return the windows to look at: they end with the last full minute, in short periods ten seconds.
+        """Return the windows to evaluate: they end with the last full minute (short periods: ten seconds).
 
-        So they slide by the minute, as CloudWatch's do, and a value counts once its minute has passed.
+        As in CloudWatch, they move by one minute, and a value counts after its minute has passed.
         """
         step, length = (
             time_scale.lasting(min(_step(self.period_s), _MINUTE_S)),
@@ -81,7 +81,7 @@ class AlarmSpec:
         return Span(floor(now / step) * step - count * length, length, count)
 
     def observe(self, store: MetricStore, scope: Scope, span: Span) -> list[Window] | None:
-        """Return the windows with their values, None where there are too few values for a percentile."""
+        """Return the windows with their values; None if there are too few values for a percentile."""
         held = {
             query.id: self._summaries(query, store, scope, span) for query in self.queries if query.metric
         }
@@ -97,7 +97,7 @@ class AlarmSpec:
         return [Window(*one) for one in zip(span.starts, values, samples, strict=True)]
 
     def check(self) -> None:
-        """Refuse an expression that can never be computed."""
+        """Reject an expression that can never be computed."""
         expression = self.watched.expression
         if expression is None:
             return
@@ -115,7 +115,7 @@ class AlarmSpec:
         return Inputs(series, expressions)
 
     def _summaries(self, query: Query, store: MetricStore, scope: Scope, span: Span) -> list[Summary | None]:
-        assert query.metric is not None  # noqa: S101 - callers ask of metrics alone
+        assert query.metric is not None  # noqa: S101 - called for metrics only
         return store.windows(scope, query.metric, span, unit=query.unit)
 
     def _too_few(self, summaries: Sequence[Summary | None]) -> bool:
@@ -208,9 +208,7 @@ def _queries(given: Sequence[Mapping[str, Any]]) -> tuple[tuple[Query, ...], Que
     if not periods:
         raise AlarmRefusedError("An alarm needs at least one metric; its expressions alone have no data")
     if len(periods) > 1:
-        raise AlarmRefusedError(
-            "The embedded cloud offers alarms whose metrics all have the same Period alone"
-        )
+        raise AlarmRefusedError("The embedded cloud requires the same Period for all metrics of an alarm")
     return queries, shown[0], periods.pop()
 
 

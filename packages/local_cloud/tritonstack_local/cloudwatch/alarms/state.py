@@ -1,6 +1,6 @@
 """Decide an alarm's state from the values of its periods, without clock or store.
 
-The rules, and the words of the reasons, are those of CloudWatch's user guide and of its answers:
+Rules and reason texts follow CloudWatch's user guide and responses:
 
 * An alarm of N evaluation periods looks at N + 2 windows, the evaluation range: the guide's example is 5
   for 3, and AWS says of others only that there are more than N.
@@ -38,23 +38,23 @@ TREATMENTS = ("breaching", "notBreaching", "ignore", "missing")
 
 @dataclass(frozen=True)
 class Condition:
-    """When an alarm rings."""
+    """The condition of an alarm."""
 
     comparison: str
     threshold: float
     periods: int
     datapoints: int | None = None
-    """DatapointsToAlarm, None where the alarm does not name it."""
+    """DatapointsToAlarm; None if not set."""
     missing: str = "missing"
 
     @property
     def needed(self) -> int:
-        """How many values must breach."""
+        """Number of values that must breach."""
         return self.datapoints or self.periods
 
     @property
     def windows(self) -> int:
-        """How many windows are looked at."""
+        """Number of evaluated windows."""
         return self.periods + EXTRA_WINDOWS
 
     def breached_by(self, value: float) -> bool:
@@ -64,7 +64,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Window:
-    """One window: when it began, and its value if it has one."""
+    """One window: its start, and its value if any."""
 
     start: float
     value: float | None
@@ -73,17 +73,17 @@ class Window:
 
 @dataclass(frozen=True)
 class AlarmDecision:
-    """The state that the windows speak for, and what they are told by."""
+    """The resulting state and the values behind it."""
 
     state: State
     evaluated: tuple[Window, ...]
-    """The real values that decided, the newest first."""
+    """The existing values used, newest first."""
     filled: int = 0
-    """How many missing ones were filled in beside them."""
+    """Number of missing values filled in."""
 
 
 def decide(windows: Sequence[Window], condition: Condition) -> AlarmDecision | None:
-    """Return the state, None where the alarm keeps the one it has. The windows end with the newest."""
+    """Return the new state; None to keep the current one. The newest window comes last."""
     newest_first = tuple(reversed(windows))
     real = tuple(window for window in newest_first if window.value is not None)
     if len(real) >= condition.periods:
@@ -118,7 +118,7 @@ def _counted(breaching: int, condition: Condition) -> State:
 
 
 def reason(decision: AlarmDecision, condition: Condition, *, before: State) -> str:
-    """Say why, as CloudWatch words it."""
+    """Return the reason in CloudWatch's wording."""
     if decision.state == "INSUFFICIENT_DATA":
         count = condition.windows - len(decision.evaluated)
         return f"Insufficient Data: {_counted_noun(count, 'datapoint')} {_was(count)} unknown."
@@ -164,7 +164,7 @@ def _missing_words(decision: AlarmDecision, condition: Condition) -> str:
 def reason_data(
     decision: AlarmDecision, condition: Condition, *, at: float, watched: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what StateReasonData holds; `watched` says what the alarm looks at (statistic, unit, period)."""
+    """Return StateReasonData; `watched` has statistic, unit, and period."""
     real = decision.evaluated
     points: list[dict[str, Any]] = [
         {"timestamp": timestamp(window.start)}

@@ -1,10 +1,10 @@
 """The first process of a build: prepare its namespaces, run its commands, and end all its processes.
 
-It runs as a script of its own (`python -I -S agent.py FOLDER-OF-SUPERVISOR`), in new namespaces where these
-can be made. The first line on standard input is the world that is wanted, each later one a command; the end
-of standard input means that the build is over or its cloud is gone: everything ends at once. As this process
-is the first of its process namespace, the kernel then ends every other in it; without a namespace every
-descendant is looked up and ended, whatever group or session it made for itself.
+It runs as a script (`python -I -S agent.py FOLDER-OF-SUPERVISOR`), in new namespaces if possible. The first
+line on standard input is the configuration, each later line a command; the end of standard input means that
+the build or its cloud has ended, and ends everything. As this process is the first of its PID namespace, the
+kernel then ends all others in it; without a namespace, all descendants are found and killed, in any group or
+session.
 
 Output of commands is copied to standard output as it arrives. After the last line of a command follow its
 secret end marker and its exit status.
@@ -32,10 +32,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class BuildWorld(TypedDict):
-    """What the cloud asks for first."""
+    """The configuration, sent first."""
 
     folders: dict[str, str] | None
-    """Folders of this machine by the places to show them at; None where there are no namespaces."""
+    """Folders of this machine by mount point; None without namespaces."""
     environment: dict[str, str]
 
 
@@ -50,7 +50,7 @@ class _Agent:
     def __init__(self, world: BuildWorld) -> None:
         self._environment = world["environment"]
         self._command: tuple[int, str] | None = None
-        """The process of the command that runs, and its mark."""
+        """The running command and its end marker."""
 
     def start(self, command: Command) -> None:
         try:
@@ -60,7 +60,7 @@ class _Agent:
                 self._environment,
                 file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
                 setpgroup=0,
-                setsigdef=[signal.SIGPIPE],  # Python ignores it; commands must find the default again
+                setsigdef=[signal.SIGPIPE],  # ignored by Python; commands need the default
                 setsigmask=[],
             )
         except OSError as error:
@@ -70,7 +70,7 @@ class _Agent:
         self._command = (process, command["mark"])
 
     def reap(self) -> None:
-        """Collect every child that has ended, orphans too."""
+        """Reap all finished children, including orphans."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 process, status = os.waitpid(-1, os.WNOHANG)
@@ -83,7 +83,7 @@ class _Agent:
 
 
 def main() -> None:
-    """Be the first process of a build."""
+    """Run as the first process of a build."""
     lines = _Lines()
     world: BuildWorld = json.loads(lines.first())
     if world["folders"] is not None:
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 class _Lines:
-    """The whole lines of standard input."""
+    """Complete lines of standard input."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -119,7 +119,7 @@ class _Lines:
         return line
 
     def read(self) -> bool:
-        """Take what has come; false at the end."""
+        """Read available input; return False at the end."""
         data = os.read(sys.stdin.fileno(), 1 << 16)
         self._held += data
         return bool(data)
@@ -131,12 +131,12 @@ class _Lines:
 
 
 def _tell(mark: str, status: int) -> None:
-    """On a line of its own, even where the command's last one has no end."""
+    """Write the marker on its own line, even after an unfinished line."""
     os.write(sys.stdout.fileno(), f"\n{mark} {status}\n".encode())
 
 
 def _prepare(folders: dict[str, str]) -> None:
-    """Show each folder at its place. Sources are opened first: another's place may be about to hide them."""
+    """Mount each folder. Sources are opened first: a mount may hide another's source."""
     sources = {place: os.open(source, os.O_PATH) for place, source in folders.items()}
     supervisor.mount_tmpfs(supervisor.SHARED_MEMORY)
     for top in sorted({"/" + place.split("/")[1] for place in folders}):
@@ -147,7 +147,7 @@ def _prepare(folders: dict[str, str]) -> None:
 
 
 def _end_descendants() -> None:
-    """They end as one with their namespace; without one, each is looked up until there is none."""
+    """Kill all processes; without a namespace, repeat until none is left."""
     if os.getpid() == 1:
         return
     while found := list(_descendants()):
@@ -167,7 +167,7 @@ def _descendants() -> Iterator[int]:
 
 
 def _parent(process: str) -> int:
-    """Return the parent of a process; 0 for one that is gone or waits to be collected."""
+    """Return the parent of a process; 0 if it is gone or a zombie."""
     try:
         with open(f"/proc/{process}/stat") as stat:
             state, parent = stat.read().rpartition(")")[2].split()[:2]

@@ -10,45 +10,45 @@ from typing import Protocol
 from tritonstack.base.errors import TritonstackError
 
 Hear = Callable[[str], None]
-"""Takes a line that a command has written."""
+"""Receives a line of a command's output."""
 
 
 @dataclass(frozen=True)
 class MachineOrder:
-    """What a machine is wanted for."""
+    """The build that needs a machine."""
 
     build: str
     """The build's id."""
     folder: Path
-    """The build's own folder: everything that it makes lies there, and goes with it."""
+    """The build's folder; everything it creates is there, and is deleted with it."""
     image: str
     privileged: bool
     environment: Mapping[str, str]
 
 
 class NoMachineError(TritonstackError):
-    """No machine could be had."""
+    """No machine is available."""
 
 
 class Machine(Protocol):
-    """A machine of one build's own. Its commands come one after the other; any thread may end it."""
+    """The machine of one build. It runs one command at a time; any thread may end it."""
 
     @property
     def notices(self) -> Sequence[str]:
-        """What plays what here, for the build's log."""
+        """Notes on what is emulated, for the build's log."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables that the machine adds to the build's."""
+        """The machine's environment variables."""
 
     def inside(self, path: Path) -> str:
-        """Say where something below the build's folder is for its commands."""
+        """Return the path of a file in the build's folder as commands see it."""
 
     def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:
-        """Run a command to its end and return its exit status; MachineGoneError if the machine ends first."""
+        """Run a command and return its exit status; raise MachineGoneError if the machine ends."""
 
     def end(self) -> None:
-        """End everything that runs on it, at once, and give it back."""
+        """End all its processes at once, and release it."""
 
 
 StartMachine = Callable[[MachineOrder], Machine]

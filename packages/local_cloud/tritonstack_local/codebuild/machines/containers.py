@@ -20,7 +20,7 @@ from tritonstack_local.codebuild.machines.base import Hear, MachineOrder, NoMach
 from tritonstack_local.container_group import remove_labelled
 
 LABEL = "tritonstack.build"
-"""On every container of a build; its value is the folder that the builds of its cloud live in."""
+"""Label of build containers; its value is the folder of the cloud's builds."""
 _SHOWN_AS = PurePosixPath("/codebuild")
 _BYTES_AT_ONCE = 1 << 16
 _KILLED = 128 + signal.SIGKILL
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ContainerMachine:
-    """One container, kept up by a command that waits; each command of the build is another one in it."""
+    """A container kept running by a waiting command; each build command is executed in it."""
 
     def __init__(self, engine: docker.DockerClient, order: MachineOrder) -> None:
         self._folder = order.folder
@@ -50,7 +50,7 @@ class ContainerMachine:
                 user="root",
                 privileged=order.privileged,
                 environment=dict(order.environment),
-                network_mode="host",  # this cloud listens on the machine's loopback alone
+                network_mode="host",  # the cloud listens on the machine's loopback only
                 volumes={str(order.folder): {"bind": str(_SHOWN_AS), "mode": "rw"}},
                 labels={LABEL: str(order.folder.parent)},
             )
@@ -58,11 +58,11 @@ class ContainerMachine:
             raise NoMachineError(f"the container did not start: {fault}") from fault
 
     def inside(self, path: Path) -> str:
-        """Return the build's folder is shown as /codebuild."""
+        """Return a path below /codebuild, where the build's folder is mounted."""
         return str(_SHOWN_AS / path.relative_to(self._folder))
 
     def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:
-        """Run a command as that user of the image."""
+        """Run a command as a user of the image."""
         try:
             command = self._api.exec_create(self._container.id, list(argv), user=user or "root")["Id"]
             held = b""
@@ -83,7 +83,7 @@ class ContainerMachine:
         return status
 
     def _is_up(self, *, doubted: bool) -> bool:
-        """Whether the container runs; its commands are told to have been killed a moment before itself."""
+        """Return whether the container runs; its commands end slightly before it."""
         deadline = time.monotonic() + (_DOUBTED_S if doubted else 0)
         while True:
             self._container.reload()
@@ -94,17 +94,17 @@ class ContainerMachine:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Remove the container with all that runs in it, and leave its files to whoever runs this cloud."""
+        """Remove the container; make the cloud's user the owner of its files."""
         owner = f"{os.getuid()}:{os.getgid()}"
         with self._ending, contextlib.suppress(NotFound):
             if os.getuid() != 0:
-                with contextlib.suppress(APIError):  # a container that has died owns nothing any more
+                with contextlib.suppress(APIError):  # a dead container cannot change owners
                     self._container.exec_run(["chown", "-R", owner, str(_SHOWN_AS)])
             self._container.remove(force=True, v=True)
 
 
 def start_container(order: MachineOrder) -> ContainerMachine | None:
-    """Start a build in a container; None where no engine holds its image."""
+    """Start a build in a container; None if no engine has its image."""
     try:
         engine = docker_engine()
     except NoEngineError:
@@ -113,7 +113,7 @@ def start_container(order: MachineOrder) -> ContainerMachine | None:
 
 
 def remove_left_over(folder: Path) -> None:
-    """Remove the containers that an earlier cloud left without ending properly."""
+    """Remove the containers left by an earlier cloud."""
     try:
         remove_labelled(docker_engine(), LABEL, str(folder))
     except NoEngineError:

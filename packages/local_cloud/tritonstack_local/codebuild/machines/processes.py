@@ -1,9 +1,7 @@
 """Run builds as processes of this machine, in their own namespaces where the kernel allows (see agent.py).
 
-The image's Python and the home of its user are this machine's own, at the places where builds look for them.
-
-They keep the machine's network, for they have to reach this cloud; its processes, shared memory and mounts
-are their own, and end with them.
+This machine's Python and an empty home are mounted where the image has them. Builds use the machine's
+network, to reach this cloud; their processes, shared memory, and mounts are separate and end with them.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ STATE = f"{HOME}/state"
 
 @dataclass(frozen=True)
 class EmulatedImage:
-    """Folders of this machine by the places where they are shown, and variables, as an image has both."""
+    """Mounted folders and environment variables that replace an image's."""
 
     folders: Mapping[str, Path]
     variables: Mapping[str, str]
@@ -37,7 +35,7 @@ class EmulatedImage:
 
 
 def played_image(*, folder: Path, server_home: Path) -> EmulatedImage:
-    """Return what plays the image for a build that has `folder` for itself."""
+    """Return the emulated image of a build with the folder `folder`."""
     home = folder / "home-of-builder"
     (home / "state" / "server").mkdir(parents=True)
     folders = {PYTHON: Path(sys.prefix), HOME: home}
@@ -46,7 +44,7 @@ def played_image(*, folder: Path, server_home: Path) -> EmulatedImage:
     return EmulatedImage(
         folders=folders,
         variables={
-            # Programs lie where this machine has them. No other variable of the cloud is passed on.
+            # This machine's PATH. No other variable of the cloud is passed on.
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "TRITONSTACK_HOME": STATE,
@@ -64,7 +62,7 @@ _GRACE_S = 10
 
 
 class ProcessMachine:
-    """The agent of one build, and the commands that it is given."""
+    """Runs commands through the agent of one build."""
 
     def __init__(self, order: MachineOrder, emulated: EmulatedImage) -> None:
         why_not = why_no_namespaces()
@@ -91,11 +89,11 @@ class ProcessMachine:
         )
 
     def inside(self, path: Path) -> str:
-        """Paths are the machine's own."""
+        """Return the path unchanged."""
         return str(path)
 
     def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:
-        """Run a command; whoever runs this cloud plays its user."""
+        """Run a command as the cloud's user, whatever user it names."""
         del user
         mark = secrets.token_hex(16)
         self._send({"argv": list(argv), "mark": mark})
@@ -105,7 +103,7 @@ class ProcessMachine:
             line = raw.decode(errors="replace").rstrip("\r\n")
             if line.startswith(mark):
                 return int(line.removeprefix(mark))
-            if blank:  # it was a line, and not the end of the one before the mark
+            if blank:  # the line was complete
                 hear("")
             blank = not line
             if line:
@@ -134,7 +132,7 @@ class ProcessMachine:
 
 
 def process_starter(*, server_home: Path) -> StartMachine:
-    """Start builds as processes, for whom `server_home` holds the Triton that the image would have."""
+    """Start builds as processes; `server_home` replaces the image's Triton."""
 
     def start(order: MachineOrder) -> ProcessMachine:
         return ProcessMachine(order, played_image(folder=order.folder, server_home=server_home))

@@ -1,6 +1,6 @@
 """Choose the machine of a build: a container if an engine has its image, otherwise the fallback.
 
-Docker's library is loaded where an engine may answer only: it takes longer than most of the rest.
+The Docker library is loaded only if an engine may be available: importing it is slow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _USUAL_SOCKET = Path("/var/run/docker.sock")
 
 
 def container_starter(otherwise: StartMachine) -> StartMachine:
-    """Start builds in containers, and those whose image no engine holds as `otherwise` does."""
+    """Start builds in containers; use `otherwise` if no engine has the image."""
 
     def start(order: MachineOrder) -> Any:
         if _engine_may_answer():
@@ -28,7 +28,7 @@ def container_starter(otherwise: StartMachine) -> StartMachine:
 
 
 def remove_left_over(folder: Path) -> None:
-    """Remove the containers that an earlier cloud left without ending properly."""
+    """Remove the containers left by an earlier cloud."""
     if _engine_may_answer():
         from tritonstack_local.codebuild.machines import containers  # noqa: PLC0415
 

@@ -3,8 +3,8 @@
     SUBMITTED > QUEUED > PROVISIONING > DOWNLOAD_SOURCE > INSTALL > PRE_BUILD > BUILD > POST_BUILD >
     UPLOAD_ARTIFACTS > FINALIZING > COMPLETED
 
-A phase that fails ends the build, but for BUILD: POST_BUILD follows in any case, and artifacts are uploaded.
-`on-failure` says otherwise. A build that is stopped or out of time ends where it is.
+A failed phase ends the build, except BUILD: POST_BUILD follows, and artifacts are uploaded. `on-failure`
+changes this. A build that is stopped or timed out ends at once.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BuildServices:
-    """What all builds of a cloud share."""
+    """Services shared by all builds of a cloud."""
 
     folder: Path
-    """Where each has a folder of its own."""
+    """Parent of the builds' folders."""
     store: CodeBuildTables
     clients: Clients
     metrics: Metrics
     start_machine: StartMachine
     minute_s: float
-    """What a minute of a build's time limits lasts."""
+    """Duration of a minute in build timeouts."""
 
 
 class BuildRun:
-    """One build on its way. `run` takes it to its end; `end` may be called by any thread, at any time."""
+    """A running build. `run` runs it to its end; any thread may call `end` at any time."""
 
     def __init__(self, services: BuildServices, scope: Scope, build: BuildRecord) -> None:
         self._services = services
@@ -67,11 +67,11 @@ class BuildRun:
 
     @property
     def ended(self) -> bool:
-        """Whether somebody has ended it."""
+        """Whether `end` was called."""
         return self._ending is not None
 
     def end(self, status: Status, code: str = "", message: str = "") -> None:
-        """End it with a status; the first to ask decides on that."""
+        """End it with a status; the first call decides."""
         with self._lock:
             self._ending = self._ending or BuildEndedError(status, code, message)
             machine = self._machine
@@ -79,11 +79,11 @@ class BuildRun:
             machine.end()
 
     def run(self) -> None:
-        """Take the build to its end, whatever that is."""
+        """Run the build to its end."""
         outcome: tuple[Status, str, str]
         try:
             with self._journal.phase("QUEUED"):
-                pass  # this machine is there at once
+                pass  # this machine is available at once
             with self._time_limit():
                 outcome = "SUCCEEDED" if self._work() else "FAILED", "", ""
         except BuildEndedError as ending:
@@ -93,7 +93,7 @@ class BuildRun:
         except MachineGoneError as gone:
             outcome = "FAULT", _INTERNAL, f"{FOUND_DEAD} {gone.message}"
         except Exception as fault:
-            # A build must never stay on its way for good.
+            # A build must never stay in progress forever.
             log.exception("build %s", self._id)
             outcome = "FAULT", _INTERNAL, f"Internal failure of the embedded cloud: {fault}"
         self._clean_up()
@@ -101,7 +101,7 @@ class BuildRun:
         self._services.metrics.put(self._scope, measured(self._journal.build))
 
     def _work(self) -> bool:
-        """Go through the phases; tells whether all of them succeeded."""
+        """Run the phases; return whether all succeeded."""
         with self._journal.phase("PROVISIONING"):
             self._provision()
         with self._journal.phase("DOWNLOAD_SOURCE"):
@@ -118,7 +118,7 @@ class BuildRun:
         return succeeding
 
     def _provision(self) -> None:
-        """Create the build's folder and log, and take on its role."""
+        """Create the build's folder and log, and assume its role."""
         (self._folder / "tmp").mkdir(parents=True)
         (self._folder / "home").mkdir()
         scope = _log_place(self._journal.build)
@@ -127,7 +127,7 @@ class BuildRun:
         self._credentials = role_credentials(self._services.clients, self._scope, self._journal.build)
 
     def _download(self) -> Buildspec:
-        """Bring the sources, read the buildspec, and start the machine with the variables of both."""
+        """Download the sources, read the buildspec, and start the machine with its variables."""
         s3, settings = self._services.clients.client("s3", self._scope), self._settings
         scratch = self._folder / "tmp"
         version = fetch_source(
@@ -181,17 +181,17 @@ class BuildRun:
             raise PhaseFailedError("BUILD_CONTAINER_UNABLE_TO_PULL_IMAGE", fault.message) from fault
         with self._lock:
             self._machine = machine
-        if self.ended:  # before the machine was there to be ended
+        if self.ended:  # before the machine existed
             machine.end()
         for notice in machine.notices:
             self._journal.say(notice)
 
     def _started_machine(self) -> Machine:
-        assert self._machine is not None  # noqa: S101 - started just before
+        assert self._machine is not None  # noqa: S101 - started above
         return self._machine
 
     def _run_phases(self, spec: Buildspec, shell: BuildShell) -> tuple[bool, bool]:
-        """Run the buildspec's phases; tells whether all succeeded, and whether artifacts are to follow."""
+        """Run the buildspec's phases; return whether all succeeded, and whether to upload artifacts."""
         succeeding = True
         for kind in ("INSTALL", "PRE_BUILD", "BUILD", "POST_BUILD"):
             phase = spec.phase(kind.lower())
@@ -291,8 +291,8 @@ class BuildRun:
             if self._machine is not None:
                 self._machine.end()
         except Exception:
-            # Whatever became of the machine, the build is over and has to say so.
-            log.exception("the machine of build %s could not be given back", self._id)
+            # The build must report its end even if the machine fails.
+            log.exception("cannot release the machine of build %s", self._id)
         self._journal.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 

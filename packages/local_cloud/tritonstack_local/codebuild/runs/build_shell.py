@@ -8,7 +8,7 @@ from pathlib import Path
 from tritonstack_local.codebuild.machines.base import Hear, Machine
 from tritonstack_local.codebuild.runs.buildspec import Buildspec
 
-# As in CodeBuild, every command is a script of its own. What it sets is kept for the next in two files.
+# As in CodeBuild, every command is a separate script. Its folder and variables are saved in two files.
 _SCRIPT = """\
 cd "$(cat '{kept}/folder')" || exit
 . '{kept}/variables'
@@ -25,7 +25,7 @@ _SHELLS = {"sh": "/bin/sh", "bash": "/bin/bash"}
 
 
 class BuildShell:
-    """Runs a build's commands on its machine, one after the other."""
+    """Runs a build's commands on its machine."""
 
     def __init__(self, machine: Machine, folder: Path, spec: Buildspec, source: Path, *, hear: Hear) -> None:
         self._machine = machine
@@ -46,14 +46,14 @@ class BuildShell:
         for name, text in (("folder", machine.inside(source)), ("variables", "\n".join(exports))):
             kept = self._kept / name
             kept.write_text(f"{text}\n")
-            kept.chmod(0o666)  # a command may run as another user than the one before
+            kept.chmod(0o666)  # commands may run as different users
 
     def run(self, command: str, *, user: str | None, succeeding: bool) -> int:
-        """Run a command and return its exit status; what it says is heard."""
+        """Run a command, log its output, and return its exit status."""
         return self._run(command, user=user, succeeding=succeeding, hear=self._hear)
 
     def value(self, text: str) -> str:
-        """Return what a text is with its variables and commands expanded, as in double quotes."""
+        """Expand variables and commands in a text, as in double quotes."""
         said: list[str] = []
         self._run(f'printf "%s" "{text}"', user=None, succeeding=True, hear=said.append)
         return "\n".join(said)
@@ -61,7 +61,7 @@ class BuildShell:
     def _run(self, command: str, *, user: str | None, succeeding: bool, hear: Hear) -> int:
         kept = self._machine.inside(self._kept)
         text = _SCRIPT.format(kept=kept, succeeding=int(succeeding), command=command)
-        # A script that runs in the background is read on while the next one is written.
+        # A background script is still read while the next one is written.
         script = self._kept / f"{secrets.token_hex(4)}.sh"
         script.write_text(text)
         return self._machine.run([self._shell, self._machine.inside(script)], user=user, hear=hear)

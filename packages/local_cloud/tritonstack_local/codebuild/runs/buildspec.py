@@ -14,7 +14,7 @@ from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSE
 
 
 def _text(value: Any) -> Any:
-    """YAML reads 1 and yes as something else than the text that whoever wrote them meant."""
+    """YAML parses 1 and yes as other types than text."""
     return (
         str(value).lower()
         if isinstance(value, bool)
@@ -36,7 +36,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        defer_build=True,  # until a build begins: every start of the cloud would pay for it otherwise
+        defer_build=True,  # deferred until the first build, to keep the cloud's start fast
         alias_generator=lambda name: name.replace("_", "-").rstrip("-"),
     )
 
@@ -52,7 +52,7 @@ class PhaseSpec(_Record):
 
 
 class ArtifactSpec(_Record):
-    """Which files one artifact holds."""
+    """The files of one artifact."""
 
     files: Texts
     exclude_paths: Texts = ()
@@ -62,14 +62,14 @@ class ArtifactSpec(_Record):
 
 
 class ArtifactsSpec(ArtifactSpec):
-    """The primary artifact's files, and those of others by their identifiers."""
+    """Files of the primary artifact, and of others by identifier."""
 
     files: Texts = ()
     secondary_artifacts: Mapping[str, ArtifactSpec] = Field(default_factory=dict)
 
 
 class EnvSpec(_Record):
-    """Variables, and where their values are."""
+    """Environment variables and the sources of their values."""
 
     shell: Literal["sh", "bash", "/bin/sh", "/bin/bash"] = "sh"
     variables: Mapping[str, Text] = Field(default_factory=dict)
@@ -80,7 +80,7 @@ class EnvSpec(_Record):
 
 
 class PhasesSpec(_Record):
-    """What runs, phase by phase."""
+    """The phases of a buildspec."""
 
     install: PhaseSpec = PhaseSpec()
     pre_build: Annotated[PhaseSpec, Field(alias="pre_build")] = PhaseSpec()
@@ -89,7 +89,7 @@ class PhasesSpec(_Record):
 
 
 class Buildspec(_Record):
-    """The whole of it."""
+    """A buildspec."""
 
     version: Literal["0.2"]
     run_as: Text | None = None
@@ -101,12 +101,12 @@ class Buildspec(_Record):
     proxy: Mapping[str, Any] | None = None
 
     def phase(self, name: str) -> PhaseSpec:
-        """Return the phase of that name, empty where the buildspec has none."""
+        """Return a phase by name; empty if the buildspec lacks it."""
         found: PhaseSpec = getattr(self.phases, name)
         return found
 
     def artifact(self, identifier: str | None) -> ArtifactSpec | None:
-        """Return the files of the primary artifact, or of the one with that identifier."""
+        """Return the files of the primary artifact, or of the one with the identifier."""
         if self.artifacts is None:
             return None
         if identifier is None:
@@ -114,7 +114,7 @@ class Buildspec(_Record):
         return self.artifacts.secondary_artifacts.get(identifier)
 
     def without_effect(self) -> Iterator[str]:
-        """Return what of it nothing comes of."""
+        """Return its settings without effect."""
         asked = {
             "buildspec.cache": self.cache,
             "buildspec.reports": self.reports,
@@ -126,12 +126,12 @@ class Buildspec(_Record):
 
 
 def is_inline(text: str) -> bool:
-    """Return whether this is a buildspec, and not the path of one."""
+    """Return whether a text is a buildspec rather than its path."""
     return "\n" in text or text.lstrip().startswith("{") or ": " in text
 
 
 def parse_buildspec(text: str) -> Buildspec:
-    """Read a buildspec, or fail the phase as CodeBuild does."""
+    """Parse a buildspec, or fail the phase as CodeBuild does."""
     try:
         document = load_yaml(text)
     except yaml.MarkedYAMLError as fault:
@@ -140,7 +140,7 @@ def parse_buildspec(text: str) -> Buildspec:
     except yaml.YAMLError as fault:
         raise _wrong(str(fault)) from fault
     if not isinstance(document, Mapping):
-        raise _wrong("the buildspec is no mapping")
+        raise _wrong("expected a mapping")
     _refuse_unbuilt(document)
     try:
         return Buildspec.model_validate({**document, "version": _text(document.get("version"))})

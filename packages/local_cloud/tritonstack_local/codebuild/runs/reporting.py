@@ -1,7 +1,7 @@
 """Report a build's progress: its record, its log in CloudWatch Logs, and its metrics.
 
-What CloudWatch Logs holds here is held in memory. So of a log that is larger than `ROOM_BYTES` the middle is
-left out: its last lines, which say how the build ended, are kept back until then.
+CloudWatch Logs holds its content in memory. So the middle of a log larger than `ROOM_BYTES` is omitted: its
+last lines, which explain how the build ended, are sent at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMESPACE = "AWS/CodeBuild"
 
 def measured(build: BuildRecord) -> Iterator[Datum]:
     """Return the values."""
-    assert build.ended is not None  # noqa: S101 - only builds that have ended are measured
+    assert build.ended is not None  # noqa: S101 - only finished builds are measured
     succeeded = build.status == "SUCCEEDED"
     values = {
         "Builds": (1.0, "Count"),
@@ -39,7 +39,7 @@ def measured(build: BuildRecord) -> Iterator[Datum]:
 
 
 _PAUSE_S = 0.2
-# CloudWatch Logs takes 10,000 events and 1 MiB a call, counting 26 bytes more for each event.
+# CloudWatch Logs accepts 10,000 events and 1 MiB per call, with 26 bytes of overhead per event.
 _BATCH_LINES = 10_000
 _BATCH_BYTES = 1 << 20
 _LINE_BYTES = 200_000
@@ -51,11 +51,11 @@ LAST_LINES = 1_000
 log = logging.getLogger(__name__)
 
 _Line = tuple[int, str]
-"""When it came, in milliseconds, and what it says."""
+"""Time in milliseconds, and text."""
 
 
 class LogStreamWriter:
-    """Takes lines until it is closed. `place` is None for a build that keeps no log."""
+    """Sends lines to a log stream until closed. `scope` is None for builds without log."""
 
     def __init__(self, *, client: Any, scope: LogLocation | None) -> None:
         self._client = client
@@ -71,25 +71,25 @@ class LogStreamWriter:
         self._thread.start()
 
     def hide(self, secret: str) -> None:
-        """Never show this text from here on."""
+        """Mask this text from now on."""
         self._secrets += [line for line in secret.splitlines() if line.strip()]
 
     def write(self, line: str) -> None:
-        """Add what a command said."""
+        """Add a line of a command's output."""
         for secret in self._secrets:
             line = line.replace(secret, _MASK)
         with self._lock:
             self._take(line)
 
     def say(self, line: str) -> None:
-        """Add what CodeBuild itself says."""
+        """Add a line of CodeBuild itself."""
         self.write(f"{_own()} {line}")
 
     def close(self) -> None:
         """Send what is left and end."""
         left_out = self._beyond - len(self._last)
         if left_out > 0:
-            self._waiting.append(_line(f"{_own()} {left_out} lines are left out here."))
+            self._waiting.append(_line(f"{_own()} {left_out} lines omitted here."))
         self._waiting.extend(self._last)
         self._closed.set()
         self._thread.join()
@@ -100,7 +100,7 @@ class LogStreamWriter:
             self._waiting.append(_line(line))
             return
         if not self._beyond:
-            told = f"{_own()} This log is large: its last {LAST_LINES} lines follow when the build ends."
+            told = f"{_own()} This log is large: its last {LAST_LINES} more lines follow when the build ends."
             self._waiting.append(_line(told))
         self._beyond += 1
         self._last.append(_line(line))
@@ -122,7 +122,7 @@ class LogStreamWriter:
         try:
             self._client.create_log_group(logGroupName=scope.group)
         except self._client.exceptions.ResourceAlreadyExistsException:
-            log.debug("the stack has made %s", scope.group)
+            log.debug("the stack created %s", scope.group)
         self._client.create_log_stream(logGroupName=scope.group, logStreamName=scope.stream)
 
     def _send(self) -> None:
@@ -136,7 +136,7 @@ class LogStreamWriter:
             )
 
     def _in_order(self, lines: list[_Line]) -> Iterator[_Line]:
-        """Yield no line with an earlier time than the one before: that is refused, and clocks go back."""
+        """Yield lines in order of time, which CloudWatch Logs requires; the clock may go back."""
         for moment, text in lines:
             self._latest = max(self._latest, moment)
             yield self._latest, text
@@ -147,12 +147,12 @@ def _line(text: str) -> _Line:
 
 
 def _own() -> str:
-    """How the lines of CodeBuild itself begin."""
+    """Return the prefix of CodeBuild's own lines."""
     return f"[Container] {datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f}"
 
 
 def _batches(lines: Iterable[_Line]) -> Iterator[list[dict[str, Any]]]:
-    """Cut into calls that CloudWatch Logs takes. An event cannot be empty."""
+    """Split lines into calls within the limits of CloudWatch Logs. Events cannot be empty."""
     batch: list[dict[str, Any]] = []
     size = 0
     for milliseconds, line in lines:
@@ -168,7 +168,7 @@ def _batches(lines: Iterable[_Line]) -> Iterator[list[dict[str, Any]]]:
 
 
 class BuildJournal:
-    """Keeps the record. `checkpoint` raises when the build has been ended from outside."""
+    """Updates the build's record. `checkpoint` raises if the build was stopped or timed out."""
 
     def __init__(
         self, store: CodeBuildTables, scope: Scope, build_id: str, *, checkpoint: Callable[[], None]
@@ -181,42 +181,42 @@ class BuildJournal:
 
     @property
     def build(self) -> BuildRecord:
-        """The build as it is told of now."""
+        """The current record of the build."""
         found = self._store.builds.get(self._scope, self._id)
-        assert found is not None  # noqa: S101 - builds on their way cannot be deleted
+        assert found is not None  # noqa: S101 - running builds cannot be deleted
         return found
 
     def change(self, step: Callable[[BuildRecord], BuildRecord]) -> None:
-        """Tell something else of it."""
+        """Change fields of the record."""
         self._store.builds.change(self._scope, self._id, step)
 
     def open_log(self, client: Any, scope: LogLocation | None) -> None:
-        """Begin the log; what is said before is in the record alone."""
+        """Start the log; earlier progress is only in the record."""
         self._log = LogStreamWriter(client=client, scope=scope)
 
     def hide(self, secret: str) -> None:
-        """Never show this text in the log."""
+        """Mask this text in the log."""
         if self._log is not None:
             self._log.hide(secret)
 
     def hear(self, line: str) -> None:
-        """Log what a command says."""
+        """Log a line of a command's output."""
         if self._log is not None:
             self._log.write(line)
 
     def say(self, line: str) -> None:
-        """Log what CodeBuild itself says."""
+        """Log a line of CodeBuild itself."""
         if self._log is not None:
             self._log.say(line)
 
     def close(self) -> None:
-        """Bring the rest of the log to its place."""
+        """Send the rest of the log."""
         if self._log is not None:
             self._log.close()
 
     @contextmanager
     def phase(self, kind: str) -> Iterator[None]:
-        """Begin a phase and tell how it ends; what ends the whole build ends its open phase too."""
+        """Run a phase and record its end; the end of the build ends the open phase too."""
         phase = Phase(kind, now())
         self.change(lambda build: build.with_phase(phase))
         try:
@@ -224,7 +224,7 @@ class BuildJournal:
             yield
             self._checkpoint()
         except PhaseFailedError as failed:
-            self._checkpoint()  # what was ended may fail for that very reason
+            self._checkpoint()  # a stopped build may fail because it was stopped
             self._end(phase.closed("FAILED", failed.code, failed.message))
             raise
         except MachineGoneError:

@@ -18,8 +18,8 @@ from tritonstack_local.codebuild.runs.buildspec import ArtifactSpec
 _ARN = "arn:aws:s3:::"
 _MODE_SHIFT, _MODE_MASK = 16, 0o777
 _CHUNK = 1 << 20
-# What an archive can be wrong with: its form, its names (too long, or one below a file), a password, a method
-# of compression that Python does not know, data that the method cannot read.
+# Errors of an invalid archive: format, names (too long, or below a file), password, unknown compression, or
+# damaged data.
 _UNUSABLE = (
     zipfile.BadZipFile,
     ValueError,
@@ -32,7 +32,7 @@ _UNUSABLE = (
 
 
 def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to: Path, scratch: Path) -> str:
-    """Bring a source into a folder; returns the version that it turned out to be."""
+    """Download a source to a folder; return its version."""
     to.mkdir(parents=True)
     if source["type"] == "NO_SOURCE":
         return ""
@@ -54,7 +54,7 @@ def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to:
 
 
 def fetch_text(s3: Any, arn: str) -> str:
-    """Read a buildspec that lies in S3."""
+    """Read a buildspec from S3."""
     bucket, _, key = arn.removeprefix(_ARN).partition("/")
     try:
         text: str = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()
@@ -88,7 +88,7 @@ def _fetch_folder(s3: Any, bucket: str, prefix: str, to: Path) -> None:
 
 
 def unpack(archive: Path, to: Path) -> None:
-    """Unpack a zip archive with the files' modes; nothing of it may lie outside the folder."""
+    """Unpack a zip archive with file modes; reject paths outside the folder."""
     with zipfile.ZipFile(archive) as files:
         for member in files.infolist():
             target = _below(to, member.filename)
@@ -115,7 +115,7 @@ def upload_artifact(
     source: Path,
     scratch: Path,
 ) -> dict[str, Any]:
-    """Upload one artifact, and say where it lies as BatchGetBuilds does."""
+    """Upload one artifact, and return its location in the format of BatchGetBuilds."""
     found = _files(spec, source) if spec is not None else {}
     if not found:
         raise PhaseFailedError("CLIENT_ERROR", "no matching artifact paths found")
@@ -144,7 +144,7 @@ def _key(settings: Mapping[str, Any], name: str, build_id: str) -> str:
 
 
 def _files(spec: ArtifactSpec, source: Path) -> dict[str, Path]:
-    """Return the files by the names that they have in the artifact."""
+    """Return the files by their names in the artifact."""
     bases = [base for base in _expanded(source, spec.base_directory) if base.is_dir()]
     if not bases:
         raise PhaseFailedError(
@@ -161,14 +161,14 @@ def _files(spec: ArtifactSpec, source: Path) -> dict[str, Path]:
 
 
 def _expanded(base: Path, pattern: str) -> Iterator[Path]:
-    """Return what a pattern stands for below a folder; nothing above the folder belongs to a build."""
+    """Return the files that match a pattern below a folder; reject paths outside it."""
     relative = PurePosixPath(pattern.removeprefix(str(base)).lstrip("/"))
     if ".." in relative.parts:
-        raise PhaseFailedError("CLIENT_ERROR", f"artifact path {pattern} lies outside the source")
+        raise PhaseFailedError("CLIENT_ERROR", f"artifact path {pattern} is outside the source")
     if str(relative) == ".":
         yield base
         return
-    # A last ** stands for files too, at any depth.
+    # A trailing ** also matches files, at any depth.
     yield from base.glob(f"{relative}/*" if relative.name == "**" else str(relative))
 
 

@@ -18,7 +18,7 @@ Hide = Callable[[str], None]
 
 
 def service_variables(scope: Scope, build: BuildRecord) -> dict[str, str]:
-    """What CodeBuild tells every build of itself."""
+    """Return CodeBuild's own variables of a build."""
     return {
         "CODEBUILD_BUILD_ARN": build.arn,
         "CODEBUILD_BUILD_ID": build.name,
@@ -34,7 +34,7 @@ def service_variables(scope: Scope, build: BuildRecord) -> dict[str, str]:
 
 
 def role_credentials(clients: Clients, scope: Scope, build: BuildRecord) -> dict[str, str]:
-    """Take on the build's role, and say how its commands reach this cloud with it."""
+    """Assume the build's role, and return the variables for its commands."""
     role = build.settings["serviceRole"]
     name = role.rpartition("/")[2]
     try:
@@ -62,7 +62,7 @@ def role_credentials(clients: Clients, scope: Scope, build: BuildRecord) -> dict
 def given_variables(
     clients: Clients, scope: Scope, settings: Mapping[str, Any], env: EnvSpec, *, hide: Hide
 ) -> dict[str, str]:
-    """The variables of the buildspec, and over them those of project and request; secrets are fetched."""
+    """Return the buildspec's variables, overridden by project and request; secrets are fetched."""
     wanted = [
         *(("PLAINTEXT", name, value) for name, value in env.variables.items()),
         *(("PARAMETER_STORE", name, value) for name, value in env.parameter_store.items()),
@@ -96,7 +96,7 @@ def _parameter(clients: Clients, scope: Scope, name: str) -> str:
 
 
 def _secret(clients: Clients, scope: Scope, reference: str) -> str:
-    """Read `secret-id:json-key:version-stage:version-id`; an ARN as secret-id has six colons of its own."""
+    """Read `secret-id:json-key:version-stage:version-id`; the secret-id can be an ARN with six colons."""
     parts = reference.split(":")
     length = 7 if reference.startswith("arn:") else 1
     secret = ":".join(parts[:length])

@@ -14,7 +14,7 @@ _WAITS_MINUTES = 7 * 24 * 60
 
 
 def approve(work: Work) -> ActionOutcome:
-    """Wait for approval; rejection is a failure, and so is silence."""
+    """Wait for approval; fail if it is rejected or times out."""
     run = work.look()
     if not run.token:
         run = work.note(token=str(uuid.uuid4()))
@@ -32,7 +32,7 @@ def approve(work: Work) -> ActionOutcome:
 
 
 APPROVED, REJECTED = "Approved", "Rejected"
-"""What PutApprovalResult brings, noted as the code of the action that waits for it."""
+"""Codes that PutApprovalResult records for the waiting action."""
 
 
 def _tell(work: Work, token: str) -> None:

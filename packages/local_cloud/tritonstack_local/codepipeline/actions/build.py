@@ -12,7 +12,7 @@ from tritonstack_local.service.faults import ServiceError
 
 
 def build(work: Work) -> ActionOutcome:
-    """Start the build, unless that was done, and wait for its end."""
+    """Start the build unless it was started, and wait for its end."""
     build_id = work.look().external_id or _started(work)
     while True:
         found = work.client("codebuild").batch_get_builds(ids=[build_id])["builds"]
@@ -27,7 +27,9 @@ def _started(work: Work) -> str:
     inputs = {name: f"{work.bucket}/{key}" for name, key in work.inputs.items()}
     source = work.settings.get("PrimarySource") or next(iter(inputs), "")
     if source not in inputs:
-        raise ActionFailedError("ConfigurationError", f"The primary source {source!r} is no input artifact")
+        raise ActionFailedError(
+            "ConfigurationError", f"The primary source {source!r} is not an input artifact"
+        )
     order = PipelineOrder(
         pipeline=work.pipeline,
         project=work.setting("ProjectName"),

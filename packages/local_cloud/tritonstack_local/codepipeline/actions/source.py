@@ -9,7 +9,7 @@ from tritonstack_local.codepipeline.faults import ActionFailedError
 
 
 def fetch(work: Work) -> ActionOutcome:
-    """Copy the object, and tell which version of it that was."""
+    """Copy the object, and record its version."""
     bucket, key, s3 = work.setting("S3Bucket"), work.setting("S3ObjectKey"), work.client("s3")
     if s3.get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
         raise ActionFailedError("ConfigurationError", f"The S3 bucket {bucket} must have versioning enabled")

@@ -16,7 +16,7 @@ _NOTHING_TO_DO = ("No updates are to be performed", "didn't contain changes")
 
 
 def deploy(work: Work) -> ActionOutcome:
-    """Do what the action's mode says."""
+    """Run the action in its mode."""
     mode = work.setting("ActionMode")
     if mode not in _MODES:
         raise ActionFailedError(
@@ -105,7 +105,7 @@ _MODES: Mapping[str, Callable[[Work], ActionOutcome]] = {
 
 
 def _settled(work: Work) -> ActionOutcome:
-    """Wait for the end of an operation; the stack's outputs are variables for later actions."""
+    """Wait for the end of an operation; the stack's outputs become variables."""
     while True:
         stack = _stack(work)
         if stack is None:
@@ -129,7 +129,7 @@ def _outputs(stack: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _first_reason(work: Work) -> str:
-    """Find what failed first in the operation that has just ended."""
+    """Return the first failure of the latest operation."""
     listed = work.client("cloudformation").describe_stack_events(StackName=work.setting("StackName"))
     for event in reversed(listed["StackEvents"]):
         reason = event.get("ResourceStatusReason", "")
@@ -150,7 +150,7 @@ def _stack(work: Work) -> dict[str, Any] | None:
 
 
 def _template(work: Work) -> dict[str, Any]:
-    """Return what the template is, and what is said about it; it may be larger than a request takes."""
+    """Return template and settings; the template is passed through S3, since it may be large."""
     key = f"{work.pipeline[:20]}/templates/{work.look().id}"
     work.store.put_object(Bucket=work.bucket, Key=key, Body=work.read(work.setting("TemplatePath")))
     configuration = work.settings.get("TemplateConfiguration")

@@ -24,7 +24,7 @@ POLL_S = 0.1
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """What an action has come to."""
+    """The result of an action."""
 
     artifacts: Mapping[str, str] = field(default_factory=dict)
     revision: str = ""
@@ -34,32 +34,32 @@ class ActionOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One action of one execution. It may have been begun by an earlier process of this cloud."""
+    """One action of one execution, possibly started by an earlier process of this cloud."""
 
     pipeline: str
     stage: str
     action: Mapping[str, Any]
-    """As declared, with its variables replaced."""
+    """Its declaration, with variables replaced."""
     scope: Scope
-    """Where it acts."""
+    """The scope of its services."""
     home: Scope
-    """Where the pipeline is."""
+    """The scope of the pipeline."""
     bucket: str
     """The artifact store."""
     inputs: Mapping[str, str]
-    """The keys of the artifacts that it takes."""
+    """Keys of its input artifacts."""
     outputs: Mapping[str, str]
-    """The keys for those that it gives."""
+    """Keys of its output artifacts."""
     revision: str
-    """What a source is asked to be; empty for the latest."""
+    """Requested source version; empty for the latest."""
     clients: Clients
     start_build: StartBuild
     look: Callable[[], ActionRun]
-    """How the action stands; raises where it is not to go on."""
+    """Returns the action's record; raises if the action must stop."""
     note: Callable[..., ActionRun]
-    """Puts something down about it."""
+    """Changes the action's record."""
     pause: Callable[[float], None]
-    """Waits a little; raises where the action is not to go on."""
+    """Waits between polls; raises if the action must stop."""
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -68,7 +68,7 @@ class Work:
         return settings
 
     def setting(self, name: str) -> str:
-        """Return a setting that has to be there."""
+        """Return a required setting."""
         if not self.settings.get(name):
             raise ActionFailedError(
                 "ConfigurationError", f"The configuration of {self.action['name']} needs {name}"
@@ -76,7 +76,7 @@ class Work:
         return self.settings[name]
 
     def client(self, service: str) -> Any:
-        """Return a client that acts where the action acts."""
+        """Return a client in the scope of the action."""
         return self.clients.client(service, self.scope)
 
     @property
@@ -88,7 +88,7 @@ class Work:
         """Read a file of an artifact; `where` is `artifact::path`."""
         name, _, path = where.partition("::")
         if name not in self.inputs:
-            raise ActionFailedError("ConfigurationError", f"{where} is of no input artifact")
+            raise ActionFailedError("ConfigurationError", f"{where} is not in an input artifact")
         archive = BytesIO(self.store.get_object(Bucket=self.bucket, Key=self.inputs[name])["Body"].read())
         try:
             with zipfile.ZipFile(archive) as files:
@@ -108,6 +108,6 @@ class Work:
 
 
 def reason_of(fault: ClientError) -> ActionFailedError:
-    """Tell why an action fails of what a service has answered."""
+    """Return the action's failure for a service error."""
     error = fault.response["Error"]
     return ActionFailedError("JobFailed", f"{error.get('Message', '')} ({error.get('Code', '')})")

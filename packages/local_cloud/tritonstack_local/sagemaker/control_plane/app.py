@@ -52,7 +52,7 @@ class Dependencies:
     folder: Path
     """Where the endpoints' instances live."""
     region: str
-    """The region of callers who name none."""
+    """Default region of callers."""
     clients: Clients
     metrics: Metrics
     time_scale: TimeScale = DEFAULT_TIME_SCALE
@@ -112,7 +112,7 @@ class SageMakerApp:
 
     @property
     def tables(self) -> Tables:
-        """Everything it remembers; filled before `resume` when the cloud starts again."""
+        """Its persistent tables; restored before `resume` after a restart."""
         store = self._store
         return {
             "models": store.models,

@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """Read the clock, time zone included."""
+    """Return the current time with time zone."""
     return datetime.now(UTC)

@@ -1,7 +1,7 @@
 """Fields that SageMaker rejects because they are not implemented, and fields accepted without effect.
 
-Every field of the service model that stands in neither table has its effect; a test holds the tables against
-botocore's model, so that a new field there is noticed here.
+Every field of the service model in neither table has its effect; a test compares the tables with botocore's
+model, to detect new fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_QUEUE = "asynchronous endpoints run on AWS only"
 _NO_AWARENESS = "requests are routed randomly or to the least busy instance"
 _NO_SERVERLESS = "serverless endpoints run on AWS only"
 
-# Field, as the service model names it below its operation -> why nothing comes of it here.
+# Field of the service model, by operation or structure -> why it has no effect.
 ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "CreateModel.ExecutionRoleArn": "the artifact is read with the account's own credentials",
     "CreateModel.VpcConfig": "the server has no network at all",
@@ -34,7 +34,7 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "ProductionVariant.InferenceAmiVersion": "there is no host driver to choose",
 }
 
-# Field -> why it is refused.
+# Field -> why it is rejected.
 REFUSED: dict[str, str] = {
     "CreateModel.InferenceExecutionConfig": "a model has one container",
     "ContainerDefinition.ImageConfig": "private registries are not supported",
