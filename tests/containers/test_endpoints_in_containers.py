@@ -130,7 +130,7 @@ def test_an_image_that_is_not_held_is_played(cloud: Site, engine: docker.DockerC
     assert ask(cloud, "played", "interfaces") == ["lo"]
     assert ours(engine, cloud) == []
     assert first_words(cloud, "played") == (
-        f"The embedded Triton of this machine plays the image {image}. "
+        f"The embedded Triton of this machine serves the image {image}. "
         "This machine's Docker engine does not hold it."
     )
     client(cloud, "sagemaker").delete_endpoint(EndpointName="played")

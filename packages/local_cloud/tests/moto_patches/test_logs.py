@@ -41,7 +41,7 @@ def test_patterns(pattern, line, expected):
         ("%(a|b)%", "no groups"),
         ("%a b%", "no spaces"),
         ("%[a%", "Invalid expression"),
-        ("%a% b", "nothing beside it"),
+        ("%a% b", "a single expression"),
     ],
 )
 def test_what_is_wrong_or_not_built_is_refused(pattern, message):

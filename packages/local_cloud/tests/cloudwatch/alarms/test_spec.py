@@ -46,7 +46,7 @@ def with_math(expression, *, period=60, **more):
         (PLAIN | {"MetricName": None}, "Exactly one of MetricName and Metrics"),
         (with_math("SEARCH(m)"), "does not support the function SEARCH"),
         (with_math("m + n"), "no query has the id 'n'"),
-        (with_math("1 + 1"), "a single number"),
+        (with_math("1 + 1"), "expected a time series"),
         (with_math("SELECT AVG(m) FROM x"), "Metrics Insights"),
         (with_math("m", ReturnData=True), "Exactly one element of the metrics list should return data"),
         (with_math("m", AccountId="111122223333"), "AccountId"),

@@ -258,7 +258,7 @@ def test_a_wrong_type_and_an_unknown_field_are_refused(cloud):
         ({"MultiModelConfig": {"ModelCacheSetting": "Enabled"}}, "for a container in MultiModel mode only"),
         ({"ModelPackageName": "p"}, "ContainerDefinition.ModelPackageName"),
         ({"Image": "nvcr.io/nvidia/tritonserver:24.09-py3"}, "Using non-ECR image"),
-        ({"ModelDataUrl": "https://b/k"}, "artifacts are read from s3:// only"),
+        ({"ModelDataUrl": "https://b/k"}, "only s3:// URLs are supported"),
         (
             {
                 "ModelDataSource": {
@@ -319,7 +319,7 @@ def test_a_model_is_one_container(cloud, request_fields, words):
                 }
             },
             {},
-            "does not support DataCaptureConfig.DestinationS3Uri=https://b: it is written to s3:// only",
+            "does not support DataCaptureConfig.DestinationS3Uri=https://b: only s3:// URLs are supported",
         ),
     ],
 )

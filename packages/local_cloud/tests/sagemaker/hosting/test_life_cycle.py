@@ -371,7 +371,7 @@ def test_logs_are_carried_to_the_endpoints_group(cloud):
     assert stream.startswith("AllTraffic/i-")
     events = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)["events"]
     assert [event["message"] for event in events] == [
-        f"The embedded Triton of this machine plays the image {IMAGE}.",
+        f"The embedded Triton of this machine serves the image {IMAGE}.",
         "E1121 model: no such tensor",
         "the server says hello",
     ]

@@ -86,7 +86,7 @@ class LogStreamWriter:
         self.write(f"{_own()} {line}")
 
     def close(self) -> None:
-        """Send what is left and end."""
+        """Send the rest and stop."""
         left_out = self._beyond - len(self._last)
         if left_out > 0:
             self._waiting.append(_line(f"{_own()} {left_out} lines omitted here."))

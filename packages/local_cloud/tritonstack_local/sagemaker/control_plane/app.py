@@ -47,25 +47,25 @@ _INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations")
 
 @dataclass(frozen=True)
 class Dependencies:
-    """What this SageMaker finds in the cloud that it is a part of."""
+    """Dependencies of SageMaker on the rest of the cloud."""
 
     folder: Path
-    """Where the endpoints' instances live."""
+    """Folder of the endpoints' instances."""
     region: str
     """Default region of callers."""
     clients: Clients
     metrics: Metrics
     time_scale: TimeScale = DEFAULT_TIME_SCALE
     machine: ServerSlots = field(default_factory=this_machine)
-    """What holds the instances."""
+    """Limits of the machine."""
     container_group: ContainerGroup | None = None
-    """Where images run that the machine's Docker engine holds; None where the embedded Triton plays all."""
+    """Where images in the Docker engine run; None to serve all with the embedded Triton."""
     loaded_models: int | None = None
-    """How many models an instance of a multi-model endpoint may have loaded, however much memory it has."""
+    """Maximum number of loaded models per multi-model instance, besides the memory limit."""
 
 
 class SageMakerApp:
-    """Answers both APIs. Threads may call it at once; `close` ends every server it has started."""
+    """Serves both APIs. Thread-safe; `close` ends every server."""
 
     def __init__(self, *, dependencies: Dependencies, start_server: StartServer) -> None:
         self._region = dependencies.region
@@ -123,11 +123,11 @@ class SageMakerApp:
 
     @property
     def endpoint_count(self) -> int:
-        """How many endpoints there are."""
+        """The number of endpoints."""
         return len(self._store.endpoints.everywhere())
 
     def inventory(self) -> list[dict[str, str]]:
-        """List everything that exists, in every account and region."""
+        """List all resources of all accounts and regions."""
         tables: dict[str, Table[StoredRecord] | Table[EndpointRecord]] = {
             "model": self._store.models,
             "endpoint-config": self._store.configs,
@@ -146,7 +146,7 @@ class SageMakerApp:
         ]
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
-        """List what has tags in a place."""
+        """List the tagged resources of a scope."""
         prefix = scope.arn(SERVICE, "")
         for arn, tags in self._store.tags.everywhere().items():
             if arn.startswith(prefix):
@@ -154,11 +154,11 @@ class SageMakerApp:
                 yield TaggedResource(arn, f"{SERVICE}:{kind}", tags)
 
     def resume(self) -> None:
-        """Bring back the endpoints of the tables, once they hold what an earlier cloud has left."""
+        """Resume the endpoints of the restored tables."""
         self._hosting.resume()
 
     def close(self) -> None:
-        """End every server; what is on its way fails."""
+        """End every server; operations in progress fail."""
         self._machine_metrics.close()
         self._hosting.close()
         self._request_metrics.close()
@@ -181,9 +181,9 @@ class SageMakerApp:
 
 
 def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
-    """Create the application that real Tritons from `server_home` stand behind.
+    """Create the application with real Triton servers from `server_home`.
 
-    What an earlier cloud left in the endpoints' folder without ending properly is removed.
+    Leftovers of an earlier cloud in the endpoints' folder are removed.
     """
     shutil.rmtree(dependencies.folder, ignore_errors=True)
     start_server = triton_starter(server_home=server_home)
@@ -232,13 +232,13 @@ _OF_NONE: Mapping[str, str] = {
     "ListTrainingJobs": "TrainingJobSummaries",
     "ListTransformJobs": "TransformJobSummaries",
 }
-"""What can be listed and not be made here: the list, which is empty, by the action that asks for it."""
+"""List actions of resources that cannot be created here, with their empty results."""
 OFFERED = (*_ACTIONS, *_OF_NONE)
 """The actions of the control plane."""
 
 
 def _list_components(_: Scope, __: Fields) -> Fields:
-    """There are none: they are refused when they are made."""
+    """Return an empty list: creating them is rejected."""
     return {"InferenceComponents": []}
 
 

@@ -1,4 +1,4 @@
-"""Build DescribeEndpoint answers from an endpoint's record and its running instances."""
+"""Build DescribeEndpoint responses from an endpoint's record and its running instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SERVING = ("InService", "Updating", "RollingBack", "SystemUpdating", "Deleting"
 
 
 def describe(record: EndpointRecord, serving: Fleet | None, arriving: Fleet | None) -> Fields:
-    """Build the answer; the fleets are those that there are just now."""
+    """Build the response; the fleets are the current ones."""
     shown: dict[str, Any] = {
         "EndpointName": record.name,
         "EndpointArn": record.arn,

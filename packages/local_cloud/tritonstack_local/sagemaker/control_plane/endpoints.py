@@ -38,7 +38,7 @@ class Endpoints:
         self._is_scaled = is_scaled
 
     def create(self, scope: Scope, request: Fields) -> Fields:
-        """Begin to create an endpoint."""
+        """Start to create an endpoint."""
         name = request["EndpointName"]
         plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
         config, created = request.get("DeploymentConfig"), now()
@@ -60,7 +60,7 @@ class Endpoints:
         return {"EndpointArn": record.arn}
 
     def update(self, scope: Scope, request: Fields) -> Fields:
-        """Begin to replace what an endpoint runs."""
+        """Start to update an endpoint."""
         name = request["EndpointName"]
         record = self._endpoint(scope, name)
         plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
@@ -81,7 +81,7 @@ class Endpoints:
         return {"EndpointArn": record.arn}
 
     def update_weights_and_capacities(self, scope: Scope, request: Fields) -> Fields:
-        """Begin to bring variants to other numbers; other weights alone hold at once."""
+        """Start to scale variants; changes of weights apply at once."""
         name = request["EndpointName"]
         wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
         for item in wanted.values():
@@ -110,7 +110,7 @@ class Endpoints:
         return {"EndpointArn": record.arn}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
-        """Begin to delete an endpoint."""
+        """Start to delete an endpoint."""
         record = self._store.endpoints.change(
             scope, request["EndpointName"], lambda current: _step(current, "Deleting")
         )
@@ -120,7 +120,7 @@ class Endpoints:
         return {}
 
     def describe(self, scope: Scope, request: Fields) -> Fields:
-        """Show an endpoint."""
+        """Describe an endpoint."""
         record = self._endpoint(scope, request["EndpointName"])
         return describe(record, *self._hosting.fleets(scope, record.name))
 
@@ -146,7 +146,7 @@ class Endpoints:
         return record
 
     def _refuse_unscalable(self, record: EndpointRecord, scope: Scope, plan: EndpointPlan) -> None:
-        """Refuse to take a variant, or its kind of machine, from under a scaling that counts on it."""
+        """Reject removal or a new instance type of a variant that is a scalable target."""
         kept = {(variant.name, variant.instance_type) for variant in plan.variants}
         scaled = [
             variant.name
@@ -162,7 +162,7 @@ class Endpoints:
 
 
 def _step(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:
-    """Take a step that a caller asks for, or refuse it in AWS's words."""
+    """Apply a caller's state change, or raise AWS's error."""
     if record.can_become(status):
         return record.moved_to(status, **changes)
     if record.status == "Failed":
@@ -173,7 +173,7 @@ def _step(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRec
 def _retained(
     request: Fields, *, old: tuple[VariantRecord, ...], new: tuple[VariantRecord, ...]
 ) -> tuple[VariantRecord, ...]:
-    """Keep the running numbers of variants that stay when asked to, but for those that are excluded."""
+    """Retain instance counts and weights of existing variants if requested, except excluded properties."""
     if not request.get("RetainAllVariantProperties", False):
         return new
     excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", [])}

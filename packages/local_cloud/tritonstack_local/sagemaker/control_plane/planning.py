@@ -17,16 +17,15 @@ from tritonstack_local.sagemaker.control_plane.records import SageMakerTables
 from tritonstack_local.sagemaker.control_plane.resources import CONFIG, MODEL, stored
 from tritonstack_local.sagemaker.hosting.capture import CapturePlan
 
-# SageMaker waits eight minutes for the first healthy ping and sets no shorter limit for the download than its
-# longest, an hour.
+# SageMaker's defaults: eight minutes for the first healthy ping, and an hour for the download.
 STARTUP_TIMEOUT_S = 480.0
 DOWNLOAD_TIMEOUT_S = 3600.0
-# What SageMaker adds to the environment of a container that is to serve many models.
+# Variables that SageMaker adds for multi-model containers.
 MULTI_MODEL_VARIABLE = "SAGEMAKER_MULTI_MODEL"
 
 
 def plan_endpoint(store: SageMakerTables, scope: Scope, *, endpoint: str, config_name: str) -> EndpointPlan:
-    """Read a configuration and its models; both have to exist."""
+    """Return the plan of a configuration and its models, which must exist."""
     config = stored(store.configs, scope, kind=CONFIG, name=config_name)
     data_capture = config.fields.get("DataCaptureConfig")
     capture = CapturePlan.of(data_capture)

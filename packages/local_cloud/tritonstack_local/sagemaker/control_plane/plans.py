@@ -14,7 +14,7 @@ LEAST_OUTSTANDING, RANDOM = "LEAST_OUTSTANDING_REQUESTS", "RANDOM"
 
 @dataclass(frozen=True)
 class Capacity:
-    """What is asked of a variant."""
+    """The requested capacity of a variant."""
 
     instance_count: int
     weight: float
@@ -22,7 +22,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class VariantRecord:
-    """A production variant as DescribeEndpoint shows it."""
+    """A production variant, as in DescribeEndpoint."""
 
     name: str
     image: str
@@ -32,7 +32,7 @@ class VariantRecord:
 
 @dataclass(frozen=True)
 class DeploymentPlan:
-    """What the servers of one variant are started for."""
+    """The plan of one variant's servers."""
 
     scope: Scope
     endpoint: str
@@ -40,29 +40,29 @@ class DeploymentPlan:
     image: str
     environment: Mapping[str, str]
     model_data_url: str | None
-    """The archive, or the prefix below which a multi-model server finds its archives."""
+    """URL of the archive, or prefix of a multi-model server's archives."""
     download_timeout_s: float
     startup_timeout_s: float
     instance_type: str
     volume_gb: int | None
-    """VolumeSizeInGB, None where the variant leaves it to SageMaker."""
+    """VolumeSizeInGB; None for SageMaker's default."""
     multi_model: bool = False
     model_cache: bool = True
     """Whether a multi-model server keeps models between requests."""
     capture: CapturePlan | None = None
-    """What is kept of its requests and answers."""
+    """Its data capture settings."""
     routing: str = RANDOM
-    """How requests find their instance."""
+    """The routing strategy."""
 
     @property
     def container(self) -> str:
-        """What SageMaker calls the container when it tells of its errors."""
+        """The container's name in SageMaker's error messages."""
         return "model" if self.multi_model else "primary"
 
 
 @dataclass(frozen=True)
 class EndpointPlan:
-    """All that an endpoint is to run; its configuration and models may go while it does."""
+    """The plan of an endpoint, independent of its configuration and models, which may be deleted."""
 
     scope: Scope
     endpoint: str
@@ -73,10 +73,10 @@ class EndpointPlan:
 
 
 def counts_of(variants: tuple[VariantRecord, ...]) -> dict[str, int]:
-    """Return how many instances each variant is to have."""
+    """Return the requested instance count per variant."""
     return {variant.name: variant.capacity.instance_count for variant in variants}
 
 
 def weights_of(variants: tuple[VariantRecord, ...]) -> dict[str, float]:
-    """How traffic is to be split."""
+    """The weights of the variants."""
     return {variant.name: variant.capacity.weight for variant in variants}

@@ -1,13 +1,13 @@
 """SageMaker's records: plain data that is persisted; running processes are not part of it.
 
-An endpoint's states, and the only ways from one to another:
+An endpoint's states and the allowed transitions:
 
-    Creating ──> InService ──> Updating ──> InService       a failed update comes back with the old config,
-        │            │            └──> RollingBack ──> InService                 by way of RollingBack
+    Creating ──> InService ──> Updating ──> InService       a failed update returns to the old config
+        │            │            └──> RollingBack ──> InService                 through RollingBack
         └──────> Failed           Creating, InService, Failed ──> Deleting ──> gone
 
-An endpoint that served when its cloud ended goes through SystemUpdating when the cloud starts again. One that
-was Updating stays so: its old instances come back, and the update starts again.
+After a restart of the cloud, endpoints in service go through SystemUpdating. Endpoints in Updating stay so:
+their old instances are started, then the update starts again.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 
 
 def arn_of(scope: Scope, kind: str, name: str) -> str:
-    """Build the ARN of a resource of SageMaker's; AWS writes its names in small letters."""
+    """Return the ARN of a SageMaker resource; AWS writes names in lower case."""
     return scope.arn("sagemaker", f"{kind}/{name.lower()}")
 
 
 @dataclass(frozen=True)
 class StoredRecord:
-    """A model or an endpoint configuration: the request that made it, never changed afterwards."""
+    """A model or an endpoint configuration: its immutable create request."""
 
     name: str
     arn: str
@@ -54,17 +54,17 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class UpdateStage:
-    """What is being done to an endpoint's variants: SageMaker's VariantStatus."""
+    """The status of an endpoint's variants: SageMaker's VariantStatus."""
 
     status: StageStatus
     messages: Mapping[str, str]
-    """What is told of each variant."""
+    """The status of each variant."""
     started: datetime
 
 
 @dataclass(frozen=True)
 class PendingUpdate:
-    """What an endpoint is on its way to."""
+    """The target of an endpoint's update."""
 
     plan: EndpointPlan
     variants: tuple[VariantRecord, ...]
@@ -74,7 +74,7 @@ class PendingUpdate:
 
 @dataclass(frozen=True)
 class EndpointRecord:
-    """An endpoint as DescribeEndpoint shows it, and the plan that it runs."""
+    """An endpoint's record and its plan."""
 
     name: str
     arn: str
@@ -89,23 +89,23 @@ class EndpointRecord:
     stage: UpdateStage | None = None
 
     def can_become(self, status: Status) -> bool:
-        """Return whether the state machine leads there from here."""
+        """Return whether the state machine allows the transition."""
         return status in TRANSITIONS[self.status]
 
     def moved_to(self, status: Status, **changes: Any) -> EndpointRecord:
-        """Take one step of the state machine, with other fields changed along with it."""
+        """Make a transition, and change other fields with it."""
         if not self.can_become(status):
             raise ValueError(f"endpoint {self.name} cannot go from {self.status} to {status}")
         return replace(self, status=status, modified=now(), **changes)
 
     def settled(self, status: Status, **changes: Any) -> EndpointRecord:
-        """Take a step after which nothing is on its way any more."""
+        """Make a transition that ends the current operation."""
         return self.moved_to(status, pending=None, stage=None, **changes)
 
 
 @dataclass(frozen=True)
 class SageMakerTables:
-    """All tables of this SageMaker."""
+    """All tables of SageMaker."""
 
     models: Table[StoredRecord] = field(default_factory=Table[StoredRecord])
     configs: Table[StoredRecord] = field(default_factory=Table[StoredRecord])

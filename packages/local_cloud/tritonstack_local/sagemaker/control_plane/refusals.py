@@ -68,13 +68,13 @@ REFUSED: dict[str, str] = {
 }
 
 PUBLISH_FREQUENCIES_S = (10, 30, 60, 120, 180, 240, 300)
-"""The values of MetricPublishFrequencyInSeconds that SageMaker documents; its service model has no list."""
+"""Documented values of MetricPublishFrequencyInSeconds; the service model has no list."""
 
 _ECR_IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/[a-z0-9._/-]+([:@][\w:.-]+)?")
 
 
 def refuse_unbuilt(shape: str, fields: Mapping[str, Any]) -> None:
-    """Refuse the first field of a request, or of a structure in it, that asks for what is not built."""
+    """Reject a request with an unsupported field, at any depth."""
     for name, value in fields.items():
         reason = REFUSED.get(f"{shape}.{name}")
         if reason is not None and value not in (None, False, [], {}):
@@ -82,9 +82,9 @@ def refuse_unbuilt(shape: str, fields: Mapping[str, Any]) -> None:
 
 
 def refusal_of_template(shape: str, fields: Mapping[str, Any]) -> str | None:
-    """Say why a resource of a template is refused, if the tables refuse it: known before anything is made.
+    """Return why a template's resource is rejected; None if it is accepted.
 
-    `shape` is CreateModel or CreateEndpointConfig. Values that only the deployment will tell do not matter.
+    `shape` is CreateModel or CreateEndpointConfig. Values unknown before the deployment are ignored.
     """
     try:
         refuse_unbuilt(shape, fields)
@@ -112,7 +112,7 @@ def _refuse_components(shape: str, fields: Mapping[str, Any]) -> None:
 
 
 def refuse_unbuilt_model(fields: Mapping[str, Any]) -> None:
-    """Hold a CreateModel request against the tables."""
+    """Check a CreateModel request."""
     refuse_unbuilt("CreateModel", fields)
     containers = fields.get("Containers", [])
     if len(containers) > 1:
@@ -141,22 +141,22 @@ def _refuse_container(container: Mapping[str, Any]) -> None:
             "ContainerDefinition.ModelDataUrl must be given for a container in MultiModel mode."
         )
     if url is not None and not url.startswith("s3://"):
-        raise not_built(f"ContainerDefinition.ModelDataUrl={url}", "artifacts are read from s3:// only")
+        raise not_built(f"ContainerDefinition.ModelDataUrl={url}", "only s3:// URLs are supported")
 
 
 def _refuse_multi_model_settings(container: Mapping[str, Any]) -> None:
-    """Refuse what would make a container serve many models while SageMaker believes that it serves one."""
+    """Reject settings that make a single-model container serve many models."""
     if container.get("MultiModelConfig"):
         raise validation_exception("MultiModelConfig may be given for a container in MultiModel mode only.")
     if container.get("Environment", {}).get("SAGEMAKER_MULTI_MODEL") == "true":
         raise not_built(
             "SAGEMAKER_MULTI_MODEL=true in ContainerDefinition.Environment",
-            "a container serves many models if its Mode is MultiModel",
+            "use Mode MultiModel instead",
         )
 
 
 def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
-    """Hold a CreateEndpointConfig request against the tables."""
+    """Check a CreateEndpointConfig request."""
     refuse_unbuilt("CreateEndpointConfig", fields)
     _refuse_metrics(fields.get("MetricsConfig", {}))
     variants = fields["ProductionVariants"]
@@ -164,7 +164,7 @@ def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
         _refuse_variant(number, variant)
     destination = fields.get("DataCaptureConfig", {}).get("DestinationS3Uri", "s3://")
     if not destination.startswith("s3://"):
-        raise not_built(f"DataCaptureConfig.DestinationS3Uri={destination}", "it is written to s3:// only")
+        raise not_built(f"DataCaptureConfig.DestinationS3Uri={destination}", "only s3:// URLs are supported")
     names = [variant["VariantName"] for variant in variants]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -173,7 +173,7 @@ def refuse_unbuilt_config(fields: Mapping[str, Any]) -> None:
 
 def _refuse_metrics(metrics: Mapping[str, Any]) -> None:
     frequency = metrics.get("MetricPublishFrequencyInSeconds", 60)
-    # In a template, a number may be text, or known only during the deployment.
+    # In a template, a number may be text or unknown.
     if isinstance(frequency, str | int) and str(frequency) not in map(str, PUBLISH_FREQUENCIES_S):
         raise validation_exception(
             f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "

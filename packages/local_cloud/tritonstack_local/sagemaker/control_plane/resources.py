@@ -19,13 +19,13 @@ from tritonstack_local.sagemaker.control_plane.records import (
 from tritonstack_local.service.faults import validation_exception
 from tritonstack_local.service.tables import Table
 
-PAGE_SIZE = 10  # SageMaker's when MaxResults is not given
+PAGE_SIZE = 10  # SageMaker's default of MaxResults
 _TOKEN = re.compile(r"[0-9]{1,9}")
 
 Record = TypeVar("Record", StoredRecord, EndpointRecord)
 Wanted = Callable[[Any, Any], bool]
 
-# Filter -> whether a record passes it.
+# Filter -> whether a record matches.
 _FILTERS: dict[str, Wanted] = {
     "NameContains": lambda record, text: text.lower() in record.name.lower(),
     "CreationTimeBefore": lambda record, seconds: record.created.timestamp() < seconds,
@@ -43,7 +43,7 @@ _ORDERS: dict[str, Callable[[Any], Any]] = {
 
 
 def page(records: list[Record], request: Mapping[str, Any]) -> tuple[list[Record], str | None]:
-    """Return the records that a List request asks for, and the token of the next page if there is one."""
+    """Return the records of a List request, and the token of the next page if any."""
     passing = [
         record
         for record in records
@@ -59,7 +59,7 @@ def page(records: list[Record], request: Mapping[str, Any]) -> tuple[list[Record
 
 
 def _start(token: str | None) -> int:
-    """A token is the place in the list where the next page begins."""
+    """A token is the index of the next page."""
     if token is None:
         return 0
     if _TOKEN.fullmatch(token) is None:
@@ -72,7 +72,7 @@ MODEL, CONFIG, ENDPOINT = "model", "endpoint configuration", "endpoint"
 
 
 def stored(table: Table[StoredRecord], scope: Scope, *, kind: str, name: str) -> StoredRecord:
-    """Find a model or a configuration, or say in AWS's words that it is not there."""
+    """Return a model or configuration, or raise AWS's error for a missing one."""
     record = table.get(scope, name)
     if record is None:
         raise not_found(kind, arn_of(scope, kind.replace("endpoint configuration", "endpoint-config"), name))
@@ -80,13 +80,13 @@ def stored(table: Table[StoredRecord], scope: Scope, *, kind: str, name: str) ->
 
 
 class Models:
-    """CreateModel and its relatives."""
+    """The actions on models."""
 
     def __init__(self, *, store: SageMakerTables) -> None:
         self._store = store
 
     def create(self, scope: Scope, request: Fields) -> Fields:
-        """Write a model down; nothing is fetched before an endpoint wants it."""
+        """Create a model; its archive is downloaded by endpoints only."""
         refusals.refuse_unbuilt_model(request)
         name = request["ModelName"]
         record = StoredRecord(
@@ -98,7 +98,7 @@ class Models:
         return {"ModelArn": record.arn}
 
     def describe(self, scope: Scope, request: Fields) -> Fields:
-        """Show a model as it was made."""
+        """Describe a model."""
         record = stored(self._store.models, scope, kind=MODEL, name=request["ModelName"])
         shown = {"EnableNetworkIsolation": False, **record.fields}
         if "PrimaryContainer" in shown:
@@ -115,7 +115,7 @@ class Models:
         return {"Models": summaries, "NextToken": token}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
-        """Forget a model; an endpoint that already serves it goes on."""
+        """Delete a model; endpoints that serve it are not affected."""
         record = stored(self._store.models, scope, kind=MODEL, name=request["ModelName"])
         self._store.models.remove(scope, record.name)
         self._store.tags.forget(record.arn)
@@ -123,13 +123,13 @@ class Models:
 
 
 class EndpointConfigs:
-    """CreateEndpointConfig and its relatives."""
+    """The actions on endpoint configurations."""
 
     def __init__(self, *, store: SageMakerTables) -> None:
         self._store = store
 
     def create(self, scope: Scope, request: Fields) -> Fields:
-        """Write a configuration down; its model must exist."""
+        """Create a configuration; its models must exist."""
         refusals.refuse_unbuilt_config(request)
         name = request["EndpointConfigName"]
         for variant in request["ProductionVariants"]:
@@ -143,7 +143,7 @@ class EndpointConfigs:
         return {"EndpointConfigArn": record.arn}
 
     def describe(self, scope: Scope, request: Fields) -> Fields:
-        """Show a configuration as it was made."""
+        """Describe a configuration."""
         record = stored(self._store.configs, scope, kind=CONFIG, name=request["EndpointConfigName"])
         variants = [{"InitialVariantWeight": 1.0, **item} for item in record.fields["ProductionVariants"]]
         return {
@@ -167,7 +167,7 @@ class EndpointConfigs:
         return {"EndpointConfigs": summaries, "NextToken": token}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
-        """Forget a configuration."""
+        """Delete a configuration."""
         record = stored(self._store.configs, scope, kind=CONFIG, name=request["EndpointConfigName"])
         self._store.configs.remove(scope, record.name)
         self._store.tags.forget(record.arn)
@@ -175,7 +175,7 @@ class EndpointConfigs:
 
 
 class TagActions:
-    """AddTags, ListTags and DeleteTags, on everything that has an ARN here."""
+    """The tag actions, for every SageMaker resource."""
 
     def __init__(self, *, store: SageMakerTables) -> None:
         self._store = store
@@ -187,7 +187,7 @@ class TagActions:
         return {"Tags": self._store.tags.of(arn)}
 
     def list(self, scope: Scope, request: Fields) -> Fields:
-        """List all tags; AWS allows 50 on a resource, which is also the smallest page."""
+        """List all tags; AWS allows 50 per resource, which fit on one page."""
         return {"Tags": self._store.tags.of(self._known(scope, request["ResourceArn"]))}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:

@@ -14,11 +14,11 @@ from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.runtime.machine import ServerSlots
 
-# The service model's limit for FailureReason.
+# Maximum length of FailureReason in the service model.
 FAILURE_REASON_LIMIT = 1024
-# A request may take a minute (invocations.py); one that has not ended by then has no reader any more.
+# A request takes at most a minute (invocations.py).
 DRAIN_TIMEOUT_S = 65.0
-# SageMaker sends SIGKILL so long after SIGTERM.
+# Time between SIGTERM and SIGKILL in SageMaker.
 STOP_GRACE_S = 30.0
 CLOSE_GRACE_S = 2.0
 # Servers end with this process anyway; waiting longer has no benefit.
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 
 class CloudEndingError(TritonstackError):
-    """This cloud is ending, and what was under way stays as it is recorded, for the next one."""
+    """The cloud is stopping; the next one resumes the recorded operations."""
 
 
 class InstanceSupply:
-    """Starts, counts and retires instances. Threads may call it at once."""
+    """Starts, counts, and retires instances. Thread-safe."""
 
     def __init__(self, *, launcher: Launcher, machine: ServerSlots) -> None:
         self._launcher = launcher
@@ -44,21 +44,21 @@ class InstanceSupply:
 
     @property
     def live(self) -> list[EndpointInstance]:
-        """Every instance: those that start, serve and retire."""
+        """All instances: starting, in service, and retiring."""
         with self._lock:
             return list(self._live)
 
     def fleet(self, plan: EndpointPlan, weights: Mapping[str, float] | None = None) -> Fleet:
-        """Create a fleet that has no instance yet."""
+        """Create a fleet without instances."""
         pools = [InstancePool(one, capture=self._launcher.capture(one)) for one in plan.deployments]
         with self._lock:
             self._pools.update(pools)
         return Fleet(pools, weights=weights or weights_of(plan.variants))
 
     def grow(self, fleet: Fleet, counts: Mapping[str, int]) -> None:
-        """Launch what is missing, all at once; where one fails, the others go too (LaunchFailedError).
+        """Launch missing instances in parallel; if one fails, end the others and raise LaunchFailedError.
 
-        There are never more than the machine holds.
+        Never launches more than the machine can hold.
         """
         missing = [
             (pool, notes)
@@ -72,13 +72,13 @@ class InstanceSupply:
         failed = [one for one in launched if isinstance(one, LaunchFailedError)]
         if failed:
             self.stop([one for one in launched if isinstance(one, EndpointInstance)], grace_s=STOP_GRACE_S)
-            raise CloudEndingError("The embedded cloud is ending.") if self._closed else failed[0]
+            raise CloudEndingError("The embedded cloud is stopping.") if self._closed else failed[0]
         for (pool, _), instance in zip(missing, launched, strict=True):
             if isinstance(instance, EndpointInstance):
                 pool.add([instance])
 
     def shrink(self, fleet: Fleet, counts: Mapping[str, int]) -> None:
-        """Let the instances go that are too many, when their requests have been answered."""
+        """Retire surplus instances after their requests are answered."""
         leaving = [
             (pool, instance)
             for name, pool in fleet.pools.items()
@@ -87,7 +87,7 @@ class InstanceSupply:
         self._let_go(leaving)
 
     def retire(self, fleet: Fleet) -> None:
-        """Take a fleet out of service for good; requests that wait at it go elsewhere."""
+        """Retire a fleet; its waiting requests go elsewhere."""
         self._let_go([(pool, instance) for pool in fleet.pools.values() for instance in pool.close()])
         for pool in fleet.pools.values():
             if pool.capture is not None:
@@ -96,7 +96,7 @@ class InstanceSupply:
             self._pools.difference_update(fleet.pools.values())
 
     def stop(self, instances: Iterable[EndpointInstance], *, grace_s: float) -> None:
-        """End instances, all at once: each takes its time."""
+        """End instances in parallel."""
 
         def work(instance: EndpointInstance) -> None:
             instance.stop(grace_s=grace_s)
@@ -110,7 +110,7 @@ class InstanceSupply:
             thread.join(timeout=grace_s + CLOSE_TIMEOUT_S)
 
     def close(self) -> None:
-        """End everything now; requests that are running break."""
+        """End everything now; running requests fail."""
         with self._lock:
             self._closed = True
             pools = list(self._pools)
@@ -123,7 +123,7 @@ class InstanceSupply:
                 pool.capture.stop()
 
     def _missing(self, pool: InstancePool, asked: int) -> list[list[str]]:
-        """For each instance to be launched, what its log says first."""
+        """Return the first log lines of each instance to launch."""
         running = len(pool.instances)
         held = self._machine.holds(asked, running=running)
         notes = []
@@ -142,7 +142,7 @@ class InstanceSupply:
                 list(threads.map(work, leaving))
 
     def _launched(self, plan: DeploymentPlan, notes: list[str]) -> EndpointInstance | LaunchFailedError:
-        """Launch, or say why not; an endpoint must never stay on its way for good."""
+        """Launch an instance; return the failure, if any."""
         begun: list[EndpointInstance] = []
 
         def note(instance: EndpointInstance) -> None:

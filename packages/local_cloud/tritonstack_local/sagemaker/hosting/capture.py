@@ -20,9 +20,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tritonstack_local.sagemaker.control_plane.clock import now
 from tritonstack_local.sagemaker.runtime.artifacts import bucket_and_key
 
-# SageMaker collects for minutes before it writes; people who try it here should see something sooner.
+# SageMaker writes every few minutes; here the delay is shorter.
 FLUSH_S = 2.0
-# What is held until then; a file this long is written at once.
+# Maximum buffered size; a full buffer is written at once.
 BUFFER_BYTES = 16 * 1024 * 1024
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CapturePlan:
-    """What a configuration asks to be kept."""
+    """Data capture settings of a configuration."""
 
     destination: str
     percent: int
@@ -41,7 +41,7 @@ class CapturePlan:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None) -> CapturePlan | None:
-        """Read a DataCaptureConfig; None where nothing is to be kept."""
+        """Read a DataCaptureConfig; None if capture is disabled."""
         if settings is None or not settings.get("EnableCapture", True):
             return None
         asked = {option["CaptureMode"] for option in settings["CaptureOptions"]}
@@ -58,14 +58,14 @@ class CapturePlan:
 
 @dataclass(frozen=True)
 class Message:
-    """A request or an answer."""
+    """A captured request or response."""
 
     body: bytes
     content_type: str
 
 
 class Capture:
-    """Keeps what passes through one variant. A failure to write is logged and loses what it held."""
+    """Captures the requests of one variant. A write failure is logged and drops the buffer."""
 
     def __init__(self, *, plan: CapturePlan, s3: Any, endpoint: str, variant: str) -> None:
         self._plan = plan
@@ -81,7 +81,7 @@ class Capture:
         self._thread.start()
 
     def note(self, request: Message, answer: Message, *, inference_id: str | None) -> None:
-        """Keep an exchange if it is one of the sample: exactly so many of a hundred."""
+        """Capture an exchange if it is in the sample: an exact percentage."""
         with self._lock:
             self._owed += self._plan.percent
             if self._owed < 100:
@@ -95,7 +95,7 @@ class Capture:
                 self._wanted.set()
 
     def stop(self) -> None:
-        """Write what is left and end."""
+        """Write the buffer and stop."""
         self._ended.set()
         self._wanted.set()
         self._thread.join()
@@ -152,7 +152,7 @@ class Capture:
                 **(encryption if self._plan.kms_key else {}),
             )
         except (ClientError, BotoCoreError) as fault:
-            log.warning("captured data of %s is lost: %s", self._below, fault)
+            log.warning("lost captured data of %s: %s", self._below, fault)
 
 
 def _file_name(time: datetime) -> str:

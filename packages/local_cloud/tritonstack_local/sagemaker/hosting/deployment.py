@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class LaunchFailedError(TritonstackError):
-    """An instance did not come up; the message is the endpoint's FailureReason."""
+    """An instance failed to launch; the message is the endpoint's FailureReason."""
 
 
 class Launcher:
-    """Brings instances up, each in a folder of its own below the endpoint's."""
+    """Launches instances, each in its own folder below the endpoint's."""
 
     def __init__(
         self, *, folder: Path, clients: Clients, start_server: StartServer, model_host: ModelHost
@@ -48,16 +48,16 @@ class Launcher:
         self._unwanted: set[tuple[Scope, str]] = set()
 
     def endpoint_folder(self, scope: Scope, endpoint: str) -> Path:
-        """Say where an endpoint's instances live."""
+        """Return the folder of an endpoint's instances."""
         return self._folder / scope.account / scope.region / endpoint
 
     def launch(
         self, plan: DeploymentPlan, *, notes: list[str], begun: Callable[[EndpointInstance], None]
     ) -> EndpointInstance:
-        """Fetch, unpack, start and wait until the server is ready; raise LaunchFailedError otherwise.
+        """Download, unpack, start, and wait until the server is ready; raise LaunchFailedError on failure.
 
-        `notes` stand at the beginning of the instance's log. `begun` is told of the instance before its
-        server starts, so that another thread can stop it.
+        `notes` are the first lines of the instance's log. `begun` gets the instance before its server starts,
+        so that another thread can stop it.
         """
         name = f"i-{secrets.token_hex(8)}"
         folder = self.endpoint_folder(plan.scope, plan.endpoint) / name
@@ -87,19 +87,19 @@ class Launcher:
         return instance
 
     def capture(self, plan: DeploymentPlan) -> Capture | None:
-        """Begin to keep what a variant's plan asks to be kept."""
+        """Start data capture if the variant's plan enables it."""
         if plan.capture is None:
             return None
         s3 = self._clients.client("s3", plan.scope)
         return Capture(plan=plan.capture, s3=s3, endpoint=plan.endpoint, variant=plan.variant)
 
     def cancel(self) -> None:
-        """Let every download under way fail soon."""
+        """Cancel all downloads."""
         self._cancelled.set()
 
     @contextmanager
     def refusing(self, scope: Scope, endpoint: str) -> Iterator[None]:
-        """Let every launch for an endpoint fail soon, because it is being deleted."""
+        """Cancel all launches of an endpoint that is being deleted."""
         self._unwanted.add((scope, endpoint))
         try:
             yield
@@ -113,7 +113,7 @@ class Launcher:
             raise LaunchFailedError("The endpoint was deleted.")
 
     def _start(self, plan: DeploymentPlan, folder: Path, number: int) -> RunningContainer:
-        """Start a container; a restarted one finds its model as it was, or as a multi-model one none."""
+        """Start a container; a restarted one has its model, a restarted multi-model one has no models."""
         self._check_wanted(plan)
         model_root, state_dir = folder / MODEL_FOLDER, folder / f"container-{number}"
         if plan.multi_model and number > 1:

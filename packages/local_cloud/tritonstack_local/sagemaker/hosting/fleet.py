@@ -14,7 +14,7 @@ from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 
 
 class NoInstanceError(Exception):
-    """None of a variant's instances could take a request in time."""
+    """No instance of a variant could take the request in time."""
 
     def __init__(self, pool: InstancePool) -> None:
         super().__init__(f"no instance of {pool.plan.endpoint}/{pool.plan.variant} takes requests")
@@ -22,9 +22,9 @@ class NoInstanceError(Exception):
 
 
 class InstancePool:
-    """The instances of one variant and the requests that run on them. Threads may call it at once.
+    """The instances of one variant and their running requests. Thread-safe.
 
-    While no instance can take a request, because all are starting or being restarted, requests wait.
+    Requests wait while all instances are starting or restarting.
     """
 
     def __init__(self, plan: DeploymentPlan, *, capture: Capture | None = None) -> None:
@@ -40,18 +40,18 @@ class InstancePool:
 
     @property
     def instances(self) -> list[EndpointInstance]:
-        """The instances that are there for requests, those that are just being restarted too."""
+        """The instances in service, including restarting ones."""
         with self._arrivals:
             return list(self._serving)
 
     @property
     def requests(self) -> int:
-        """The requests that run."""
+        """The number of running requests."""
         with self._arrivals:
             return sum(self._running.values())
 
     def add(self, instances: Iterable[EndpointInstance]) -> None:
-        """Let instances take requests."""
+        """Put instances into service."""
         with self._arrivals:
             for instance in instances:
                 instance.on_change = self._notice
@@ -61,34 +61,34 @@ class InstancePool:
 
     @contextmanager
     def lease(self, *, target: str | None, deadline: float) -> Iterator[EndpointInstance | None]:
-        """Hold an instance for one request; gives None when the pool takes no more requests."""
+        """Reserve an instance for one request; None if the pool is closed."""
         instance = self._take(target, deadline)
         try:
             yield instance
         finally:
             if instance is not None:
                 with self._departures:
-                    if instance in self._running:  # one that was not waited for any longer is not counted
+                    if instance in self._running:  # abandoned instances are not counted
                         self._running[instance] -= 1
                     if instance not in self._serving:
                         self._departures.notify_all()
 
     def dismiss(self, *, keep: int) -> list[EndpointInstance]:
-        """Send no more requests to all but so many instances; those that run are better kept."""
+        """Take instances beyond this number out of service; prefer to keep ready ones."""
         with self._arrivals:
             self._serving.sort(key=lambda instance: not instance.available)
             leaving, self._serving = self._serving[keep:], self._serving[:keep]
             return leaving
 
     def close(self) -> list[EndpointInstance]:
-        """Take no more requests; those that wait go elsewhere."""
+        """Close the pool; waiting requests go elsewhere."""
         with self._arrivals:
             self._closed = True
             self._arrivals.notify_all()
         return self.dismiss(keep=0)
 
     def drain(self, instance: EndpointInstance, *, timeout_s: float) -> None:
-        """Wait for the requests that run on an instance that was dismissed."""
+        """Wait for the running requests of a dismissed instance."""
         with self._departures:
             self._departures.wait_for(
                 lambda: not self._running[instance] or self._abandoned, timeout=timeout_s
@@ -96,7 +96,7 @@ class InstancePool:
             del self._running[instance]
 
     def abandon(self) -> None:
-        """Wait for no request any more: this cloud is ending."""
+        """Stop waiting for requests: the cloud is stopping."""
         with self._departures:
             self._abandoned = True
             self._departures.notify_all()
@@ -119,7 +119,7 @@ class InstancePool:
             return None
 
     def _choose(self, ready: list[EndpointInstance], target: str | None) -> EndpointInstance:
-        """Follow the variant's routing; a multi-model request goes where its model is, if it is anywhere."""
+        """Choose an instance by the routing strategy; prefer instances that have loaded the target model."""
         holding = [instance for instance in ready if target is not None and _holds(instance, target)]
         candidates = holding or ready
         if self.plan.routing == LEAST_OUTSTANDING:
@@ -133,10 +133,10 @@ def _holds(instance: EndpointInstance, target: str) -> bool:
 
 
 class Fleet:
-    """A pool for each variant. Threads may call it at once.
+    """One pool per variant. Thread-safe.
 
-    Requests follow the weights as evenly as can be: each choice goes to the variant that is furthest behind
-    its share, so that at 9 to 1 exactly one of ten goes to the lighter variant.
+    Requests follow the weights evenly: each goes to the variant furthest behind its share, so that with
+    weights 9 and 1 exactly one of ten goes to the second variant.
     """
 
     def __init__(self, pools: Iterable[InstancePool], *, weights: Mapping[str, float]) -> None:
@@ -146,18 +146,18 @@ class Fleet:
         self._lock = threading.Lock()
 
     def choose(self, variant: str | None) -> InstancePool | None:
-        """Return the named variant's pool, or the one whose turn it is; None if there is no such."""
+        """Return the pool of the named or next variant; None if it does not exist."""
         with self._lock:
             return self.pools.get(variant or self._next())
 
     def weigh(self, weights: Mapping[str, float]) -> None:
-        """Split traffic differently from now on; weights of variants that have gone meanwhile say nothing."""
+        """Set the weights; weights of removed variants are ignored."""
         with self._lock:
             self._weights |= {name: weight for name, weight in weights.items() if name in self._weights}
             self._owed = dict.fromkeys(self._owed, 0.0)
 
     def _next(self) -> str:
-        """Smooth weighted round robin. Where no variant has a weight, all have the same."""
+        """Return the next variant by smooth weighted round robin. If all are 0, they are equal."""
         weights = self._weights if sum(self._weights.values()) else dict.fromkeys(self._weights, 1.0)
         for name, weight in weights.items():
             self._owed[name] += weight
@@ -167,7 +167,7 @@ class Fleet:
 
 
 class TrafficSplit:
-    """Splits an endpoint's requests between its fleet and the one that is to follow it."""
+    """Splits an endpoint's requests between its current and its new fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -178,44 +178,44 @@ class TrafficSplit:
 
     @property
     def share(self) -> float:
-        """The part of the requests that the fleet that arrives gets."""
+        """The fraction of requests that the new fleet gets."""
         return self._share
 
     def choose(self, variant: str | None) -> InstancePool | None:
-        """Return the pool that the next request goes to; None if no fleet has the variant that it names."""
+        """Return the pool for the next request; None if no fleet has the named variant."""
         with self._lock:
             first, second = self._order()
         return first.choose(variant) or (second.choose(variant) if second is not None else None)
 
     def announce(self, fleet: Fleet) -> None:
-        """Let a fleet be seen that takes no requests yet."""
+        """Register the new fleet, without traffic."""
         with self._lock:
             self.arriving, self._share, self._owed = fleet, 0.0, 0.0
 
     def shift(self, share: float) -> None:
-        """Send a part of the requests to the fleet that arrives."""
+        """Send a fraction of the requests to the new fleet."""
         with self._lock:
             self._share = share
 
     def complete(self) -> None:
-        """Create the fleet that has arrived the endpoint's own."""
+        """Make the new fleet the current one."""
         with self._lock:
             if self.arriving is not None:
                 self.fleet = self.arriving
             self.arriving, self._share = None, 0.0
 
     def withdraw(self) -> None:
-        """Send everything to the fleet of before."""
+        """Send all requests to the old fleet."""
         with self._lock:
             self.arriving, self._share = None, 0.0
 
     def instances_of(self, variant: str) -> int:
-        """Count a variant's instances in both fleets."""
+        """Return a variant's number of instances in both fleets."""
         fleets = [self.fleet, self.arriving] if self.arriving is not None else [self.fleet]
         return sum(len(fleet.pools[variant].instances) for fleet in fleets if variant in fleet.pools)
 
     def _order(self) -> tuple[Fleet, Fleet | None]:
-        """Return the fleet whose turn it is, and the other one, if it takes requests at all."""
+        """Return the next fleet, then the other one if it takes requests."""
         if self.arriving is None or not self._share:
             return self.fleet, None
         if self._share >= 1:

@@ -37,14 +37,14 @@ from tritonstack_local.sagemaker.hosting.updating import Update, UpdateFailedErr
 from tritonstack_local.sagemaker.runtime.machine import ServerSlots
 from tritonstack_local.time_scale import TimeScale
 
-# How often what a deletion has to stop is looked for again, in seconds.
+# Poll interval of deletions, in seconds.
 _STOP_AGAIN_S = 0.1
 
 log = logging.getLogger(__name__)
 
 
 class Hosting:
-    """What serves, by endpoint."""
+    """Running deployments by endpoint."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Hosting:
         self._weighing = threading.Lock()
 
     def create(self, endpoint: EndpointRecord) -> None:
-        """Bring a new endpoint, whose record is Creating, into service or to Failed."""
+        """Bring an endpoint from Creating to InService or Failed."""
         done = self._created[endpoint.plan.scope, endpoint.name] = threading.Event()
 
         def work() -> None:
@@ -81,15 +81,15 @@ class Hosting:
         self._begin(endpoint, work, f"create {endpoint.name}")
 
     def update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
-        """Bring an endpoint, whose record is Updating, to another plan; if that fails, the old one stays."""
+        """Update an endpoint in Updating to its new plan; keep the old one on failure."""
         self._begin(endpoint, lambda: self._update(endpoint, pending), f"update {endpoint.name}")
 
     def scale(self, endpoint: EndpointRecord, former: tuple[VariantRecord, ...]) -> None:
-        """Bring an endpoint, whose record is Updating, to the instances and weights that it tells."""
+        """Scale an endpoint in Updating to the instances and weights in its record."""
         self._begin(endpoint, lambda: self._scale(endpoint, former), f"scale {endpoint.name}")
 
     def weigh(self, endpoint: EndpointRecord) -> None:
-        """Split an endpoint's traffic by the weights of its record, the newest if others came meanwhile."""
+        """Apply the latest weights in an endpoint's record."""
         scope, name = endpoint.plan.scope, endpoint.name
         with self._weighing:
             traffic, newest = self._traffic(scope, name), self._store.endpoints.get(scope, name)
@@ -97,11 +97,11 @@ class Hosting:
                 traffic.fleet.weigh(weights_of(newest.variants))
 
     def delete(self, endpoint: EndpointRecord) -> None:
-        """Take an endpoint, whose record is Deleting, out of service and forget it."""
+        """Stop and remove an endpoint in Deleting."""
         self._begin(endpoint, lambda: self._delete(endpoint), f"delete {endpoint.name}")
 
     def resume(self) -> None:
-        """Bring back what served, and go on with what was under way, when an earlier cloud ended."""
+        """Restart endpoints of an earlier cloud, and resume interrupted operations."""
         for _, endpoint in self._store.endpoints.everywhere():
             if endpoint.status == "Creating":
                 self.create(endpoint)
@@ -114,10 +114,10 @@ class Hosting:
     def lease(
         self, scope: Scope, endpoint: str, *, variant: str | None, target: str | None, deadline: float
     ) -> Iterator[tuple[InstancePool, EndpointInstance]]:
-        """Hold an instance of an endpoint for one request: the variant's, or the one whose turn it is.
+        """Reserve an instance of the named or next variant for one request.
 
-        A pool that is just being replaced takes no request, and then its successor stands in its place.
-        Raises NoInstanceError if no instance can take the request before the deadline.
+        If the pool is being replaced, its successor is used. Raises NoInstanceError if no instance can take
+        the request before the deadline.
         """
         while True:
             pool = self._pool(scope, endpoint, variant)
@@ -127,22 +127,22 @@ class Hosting:
                     return
 
     def fleets(self, scope: Scope, endpoint: str) -> tuple[Fleet | None, Fleet | None]:
-        """Return the fleet that serves an endpoint and the one that is on its way to it."""
+        """Return an endpoint's current fleet and its new one."""
         traffic = self._traffic(scope, endpoint)
         return (None, None) if traffic is None else (traffic.fleet, traffic.arriving)
 
     def instances_of(self, scope: Scope, endpoint: str, variant: str) -> int:
-        """Count the instances behind a variant."""
+        """Return the number of instances of a variant."""
         traffic = self._traffic(scope, endpoint)
         return 0 if traffic is None else traffic.instances_of(variant)
 
     @property
     def live(self) -> list[EndpointInstance]:
-        """Every instance of every endpoint."""
+        """All instances of all endpoints."""
         return self._supply.live
 
     def close(self) -> None:
-        """End everything now; requests that are running break."""
+        """End everything now; running requests fail."""
         self._closing.set()
         self._supply.close()
         with self._lock:
@@ -240,7 +240,7 @@ class Hosting:
         self._store.endpoints.remove(scope, endpoint.name)
 
     def _stop_creation(self, scope: Scope, name: str) -> None:
-        """End what an endpoint's creation has started, and wait for the creation to notice."""
+        """End the instances of an endpoint's creation, and wait for the creation to stop."""
         done = self._created.pop((scope, name), None)
         if done is None:
             return
@@ -249,12 +249,12 @@ class Hosting:
                 launched = [one for one in self.live if (one.plan.scope, one.plan.endpoint) == (scope, name)]
                 self._supply.stop(launched, grace_s=0)
                 if self._closing.is_set():
-                    raise CloudEndingError("The embedded cloud is ending.")
+                    raise CloudEndingError("The embedded cloud is stopping.")
 
     def _bring_back(self, endpoint: EndpointRecord) -> None:
-        """Launch what an endpoint served with; requests that come meanwhile wait for it.
+        """Restart an endpoint's instances; requests wait for them.
 
-        An update that was under way then starts again.
+        An interrupted update then starts again.
         """
         pending = endpoint.pending if endpoint.status == "Updating" else None
         if pending is None:
@@ -276,10 +276,10 @@ class Hosting:
                 return
             self._move(endpoint, lambda record: record.settled("InService"))
 
-        self._spawn(endpoint, work, f"bring back {endpoint.name}")
+        self._spawn(endpoint, work, f"resume {endpoint.name}")
 
     def _recover(self, endpoint: EndpointRecord, reason: str) -> None:
-        """Bring an endpoint to rest whose step broke: what serves goes on, what was on its way goes."""
+        """Settle an endpoint after an internal error: keep serving instances, end new ones."""
         traffic = self._traffic(endpoint.plan.scope, endpoint.name)
         arriving = None if traffic is None else traffic.arriving
         if traffic is not None and arriving is not None:
@@ -290,7 +290,7 @@ class Hosting:
         self._settle(endpoint, "InService" if serves else "Failed", reason)
 
     def _settle(self, endpoint: EndpointRecord, status: Status, reason: str) -> None:
-        """Bring an endpoint to rest, wherever it was on its way to."""
+        """Settle an endpoint in any state."""
         self._move(
             endpoint,
             lambda record: replace(
@@ -318,7 +318,7 @@ class Hosting:
             self._announce(before, after, self.fleets(endpoint.plan.scope, endpoint.name))
 
     def _begin(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
-        """Start what a caller has asked for; the endpoint's record tells of it already."""
+        """Start a requested operation, already in the endpoint's record."""
 
         def told() -> None:
             self._announce(None, endpoint, self.fleets(endpoint.plan.scope, endpoint.name))
@@ -331,8 +331,8 @@ class Hosting:
             try:
                 work()
             except CloudEndingError:
-                log.info("%s: the cloud ends before it is done; the next one takes it back", name)
-            except Exception as fault:  # an endpoint must never stay on its way for good
+                log.info("%s: interrupted by the end of the cloud; the next one resumes it", name)
+            except Exception as fault:  # an endpoint must never stay in progress forever
                 log.exception("%s", name)
                 self._recover(endpoint, f"Internal failure: {fault}"[:FAILURE_REASON_LIMIT])
             finally:
@@ -346,5 +346,5 @@ class Hosting:
 
 
 def _unless_deleting(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:
-    """Settle a creation, unless a deletion has overtaken it."""
+    """Settle a creation, unless the endpoint is being deleted."""
     return record if record.status == "Deleting" else record.settled(status, **changes)

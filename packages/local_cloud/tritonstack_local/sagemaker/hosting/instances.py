@@ -18,14 +18,14 @@ from tritonstack_local.sagemaker.multi_model import HostedModels
 from tritonstack_local.sagemaker.runtime.logs import LogShipper
 from tritonstack_local.sagemaker.runtime.servers import Server
 
-# A container that has died is noticed within this; each look is a system call.
+# Poll interval for dead containers; each poll is a system call.
 LOOK_S = 0.1
 PING_EVERY_S = 5.0
-# After one that has failed.
+# Pauses after a failed restart.
 PING_AGAIN_S = 2.0
-# SageMaker's own limit for an answer to /ping.
+# SageMaker's timeout of /ping.
 PING_TIMEOUT_S = 2.0
-# So many pings in a row have to fail before a container that runs is taken for dead.
+# Consecutive failed pings after which a running container is restarted.
 FAILED_PINGS = 3
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
@@ -33,35 +33,35 @@ log = logging.getLogger(__name__)
 
 
 class Restartable(Protocol):
-    """What is watched."""
+    """A monitored container."""
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Its name in logs."""
 
     @property
     def running(self) -> bool:
-        """Whether its container has not ended."""
+        """Whether its container is running."""
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait so long, less if a request has just failed; say whether the instance has been stopped."""
+        """Wait, shorter if a request fails; return whether the instance was stopped."""
 
     @property
     def suspect(self) -> bool:
-        """Whether a request could not reach it; it gets no other until it has answered a ping."""
+        """Whether a request failed to reach it; it gets no requests until it answers a ping."""
 
     def answers_ping(self, timeout_s: float) -> bool:
-        """Ping it; a good answer takes suspicion away."""
+        """Ping it; a good response ends the suspicion."""
 
     def restart(self) -> None:
-        """Put a new container in the place of this one, or raise."""
+        """Replace its container, or raise."""
 
 
 def watch(patient: Restartable) -> None:
-    """Watch until the instance has ended."""
+    """Monitor an instance until it ends."""
     failed, next_ping = 0, time.monotonic() + PING_EVERY_S
     while not patient.ended_within(LOOK_S):
-        # A request could not reach it: that is looked into at once.
+        # A request could not reach it: check at once.
         doubted = patient.suspect and not failed
         if not patient.running:
             _restart(patient, "has ended")
@@ -79,10 +79,10 @@ def watch(patient: Restartable) -> None:
 
 
 def _restart(patient: Restartable, reason: str) -> None:
-    """Restart, over and over if need be: the endpoint stays InService meanwhile."""
+    """Restart, repeatedly if necessary; the endpoint stays InService."""
     pause_s = 0.0
     while not patient.ended_within(pause_s):
-        log.warning("%s: its container %s and is restarted", patient.name, reason)
+        log.warning("%s: container %s; restarting it", patient.name, reason)
         try:
             patient.restart()
         except Exception as fault:  # any failure: this loop is the only one that restarts it
@@ -98,7 +98,7 @@ RESTART_GRACE_S = 5.0
 
 @dataclass(frozen=True)
 class RunningContainer:
-    """A server that was started. `models` are those of a multi-model one; others load theirs at the start."""
+    """A running server. `models` is set for multi-model servers; others load their model at the start."""
 
     server: Server
     models: HostedModels | None
@@ -111,11 +111,11 @@ class RunningContainer:
 
 
 StartContainer = Callable[[int], RunningContainer]
-"""Starts an instance's container for the first, second ... time; returns before it is ready."""
+"""Starts an instance's container (first start or restart); returns before it is ready."""
 
 
 class EndpointInstance:
-    """A place where a variant's container runs. Who takes requests to it is told of every change."""
+    """An instance of a variant: runs its container, and reports changes to its pool."""
 
     def __init__(
         self, *, plan: DeploymentPlan, id_: str, folder: Path, start: StartContainer, log: LogShipper
@@ -136,51 +136,51 @@ class EndpointInstance:
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Its name in logs."""
         return f"endpoint {self.plan.endpoint}, {self.plan.variant}/{self.id}"
 
     @property
     def container(self) -> RunningContainer:
-        """The container that runs, or the last one that did."""
+        """The current or last container."""
         if self._container is None:
             raise ValueError(f"{self.name} has not been started")
         return self._container
 
     @property
     def available(self) -> bool:
-        """Whether it can take a request."""
+        """Whether it can take requests."""
         return self._ready and not self._suspect
 
     @property
     def suspect(self) -> bool:
-        """Whether a request could not reach it; it gets no other until it has answered a ping."""
+        """Whether a request failed to reach it; it gets no requests until it answers a ping."""
         return self._suspect
 
     @property
     def running(self) -> bool:
-        """Whether its container has not ended."""
+        """Whether its container is running."""
         return self.container.server.running
 
     def launch(self) -> None:
-        """Start the container and wait until it is ready; what fails raises."""
+        """Start the container and wait until it is ready, or raise."""
         self._bring_up()
         self._watch.start()
 
     def doubt(self) -> None:
-        """Note that a request has failed to reach it."""
+        """Record that a request failed to reach it."""
         with self._woken:
             self._suspect = True
             self._woken.notify_all()
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait so long, less if a request has just failed; say whether the instance has been stopped."""
+        """Wait, shorter if a request fails; return whether the instance was stopped."""
         with self._woken:
             was_suspect = self._suspect
             self._woken.wait_for(lambda: self._ended or self._suspect != was_suspect, timeout=seconds)
             return self._ended
 
     def answers_ping(self, timeout_s: float) -> bool:
-        """Ping it; a good answer takes suspicion away. One that unloads a model need not answer."""
+        """Ping it; a good response ends the suspicion. A server unloading a model may not respond."""
         answered = False
         models = self.container.models
         with contextlib.suppress(TritonFailedError, TritonRequestError):
@@ -192,13 +192,13 @@ class EndpointInstance:
         return answered or (models is not None and models.unloading)
 
     def restart(self) -> None:
-        """Put a new container in the place of this one, or raise."""
+        """Replace its container, or raise."""
         self._ready = False
         self.container.stop(grace_s=RESTART_GRACE_S)
         self._bring_up()
 
     def stop(self, *, grace_s: float) -> None:
-        """End the server, send the rest of its log and drop what it ran; the log files stay."""
+        """End the server, send the rest of its log, and delete its model; log files are kept."""
         with self._woken:
             self._ended = True
             self._woken.notify_all()
@@ -218,9 +218,9 @@ class EndpointInstance:
         container = self._start(self._starts)
         with self._woken:
             self._container = container
-            ended: object = self._ended  # which another thread may have set meanwhile
+            ended: object = self._ended  # possibly set by another thread meanwhile
         self._log.follow(container.server.log_path)
-        if ended:  # between the start and the line above
+        if ended:  # closed during the start
             container.stop(grace_s=0)
         container.server.wait_ready(timeout_s=self.plan.startup_timeout_s)
         self._ready, self._suspect = True, False

@@ -8,11 +8,11 @@ from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 ReadAlarms = Callable[[Scope, Sequence[str]], dict[str, str]]
-"""The states of the named alarms of a place, by name; those that do not exist are left out."""
+"""Returns the states of the named alarms of a scope; missing alarms are omitted."""
 
 
 def ask_cloudwatch(clients: Clients) -> ReadAlarms:
-    """Ask this cloud's CloudWatch."""
+    """Return lookups in this cloud's CloudWatch."""
 
     def read(scope: Scope, names: Sequence[str]) -> dict[str, str]:
         if not names:
@@ -27,11 +27,11 @@ def ask_cloudwatch(clients: Clients) -> ReadAlarms:
 
 
 IsScaled = Callable[[Scope, str, str], bool]
-"""Whether a variant of an endpoint is a scalable target: place, endpoint, variant."""
+"""Returns whether a variant is a scalable target: scope, endpoint, variant."""
 
 
 def ask_autoscaling(clients: Clients) -> IsScaled:
-    """Ask this cloud's Application Auto Scaling."""
+    """Return lookups in this cloud's Application Auto Scaling."""
 
     def is_scaled(scope: Scope, endpoint: str, variant: str) -> bool:
         autoscaling = clients.client("application-autoscaling", scope)

@@ -11,40 +11,40 @@ from tritonstack_local.service.faults import validation_exception
 Counts = Mapping[str, int]
 """Instances by variant."""
 
-# Field -> the percentages that SageMaker takes for it.
+# Field -> percentages that SageMaker accepts.
 _PERCENTAGES = {"CanarySize": (1, 50), "LinearStepSize": (10, 50), "MaximumBatchSize": (5, 50)}
 
 
 @dataclass(frozen=True)
 class RolloutStep:
-    """One step: so many new instances are there, some take traffic, and all is watched a while."""
+    """One step of a rollout: instance counts, traffic, and waiting time."""
 
     new: Counts
     """Instances of the new fleet that exist in this step."""
     active: Counts
-    """Those that stand for the traffic that it takes."""
+    """New instances that take traffic."""
     old: Counts
-    """Instances of the old fleet that are left after it."""
+    """Remaining instances of the old fleet."""
     wait_s: int
     wait_name: str
-    """The setting that says how long, as messages name it."""
+    """The setting of the waiting time, for messages."""
     portion: str
-    """What the instances that take traffic are: canary, linear step, batch or full."""
+    """The kind of step: canary, linear step, batch, or full."""
     share: float
-    """The part of the traffic that the new fleet takes."""
+    """The new fleet's fraction of traffic."""
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """An update's way from one fleet to another."""
+    """The steps of an update from one fleet to another."""
 
     steps: tuple[RolloutStep, ...]
     alarms: tuple[str, ...]
-    """The alarms that take it back."""
+    """The alarms that trigger a rollback."""
     limit_s: int | None
-    """How long it may take in all, as AWS counts."""
+    """Maximum duration, in AWS seconds."""
     rollback_batch: int | None
-    """How many instances of the old fleet come back at once; all of them if None."""
+    """Rollback batch size; None for all at once."""
 
 
 def plan_rollout(config: Mapping[str, Any] | None, *, new: Counts, old: Counts) -> Rollout:
@@ -72,7 +72,7 @@ def plan_rollout(config: Mapping[str, Any] | None, *, new: Counts, old: Counts) 
 
 
 def check_rollout(config: Mapping[str, Any] | None, counts: Counts) -> None:
-    """Refuse what SageMaker refuses of a deployment configuration for so many instances."""
+    """Raise SageMaker's errors for a deployment configuration with these instance counts."""
     config = config or {}
     rolling, blue_green = config.get("RollingUpdatePolicy"), config.get("BlueGreenUpdatePolicy")
     if rolling is not None and blue_green is not None:
@@ -113,7 +113,7 @@ def _check_size(field: str, size: Mapping[str, Any], counts: Counts) -> None:
 
 
 def _shifts(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[RolloutStep]:
-    """Blue/green: the new fleet is there as a whole, and its traffic grows."""
+    """Plan blue/green: launch the whole new fleet, then shift traffic."""
     routing = policy.get("TrafficRoutingConfiguration", {"Type": "ALL_AT_ONCE"})
     for active in _parts(routing, new):
         yield RolloutStep(
@@ -137,7 +137,7 @@ def _shifts(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[Rol
 
 
 def _parts(routing: Mapping[str, Any], new: Counts) -> Iterator[Counts]:
-    """Return the instances that take traffic before all do."""
+    """Return the instances of the first traffic steps."""
     if routing["Type"] == "CANARY":
         yield {name: _instances(routing["CanarySize"], count) for name, count in new.items()}
     elif routing["Type"] == "LINEAR":
@@ -147,7 +147,7 @@ def _parts(routing: Mapping[str, Any], new: Counts) -> Iterator[Counts]:
 
 
 def _batches(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[RolloutStep]:
-    """Rolling: a batch of new instances takes the place of as many old ones."""
+    """Plan rolling: replace instances batch by batch."""
     ((variant, count),) = new.items()
     size = _instances(policy["MaximumBatchSize"], count)
     for number in range(1, -(-count // size) + 1):
@@ -155,7 +155,7 @@ def _batches(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[Ro
         yield RolloutStep(
             new={variant: there},
             active={variant: there},
-            # Rounded up: as long as the old fleet gets traffic it has an instance.
+            # Rounded up: the old fleet needs an instance while it gets traffic.
             old={name: -(-before * (count - there) // count) for name, before in old.items()},
             wait_s=policy["WaitIntervalInSeconds"],
             wait_name="WaitIntervalInSeconds",
@@ -165,7 +165,7 @@ def _batches(policy: Mapping[str, Any], new: Counts, old: Counts) -> Iterator[Ro
 
 
 def _instances(size: Mapping[str, Any], count: int) -> int:
-    """A part of a variant's instances, at least one."""
+    """Return a fraction of a variant's instances, at least one."""
     part: int = size["Value"]
     if size["Type"] == "CAPACITY_PERCENT":
         part = count * part // 100

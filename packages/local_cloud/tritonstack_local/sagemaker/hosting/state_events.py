@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 def publish_endpoint_state_change(
     clients: Clients, scope: Scope, detail: Mapping[str, Any], *, kind: str = ENDPOINT_CHANGE
 ) -> None:
-    """Send one event; `detail` is what SageMaker's events hold, with times in milliseconds since 1970.
+    """Send one event; `detail` is as in SageMaker's events, with times in milliseconds since 1970.
 
-    An event that cannot be delivered stops nothing: SageMaker does not wait for its listeners either.
+    Errors are logged only: SageMaker does not wait for delivery either.
     """
     entry = {
         "Source": "aws.sagemaker",
@@ -39,11 +39,13 @@ def publish_endpoint_state_change(
     try:
         clients.client("events", scope).put_events(Entries=[entry])
     except (ClientError, BotoCoreError) as fault:
-        log.warning("the state of endpoint %s is not told to EventBridge: %s", detail["EndpointName"], fault)
+        log.warning(
+            "cannot send the state change of endpoint %s to EventBridge: %s", detail["EndpointName"], fault
+        )
 
 
 def endpoint_detail(described: Mapping[str, Any], *, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the events hold of an endpoint, from what DescribeEndpoint answers."""
+    """Return an event's detail, from DescribeEndpoint."""
     detail = {name: described[name] for name in _TOLD if described.get(name) is not None}
     detail["EndpointStatus"] = event_status(described["EndpointStatus"])
     for name in ("CreationTime", "LastModifiedTime"):
@@ -66,13 +68,13 @@ def _milliseconds(at: datetime | float) -> int:
 
 
 def event_status(status: str) -> str:
-    """Spell a status of DescribeEndpoint as the events do: InService is IN_SERVICE."""
+    """Return a status in the events' format: IN_SERVICE for InService."""
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in status).lstrip("_")
 
 
 Fleets = tuple[Fleet | None, Fleet | None]
 Announce = Callable[[EndpointRecord | None, EndpointRecord, Fleets], None]
-"""Hears of an endpoint before a change (None: it is new) and after it, with what serves and what arrives."""
+"""Receives an endpoint before (None if new) and after a change, with its fleets."""
 
 
 def tell_eventbridge(clients: Clients, tags: Tags) -> Announce:

@@ -1,6 +1,6 @@
 """Run an endpoint update: new instances, traffic shifts, monitoring, and retirement of the old instances.
 
-What AWS only waits for is waited for at the cloud's pace; starts and drains take the time they take.
+Waits follow the cloud's time scale; starts and drains run in real time.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tritonstack_local.sagemaker.hosting.lookups import ReadAlarms
 from tritonstack_local.sagemaker.hosting.rollouts import Counts, Rollout, RolloutStep
 from tritonstack_local.time_scale import TimeScale
 
-# How often alarms are looked at, in real seconds.
+# Poll interval of alarms, in real seconds.
 _LOOK_S = 0.25
 
 log = logging.getLogger(__name__)
 
 
 class UpdateFailedError(TritonstackError):
-    """An update is to be taken back; the message is the endpoint's FailureReason."""
+    """An update must be rolled back; the message is the endpoint's FailureReason."""
 
 
 @dataclass(frozen=True)
 class UpdateServices:
-    """What every update is carried out with."""
+    """Services used by all updates."""
 
     supply: InstanceSupply
     time_scale: TimeScale
@@ -45,7 +45,7 @@ class UpdateServices:
 
 
 class Update:
-    """One update on its way. `tell` is told of each stage that it comes to."""
+    """One update. `tell` is called with each stage."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Update:
         self._spent_s = 0.0
 
     def carry_out(self) -> None:
-        """Bring the new fleet into the old one's place; raise UpdateFailedError or LaunchFailedError."""
+        """Replace the old fleet by the new one, or raise UpdateFailedError or LaunchFailedError."""
         self._existing_alarms()
         old = self._traffic.fleet
         self._traffic.announce(self._fleet)
@@ -82,7 +82,7 @@ class Update:
         self._means.supply.retire(old)
 
     def take_back(self, old: Counts) -> None:
-        """Bring the old fleet back to its instances, batch by batch, and all traffic to it."""
+        """Restore the old fleet's instances, batch by batch, and its traffic."""
         standing = max(1, sum(_present(self._traffic.fleet).values()))
         asked = sum(old.values())
         batch = self._rollout.rollback_batch or asked
@@ -91,7 +91,7 @@ class Update:
             try:
                 self._means.supply.grow(self._traffic.fleet, counts)
             except LaunchFailedError as failed:
-                log.error("what is left of the old fleet serves alone: %s", failed.message)
+                log.error("the rollback could not restore all instances of the old fleet: %s", failed.message)
                 break
             self._traffic.shift(min(self._traffic.share, 1 - there / asked))
         self._traffic.withdraw()
@@ -121,7 +121,7 @@ class Update:
         return len(self._fleet.pools[variant].instances)
 
     def _bake(self, step: RolloutStep) -> None:
-        """Watch the alarms for the step's time, and once in any case."""
+        """Monitor the alarms for the step's duration, at least once."""
         if step.wait_s:
             text = f"Baking for {step.wait_s} seconds ({step.wait_name}) with traffic enabled on "
             self._say("Baking", step.active, f"{text}{_capacity(step)}.")
@@ -129,7 +129,7 @@ class Update:
         while (left_s := ends - time.monotonic()) > 0:
             self._look_at_alarms()
             if self._means.closing.wait(min(left_s, _LOOK_S)):
-                raise CloudEndingError("The embedded cloud is ending.")
+                raise CloudEndingError("The embedded cloud is stopping.")
         self._look_at_alarms()
         self._spend(step.wait_s)
 
@@ -151,7 +151,7 @@ class Update:
             ) from fault
 
     def _spend(self, seconds: float) -> None:
-        """Count the time as AWS does: waits by their full length."""
+        """Return the elapsed time as on AWS: waits count in full."""
         self._spent_s += seconds
         limit_s = self._rollout.limit_s
         if limit_s is not None and self._spent_s > limit_s:

@@ -1,9 +1,8 @@
 """Multi-model endpoints: many models behind one server, loaded as memory allows.
 
-A model is at one of three levels: an archive below the endpoint's S3 prefix; downloaded, unpacked on the
-instance's volume; and loaded into the server. A request takes its model to the last. Where room is lacking,
-it is taken from the model that was used least recently and that no request uses: memory, by unloading one
-that stays on the volume; the volume, by deleting one that is not loaded.
+A model has three levels: an archive below the endpoint's S3 prefix; downloaded and unpacked on the instance's
+volume; loaded into the server. A request loads its model. If memory or disk is short, the least recently used
+idle model makes room: it is unloaded to free memory, or deleted from the volume if it is not loaded.
 """
 
 from tritonstack_local.sagemaker.multi_model.container import LoadRefusedError, MultiModelServer

@@ -1,8 +1,7 @@
 """A multi-model server: load, unload, and invoke models under SageMaker's contract.
 
-A request finds its model by the TargetModel header rather than by the name in its path, so that the same one
-goes with load, invocation and unloading. A model must not be unloaded under a running request, and its folder
-has to stay until the unloading has been answered: what calls this module sees to both.
+Requests select their model by the TargetModel header, in load, invocation, and unloading alike. Callers must
+not unload a model during a request, and must keep its folder until the unloading is complete.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Protocol
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonResponse, TritonTimeoutError
 
-# How long SageMaker lets a container load or unload a model, the download included.
+# SageMaker's limit for loading (with download) or unloading a model.
 LOAD_TIMEOUT_S = 360.0
 TARGET_HEADER = "X-Amzn-SageMaker-Target-Model"
 NOT_FOUND, LOADED_ALREADY, NO_ROOM = 404, 409, 507
@@ -27,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class LoadRefusedError(TritonstackError):
-    """The container did not load a model: its own status and words; status 0 if it never answered."""
+    """The container did not load a model; with its status and message, status 0 without response."""
 
     def __init__(self, status: int, said: str) -> None:
         super().__init__(f"the container answered {status} to the load: {said}")
@@ -36,7 +35,7 @@ class LoadRefusedError(TritonstackError):
 
 
 class ModelCapacityError(TritonstackError):
-    """There is no room for a model as long as the others stay; `refusal` is what holds if they go in vain."""
+    """A model needs others to be unloaded; `refusal` is the error if that does not help."""
 
     def __init__(self, refusal: TritonstackError) -> None:
         super().__init__(refusal.message)
@@ -44,10 +43,10 @@ class ModelCapacityError(TritonstackError):
 
 
 class MultiModelServer(Protocol):
-    """What is needed of the server."""
+    """The interface of a server."""
 
     model_root: Path
-    """The models' folder as the server sees it."""
+    """The models' folder as mounted in the server."""
 
     def request(
         self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
@@ -55,37 +54,37 @@ class MultiModelServer(Protocol):
         """Send one request."""
 
     def memory_held(self) -> int:
-        """Measure the memory of its processes in bytes, shared memory included."""
+        """Return the memory of its processes in bytes, including shared memory."""
 
 
 def name_of(target: str) -> str:
-    """Return what the server is told as a model's name: letters that mean nothing, as SageMaker's."""
+    """Return a model's name in the server: an opaque string, as in SageMaker."""
     return hashlib.sha256(target.encode()).hexdigest()[:32]
 
 
 class ModelContainer:
-    """Loads models and unloads them. `limit_s` is how long either may take."""
+    """Loads and unloads models, each within `limit_s`."""
 
     def __init__(self, server: MultiModelServer, *, limit_s: float) -> None:
         self._server = server
         self._limit_s = limit_s
 
     def load(self, target: str, *, deadline: float) -> None:
-        """Load a model from its folder; raise NoRoomError when the server lacks memory for it."""
+        """Load a model from its folder; raise ModelCapacityError if the server lacks memory."""
         name = name_of(target)
         order = {"model_name": name, "url": f"{self._server.model_root}/{name}/model"}
         try:
             answer = self._ask(target, "POST", "/models", json.dumps(order).encode(), deadline)
         except TritonTimeoutError as fault:
             raise LoadRefusedError(0, f"The model was not loaded within {self._limit_s:g} s.") from fault
-        # It is loaded already where the answer to an earlier load came after the time limit.
+        # It is loaded already if an earlier load succeeded after its time limit.
         if answer.status in (200, LOADED_ALREADY):
             return
         refusal = LoadRefusedError(answer.status, answer.body.decode(errors="replace"))
         raise ModelCapacityError(refusal) if answer.status == NO_ROOM else refusal
 
     def unload(self, target: str) -> bool:
-        """Unload a model; say whether the server has left its folder."""
+        """Unload a model; return whether the server no longer uses its folder."""
         deadline = time.monotonic() + self._limit_s
         try:
             answer = self._ask(target, "DELETE", f"/models/{name_of(target)}", b"", deadline)
@@ -93,11 +92,11 @@ class ModelContainer:
             log.warning("unloading %s: %s", target, fault.message)
             return False
         if answer.status not in (200, NOT_FOUND):
-            log.warning("unloading %s: the container answered %d", target, answer.status)
+            log.warning("unloading %s: the container responded with %d", target, answer.status)
         return answer.status in (200, NOT_FOUND)
 
     def memory_held(self) -> int:
-        """Measure the server's memory."""
+        """Return the server's memory use."""
         return self._server.memory_held()
 
     def _ask(self, target: str, method: str, path: str, body: bytes, deadline: float) -> TritonResponse:

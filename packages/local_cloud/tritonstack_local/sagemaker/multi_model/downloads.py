@@ -22,20 +22,20 @@ CONTAINER = "model"
 
 @dataclass(frozen=True)
 class DownloadFolders:
-    """Where the archives lie, and where they are unpacked."""
+    """The S3 prefix of archives and the folder to unpack them to."""
 
     s3: Any
     url: str
     folder: Path
 
     def url_of(self, target: str) -> str:
-        """Return the archive of a model."""
+        """Return the URL of a model's archive."""
         return f"{self.url.rstrip('/')}/{target}"
 
 
 @dataclass
 class _Kept:
-    """A model's folder. It is pinned while the server may read it."""
+    """A model's folder, pinned while the server may read it."""
 
     pinned: bool = True
     size: int = 0
@@ -64,7 +64,7 @@ class Downloads:
         self._lock = threading.Lock()
 
     def pin(self, target: str) -> bool:
-        """Keep a model for the server if it is on the volume; say whether it is."""
+        """Pin a model if it is on the volume; return whether it is."""
         with self._lock:
             kept = self._kept.pop(target, None)
             if kept is None:
@@ -74,28 +74,28 @@ class Downloads:
             return True
 
     def let_go(self, target: str) -> None:
-        """The server does not read it any more: it stays until its room is needed."""
+        """Unpin a model; it is kept until its space is needed."""
         with self._lock:
             kept = self._kept.get(target)
             if kept is not None:
                 kept.pinned = False
 
     def size_of(self, target: str) -> int:
-        """Return how many bytes a model has on the volume."""
+        """Return a model's size on the volume in bytes."""
         return self._kept[target].size
 
     def remove(self, target: str) -> None:
-        """Delete a model from the volume, or what there is of it."""
+        """Delete a model from the volume, even if incomplete."""
         with self._lock:
             leaving = self._take_off(target) if target in self._kept else None
         if leaving is not None:
             self._delete(leaving)
 
     def fetch(self, target: str, *, checkpoint: Checkpoint, make_room: Callable[[], bool]) -> None:
-        """Bring a model to the volume and pin it there. `make_room` unpins another one, if it can.
+        """Download a model and pin it. `make_room` unpins another one if possible.
 
-        Raises NoRoomError when the volume is full of models that are pinned, and what a request is to hear
-        when there is no such archive, or none that may be unpacked.
+        Raises ModelCapacityError if the volume is full of pinned models, and ServiceError for a missing or
+        invalid archive.
         """
         kept = _Kept()
         with self._lock:
@@ -120,7 +120,7 @@ class Downloads:
             raise invocation_refused(fault.message) from fault
 
     def _take(self, kept: _Kept, size: int) -> _Leaving | None:
-        """Take room; or give what is to be deleted for it; or raise, where nothing is."""
+        """Reserve space, or return a folder to delete for it, or raise."""
         with self._lock:
             if self._volume_bytes is not None and kept.size + size > self._volume_bytes:
                 raise artifacts.does_not_fit(self._volume_bytes)
@@ -139,11 +139,11 @@ class Downloads:
         return shutil.disk_usage(self._shelf.folder).free - size > DISK_RESERVE_BYTES
 
     def _take_off(self, target: str) -> _Leaving:
-        """Put a folder out of the way of the same model's next download, which may begin at once."""
+        """Rename a folder, so that the model can be downloaded again at once."""
         folder = self._folder(target)
         self._removed += 1
         aside = folder.with_name(f"{folder.name}.{self._removed}")
-        with contextlib.suppress(FileNotFoundError):  # nothing has come of its download
+        with contextlib.suppress(FileNotFoundError):  # it was not downloaded
             folder.rename(aside)
         return _Leaving(self._kept.pop(target), aside)
 
@@ -161,7 +161,7 @@ class Downloads:
 
 
 class _Claim:
-    """The space that one download takes of the volume."""
+    """The volume space of one download."""
 
     def __init__(self, downloads: Downloads, kept: _Kept, make_room: Callable[[], bool]) -> None:
         self._downloads = downloads
@@ -169,7 +169,7 @@ class _Claim:
         self._make_room = make_room
 
     def take(self, size: int) -> None:
-        """Take bytes, from other models if it must be."""
+        """Reserve bytes, from other models if necessary."""
         while True:
             try:
                 leaving = self._downloads._take(self._kept, size)
@@ -182,7 +182,7 @@ class _Claim:
             self._downloads._delete(leaving)
 
     def give_back(self, size: int) -> None:
-        """Give bytes back."""
+        """Release bytes."""
         self._downloads._give_back(self._kept, size)
 
 

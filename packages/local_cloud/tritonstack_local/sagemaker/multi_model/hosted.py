@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class HostedModels:
-    """Loads models for requests. `keep` false unloads and deletes each when its last request has ended."""
+    """Loads models for requests. With `keep` false, each is unloaded and deleted after its last request."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class HostedModels:
         self._limit_s = limit_s
         self._models: dict[str, HostedModel] = {}  # in the order of use
         self._leaving: dict[str, Future[None]] = {}
-        self._in_server: set[HostedModel] = set()  # with those on their way in and out
+        self._in_server: set[HostedModel] = set()  # including models being loaded and unloaded
         self._vacancies = 0
         self._entries = 0
         self._last_try: HostedModel | None = None
@@ -65,16 +65,16 @@ class HostedModels:
 
     @contextmanager
     def in_use(self, target: str, *, timeout_s: float) -> Iterator[str]:
-        """Hold a model for one request and give the path that asks it.
+        """Reserve a model for one request and return its path.
 
-        A request that has waited too long is told to come again; the load goes on without it.
+        After the time limit, the request is told to retry; the load continues.
         """
         model, was_loaded = self._take(target)
         counts, give_back = True, self._give_back
         try:
             self._await_loaded(model, timeout_s)
             yield f"/models/{name_of(target)}/invoke"
-        except TritonUnreachableError:  # another server is asked, and counts it
+        except TritonUnreachableError:  # the request goes to another server, which counts it
             counts = False
             raise
         except TritonRequestError:  # the client has given up, but the server may still run the request
@@ -86,29 +86,28 @@ class HostedModels:
             give_back(model)
 
     def holds(self, target: str) -> bool:
-        """Return whether a model is loaded, or on its way."""
+        """Return whether a model is loaded or being loaded."""
         return target in self._models
 
     @property
     def closed(self) -> bool:
-        """Whether the server ends."""
+        """Whether the server is ending."""
         return self._closed.is_set()
 
     @property
     def unloading(self) -> bool:
-        """Whether a model is being unloaded. A Triton answers nothing meanwhile, pings included."""
+        """Whether a model is being unloaded. Triton does not respond meanwhile, not even to pings."""
         return bool(self._leaving)
 
     def loaded_count(self) -> int:
-        """Count the models that are loaded."""
+        """Return the number of loaded models."""
         with self._changed:
             return sum(model.serves for model in self._models.values())
 
     def relieve(self, *, timeout_s: float | None = None) -> bool:
-        """Unload the model that was used least recently, of those that no request uses; False if all are.
+        """Unload the least recently used idle model, to free memory or disk; return False if there is none.
 
-        It is for a server that lacks memory, or space on the volume, for what it has to do. False too if that
-        takes longer than the caller has time; it goes on without him.
+        Also returns False if it takes longer than the timeout; the unloading continues.
         """
         with self._changed:
             idle = self._idle()
@@ -119,13 +118,13 @@ class HostedModels:
         return bool(wait([gone], timeout=timeout_s).done)
 
     def close(self) -> None:
-        """Break off what is being fetched or waits: the server is about to end."""
+        """Cancel downloads and waiting loads: the server is about to end."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
 
     def _take(self, target: str) -> tuple[HostedModel, bool]:
-        """Give a model, which begins to be loaded if it was not, and say whether it was."""
+        """Return a model, starting its load if necessary, and whether it was loaded."""
         with self._changed:
             model = self._models.pop(target, None)
             was_loaded = model is not None and model.serves
@@ -168,10 +167,10 @@ class HostedModels:
         try:
             self._bring(model)
         except Exception as fault:
-            # Of a server that is about to end the folder may have gone already.
+            # The folder of an ending server may be deleted already.
             heard = server_ends() if self.closed and isinstance(fault, OSError) else told(fault, model)
             self._tidy_up(model, fault)
-            with self._changed:  # before anybody hears of it: the next request tries again
+            with self._changed:  # before waiting requests are notified: the next request tries again
                 del self._models[model.target]
             model.loaded.set_exception(heard)
             self._vacate()
@@ -181,9 +180,9 @@ class HostedModels:
                 self._changed.notify_all()
 
     def _tidy_up(self, model: HostedModel, fault: Exception) -> None:
-        """Decide about the folder of a model that was not loaded."""
+        """Keep or delete the folder of a model that was not loaded."""
         if isinstance(fault, LoadRefusedError) and fault.status:
-            self._downloads.remove(model.target)  # it may be mended when it is asked for again
+            self._downloads.remove(model.target)  # the archive may be fixed before the next request
         elif isinstance(fault, ServiceError):
             self._downloads.let_go(model.target)
         # Otherwise the server may still read it.
@@ -194,9 +193,9 @@ class HostedModels:
         self._with_room(model, lambda alone: self._load_now(model, deadline, alone=alone), deadline)
 
     def _with_room(self, model: HostedModel, step: Callable[[bool], None], deadline: float) -> None:
-        """Take a step towards the server, and for as long as it lacks room, make room or wait for it.
+        """Run a step of a load; while it lacks room, make room or wait, and repeat it.
 
-        The step is told when it is taken for the last time: nothing is left that could go.
+        The step gets True on its last try, when no other model can be unloaded.
         """
         alone = False
         while True:
@@ -221,7 +220,7 @@ class HostedModels:
     def _make_room(self, model: HostedModel, vacancies: int, deadline: float) -> RoomOutcome:
         """Unload an idle model as soon as there is one.
 
-        Of several loads that wait for nothing but each other one is let through, and new ones wait for it.
+        If loads only wait for each other, one proceeds, and new ones wait for it.
         """
         model.entries_at_eviction = None
         with self._changed:
@@ -254,7 +253,7 @@ class HostedModels:
         return RoomOutcome.EVICTED
 
     def _none_moving(self) -> bool:
-        """Return whether no model is on its way into the server or out of it."""
+        """Return whether no model is being loaded or unloaded."""
         return not self._leaving and all(other.serves for other in self._in_server)
 
     def _is_alone(self, model: HostedModel) -> bool:
@@ -293,7 +292,7 @@ class HostedModels:
 
     @contextmanager
     def _noticed_if_it_hangs(self, model: HostedModel) -> Iterator[None]:
-        """Tell the loads that wait when this one has taken too long."""
+        """Notify waiting loads if this load takes too long."""
 
         def give_up() -> None:
             model.hangs = True
@@ -325,7 +324,7 @@ class HostedModels:
         return next((model for model in self._models.values() if model.serves and not model.users), None)
 
     def _leave(self, model: HostedModel) -> Future[None]:
-        """From here on, requests for it are for another load, which waits until it has gone."""
+        """Remove a model; new requests start another load, which waits for its unloading."""
         del self._models[model.target]
         gone: Future[None] = Future()
         self._leaving[model.target] = gone
@@ -338,20 +337,20 @@ class HostedModels:
     def _unload(self, model: HostedModel, gone: Future[None]) -> None:
         begun = time.monotonic()
         try:
-            # A folder that the server may still read stays for good: deleting it would break the server.
+            # A folder that the server may still read is kept: deleting it would break the server.
             if self._container.unload(model.target):
                 self._measures.unloaded(time.monotonic() - begun)
                 release = self._downloads.let_go if self._keep else self._downloads.remove
                 release(model.target)
         except OSError as fault:
-            log.warning("the folder of %s stays: %s", model.target, fault)
+            log.warning("cannot delete the folder of %s: %s", model.target, fault)
         finally:
             with self._changed:
                 self._in_server.discard(model)
                 if self._leaving.get(model.target) is gone:
                     del self._leaving[model.target]
                 self._changed.notify_all()
-            gone.set_result(None)  # the model's next load waits for it, whatever came of this
+            gone.set_result(None)  # the model's next load waits for this, successful or not
 
     def _vacate(self) -> None:
         """Notify waiting loads that memory may be free."""

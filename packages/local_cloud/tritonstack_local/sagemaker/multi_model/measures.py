@@ -13,34 +13,34 @@ Publish = Callable[[Iterable[Datum]], None]
 
 
 class Measures:
-    """What the hosted models of one instance tell of themselves. Intervals are given in seconds."""
+    """Publishes metrics of one instance's hosted models. Durations are in seconds."""
 
     def __init__(self, publish: Publish, *, endpoint: str, variant: str) -> None:
         self._publish = publish
         self._dimensions = {"EndpointName": endpoint, "VariantName": variant}
 
     def asked(self, *, loaded: bool) -> None:
-        """A request came, for a model that was loaded or was not; the average is the share of hits."""
+        """Count a request as cache hit or miss; the average is the hit rate."""
         self._put("ModelCacheHit", 1.0 if loaded else 0.0, "None")
 
     def waited(self, interval_s: float) -> None:
-        """A request has waited for its model."""
+        """Record a request's waiting time for its model."""
         self._put_interval("ModelLoadingWaitTime", interval_s)
 
     def downloaded(self, interval_s: float) -> None:
-        """A model was brought from S3 to the volume."""
+        """Record a download."""
         self._put_interval("ModelDownloadingTime", interval_s)
 
     def loaded(self, interval_s: float) -> None:
-        """The container has loaded a model."""
+        """Record a load."""
         self._put_interval("ModelLoadingTime", interval_s)
 
     def unloaded(self, interval_s: float) -> None:
-        """The container has unloaded a model."""
+        """Record an unload."""
         self._put_interval("ModelUnloadingTime", interval_s)
 
     def counted(self, models: int) -> None:
-        """So many models are loaded."""
+        """Record the number of loaded models."""
         self._put("LoadedModelCount", models, "None", namespace=INSTANCE_NAMESPACE)
 
     def _put_interval(self, name: str, interval_s: float) -> None:

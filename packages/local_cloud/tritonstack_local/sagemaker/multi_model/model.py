@@ -15,42 +15,42 @@ log = logging.getLogger(__name__)
 
 
 class RoomOutcome(Enum):
-    """What came of making room for a load."""
+    """The result of making room for a load."""
 
     EVICTED = auto()
     VACATED = auto()
-    """Another model has left."""
+    """Another model was unloaded."""
     NONE = auto()
-    """No model is left that could go."""
+    """No other model can be unloaded."""
 
 
 @dataclass(eq=False)
 class HostedModel:
-    """One model, from its first request until it is unloaded; another request then begins another."""
+    """One model, from its first request until it is unloaded."""
 
     target: str
     loaded: Future[None] = field(default_factory=Future)
     users: int = 0
     waits: bool = False
-    """Whether its load waits for others to make room."""
+    """Whether its load waits for room."""
     hangs: bool = False
-    """Whether the server has been loading it for suspiciously long."""
+    """Whether its load has taken suspiciously long."""
     entries_at_eviction: int | None = None
-    """How many models had entered the server when a neighbor left for this one, if none was on its way."""
+    """Number of loads when another model was evicted for this one."""
 
     @property
     def serves(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it is loaded."""
         return self.loaded.done() and self.loaded.exception() is None
 
 
 def server_ends() -> TritonEndedError:
-    """Tell that the server does not load any more: it has seen nothing of the requests that wait."""
+    """Return the error of an ending server, which has not seen the waiting requests."""
     return TritonEndedError("the endpoint's server is ending")
 
 
 def told(fault: Exception, model: HostedModel) -> TritonstackError:
-    """Make of a load's failure what the requests that wait for the model hear of it."""
+    """Return the error of waiting requests for a failed load."""
     if isinstance(fault, TritonstackError):
         return fault
     log.exception("loading %s", model.target, exc_info=fault)

@@ -22,7 +22,7 @@ _SHORTEST_MINUTE_S = 0.5
 
 
 class ModelHost:
-    """What the multi-model endpoints of one cloud have in common."""
+    """Shared parts of all multi-model endpoints of a cloud."""
 
     def __init__(self, *, metrics: Metrics, time_scale: TimeScale, loaded_models: int | None) -> None:
         self._metrics = metrics
@@ -32,7 +32,7 @@ class ModelHost:
     def hosted_models(
         self, plan: DeploymentPlan, *, server: MultiModelServer, s3: Any, folder: Path
     ) -> HostedModels | None:
-        """Create the models of a multi-model server; None for a server of one model."""
+        """Create the hosted models of a multi-model server; None for single-model servers."""
         if not plan.multi_model or plan.model_data_url is None:
             return None
         measures = Measures(
@@ -49,12 +49,12 @@ class ModelHost:
         return models
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._census.close()
 
 
 class _Census:
-    """Publishes how many models each server has loaded: when that has changed, and else once a minute."""
+    """Publishes the number of loaded models per server: on changes, and once per minute."""
 
     def __init__(self, *, every_s: float) -> None:
         self._every_s = every_s
@@ -64,7 +64,7 @@ class _Census:
         self._thread: threading.Thread | None = None
 
     def add(self, models: HostedModels, measures: Measures) -> None:
-        """Count the models of one more server, until they are closed."""
+        """Add a server, until its models are closed."""
         with self._lock:
             self._counts.append(_Count(models, measures))
             if self._thread is None:

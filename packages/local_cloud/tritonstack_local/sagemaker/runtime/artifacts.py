@@ -1,6 +1,6 @@
 """Download a model archive from S3 and unpack it; the archive is untrusted.
 
-Names are restricted to letters, digits and `. _ - /`: a Triton backend hands folder names to a shell.
+Names are restricted to letters, digits, and `. _ - /`: a Triton backend passes folder names to a shell.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEPTH_LIMIT = 100
 NAME_LIMIT = 1024
 FIELD_LIMIT = 4096
 TIME_LIMIT_S = 1 << 40
-# What lies around a member's content: its headers, whatever they claim to be, and at the end the padding.
+# Overhead per member: headers and padding.
 HEADER_LIMIT_BYTES = 1 << 20
 PADDING_LIMIT_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
@@ -32,29 +32,29 @@ _LINKS = (tarfile.SYMTYPE, tarfile.LNKTYPE)
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._/-]+")
 
 Checkpoint = Callable[[], None]
-"""Called again and again during long work; raises to end it."""
+"""Called repeatedly during long work; raises to cancel it."""
 
 
 class ArtifactError(TritonstackError):
-    """The model archive cannot be had or must not be unpacked; the message becomes the failure reason."""
+    """The model archive is missing or invalid; the message becomes the failure reason."""
 
 
 class MissingArtifactError(ArtifactError):
-    """There is no such object, or S3 does not give it."""
+    """The object does not exist or is not readable."""
 
 
 class Space(Protocol):
-    """The room on a disk that an archive and what it holds may take."""
+    """The disk space available to an archive and its content."""
 
     def take(self, size: int) -> None:
-        """Take bytes before they are written; raises when there is no room for them."""
+        """Reserve bytes before writing them; raise if there is no space."""
 
     def give_back(self, size: int) -> None:
-        """Give back what was taken and has been removed."""
+        """Release the bytes of removed files."""
 
 
 class Allowance:
-    """Space for so many bytes and no more; without a number for as many as the disk holds."""
+    """Space for a number of bytes; by default, the free disk space."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self._limit_bytes = limit_bytes
@@ -67,12 +67,12 @@ class Allowance:
             raise does_not_fit(self._limit_bytes)
 
     def give_back(self, size: int) -> None:
-        """Give bytes back."""
+        """Release bytes."""
         self._taken -= size
 
 
 def does_not_fit(limit_bytes: int) -> ArtifactError:
-    """Say that an archive is larger than the disk it is meant for."""
+    """Return the error for an archive that does not fit on the disk."""
     return ArtifactError(
         f"The model data does not fit on the instance's volume of {limit_bytes / 2**30:g} GB: its archive "
         "and what it unpacks to are larger. Give the variant a larger VolumeSizeInGB."
@@ -82,7 +82,7 @@ def does_not_fit(limit_bytes: int) -> ArtifactError:
 def fetch(
     s3: Any, *, url: str, to: Path, container: str, checkpoint: Checkpoint, space: Space | None = None
 ) -> None:
-    """Download the archive at an s3:// URL and unpack it into a folder; the archive itself does not stay."""
+    """Download the archive at an s3:// URL and unpack it to a folder; delete the archive."""
     space = space or Allowance()
     archive = to.with_name(f"{to.name}.tar.gz")
     try:
@@ -121,7 +121,7 @@ def download(
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
-    """Take an s3:// URL apart."""
+    """Return bucket and key of an s3:// URL."""
     bucket, _, key = url.removeprefix("s3://").partition("/")
     return bucket, key
 
@@ -135,7 +135,7 @@ def unpack(
     checkpoint: Checkpoint,
     space: Space | None = None,
 ) -> None:
-    """Unpack a tar.gz into a folder; refuse what would reach outside it or fill the disk."""
+    """Unpack a tar.gz to a folder; reject members that leave it or fill the disk."""
     try:
         with gzip.open(archive) as compressed:
             stream = _Stream(compressed, checkpoint)
@@ -154,13 +154,13 @@ def unpack(
 
 
 class _UnsafeMemberError(TritonstackError):
-    """A member of the archive that this cloud does not unpack."""
+    """An archive member that is rejected."""
 
 
 class _Stream:
-    """The unpacked bytes of an archive, of which no more can be read than the members so far account for.
+    """The decompressed archive, readable only as far as its members so far allow.
 
-    A header can claim to be of any length, and the library reads it whole.
+    Headers can claim any length, and tarfile reads them completely.
     """
 
     def __init__(self, stream: gzip.GzipFile, checkpoint: Checkpoint) -> None:
@@ -170,7 +170,7 @@ class _Stream:
         self._last = b""
 
     def expect(self, size: int) -> None:
-        """Let so many bytes of content be read, and the header that follows them."""
+        """Allow reading this many bytes of content and the next header."""
         self._left = size + HEADER_LIMIT_BYTES
 
     def read(self, size: int = -1) -> bytes:
@@ -184,9 +184,9 @@ class _Stream:
         return content
 
     def read_to_the_end(self) -> None:
-        """Read what follows the last member: only at the end of the stream is its checksum compared.
+        """Read the rest of the stream, to verify its checksum.
 
-        The library takes any end of the stream, and a damaged header, for the end of the archive.
+        tarfile treats any end of stream, and a damaged header, as the end of the archive.
         """
         if self._last != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("the archive is truncated: it has no end-of-archive block")
@@ -198,25 +198,25 @@ class _Stream:
                 raise _UnsafeMemberError(f"more than {PADDING_LIMIT_BYTES >> 20} MiB follow its last member.")
 
     def tell(self) -> int:
-        """Say where the stream is."""
+        """Return the position in the stream."""
         return self._stream.tell()
 
     def seek(self, position: int) -> int:
-        """Go to a place in the stream."""
+        """Set the position in the stream."""
         return self._stream.seek(position)
 
     def write(self, content: bytes) -> int:
-        """Refuse: the library's type of a file has it, but archives are only read."""
+        """Raise: archives are read-only."""
         raise io.UnsupportedOperation("write")
 
     def close(self) -> None:
-        """Leave the stream open, as its owner closes it."""
+        """Do nothing: the owner closes the stream."""
 
 
 class _Guard:
-    """An extraction filter: rules and limits of our own, and then the standard library's.
+    """An extraction filter: additional rules and limits, then the standard library's.
 
-    No member may lie behind a link of the archive's own, so that what its name says is where it lies.
+    No member's path may contain a link of the archive, so names equal locations.
     """
 
     def __init__(self, *, stream: _Stream, space: Space) -> None:
@@ -253,7 +253,7 @@ class _Guard:
         self._note(name, tarfile.REGTYPE if member.isreg() else member.type)
 
     def _note(self, name: str, kind: bytes) -> None:
-        """Refuse duplicates; a folder may be listed again."""
+        """Reject duplicates, except folders."""
         before = self._kinds.get(name)
         if before is not None and not before == kind == tarfile.DIRTYPE:
             raise _UnsafeMemberError(f"{name!r} comes twice.")
@@ -263,7 +263,7 @@ class _Guard:
         self._kinds[name] = kind
 
     def refuse_loops(self) -> None:
-        """Refuse symbolic links that lead to themselves, in a chain or by way of a folder around them."""
+        """Reject symbolic link loops."""
         for name in self._links:
             seen, place = {name}, self._links[name]
             while place in self._links and place not in seen:
@@ -280,14 +280,14 @@ class _Guard:
 
 
 def _refuse_winding(member: tarfile.TarInfo) -> None:
-    """Refuse a link that goes down and up again: what it goes down into may become a link later."""
+    """Reject link targets that go down and up again: a folder on the way may become a link later."""
     parts = posixpath.normpath(member.linkname).split("/")
     if ".." in member.linkname.split("/")[parts.count("..") :]:
         raise _UnsafeMemberError(f"{member.name!r} is a link that goes down and up again.")
 
 
 def _check_fields(member: tarfile.TarInfo) -> None:
-    """Refuse extended header fields that are longer or larger than any honest archive's."""
+    """Reject oversized extended header fields."""
     for field, value in member.pax_headers.items():
         if len(field) + len(value) > FIELD_LIMIT:
             raise _UnsafeMemberError(

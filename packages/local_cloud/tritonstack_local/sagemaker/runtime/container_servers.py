@@ -1,10 +1,9 @@
 """Run a model's own image as a Docker container, as SageMaker does.
 
-A container finds its model read-only under /opt/ml/model, its models under /opt/ml/models, and its
-environment as CreateModel has it; it is run with the argument `serve` and asked on SageMaker's port. Where
-the engine can make a network without a way out, the container stands in one and keeps port 8080; the
-containers of one cloud share it. Where it cannot, the container shares the machine's network: it gets a free
-port by SAGEMAKER_BIND_TO_PORT, and a warning says what is lost.
+A container has its model read-only at /opt/ml/model (multi-model: /opt/ml/models) and the environment of
+CreateModel; it runs with the argument `serve` and is called on SageMaker's port. If the engine can create a
+network without internet access, the cloud's containers share one and use port 8080. Otherwise a container
+uses the machine's network with a free port (SAGEMAKER_BIND_TO_PORT), and a warning is logged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tritonstack_local.container_group import ContainerGroup, Network
 from tritonstack_local.sagemaker.runtime.servers import Server, ServerOrder, StartServer, introduction
 
 SHARED_MEMORY = "64m"
-"""Docker's default. SageMaker's hosting has no setting for it."""
+"""Docker's default; SageMaker hosting has no setting for it."""
 _ACCEPTS_PORTS = "com.amazonaws.sagemaker.capabilities.accept-bind-to-port"
 _CONNECT_S = 5.0
 _LOG_END_S = 10.0
@@ -40,11 +39,11 @@ log = logging.getLogger(__name__)
 
 
 class ContainerRefusedError(TritonFailedError):
-    """The engine does not run an image in the way that an endpoint needs."""
+    """The engine cannot run the image as required."""
 
 
 class ContainerServer:
-    """A container, from its start to the last of it."""
+    """A container and its removal."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class ContainerServer:
     ) -> None:
         self.log_path = log_path
         self.model_root = model_root
-        """The models' folder as the container sees it."""
+        """The models' folder as mounted in the container."""
         self._container = container
         self._exit_status: int | None = None
         self._contact = Contact(
@@ -77,16 +76,16 @@ class ContainerServer:
 
     @property
     def pid(self) -> int:
-        """The container's first process, as this machine counts."""
+        """The container's first process, by its PID on this machine."""
         return int(self._container.attrs["State"]["Pid"])
 
     @property
     def running(self) -> bool:
-        """Whether the container, ready or not, has not ended."""
+        """Whether the container is running, ready or not."""
         return self._exit_status is None
 
     def wait_ready(self, *, timeout_s: float) -> None:
-        """Return when GET /ping answers 200; raise TritonFailedError if it ends or time runs out."""
+        """Wait until GET /ping returns 200; raise TritonFailedError if it ends or times out."""
         self._contact.wait_ready(timeout_s=timeout_s)
 
     def request(
@@ -98,16 +97,16 @@ class ContainerServer:
         headers: Mapping[str, str] = NO_HEADERS,
         timeout_s: float = 60.0,
     ) -> TritonResponse:
-        """Send one request to the container. Any status is an answer; no answer raises."""
+        """Send one request to the container; raise if there is no response."""
         return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
     def memory_held(self) -> int:
-        """The bytes that it holds, by the engine's count; files that were only read can be given up."""
+        """Its memory use as measured by the engine, without page cache."""
         told = self._container.stats(stream=False, one_shot=True)["memory_stats"]  # empty once it has ended
         return int(told.get("usage", 0)) - int(told.get("stats", {}).get("inactive_file", 0))
 
     def stop(self, *, grace_s: float = 30.0) -> None:
-        """End it as SageMaker does, by SIGTERM and after the grace by SIGKILL; nothing of it is left."""
+        """Stop it as SageMaker does, by SIGTERM, then SIGKILL after the grace period, and remove it."""
         with self._stopping:
             if self._removed:
                 return
@@ -118,7 +117,7 @@ class ContainerServer:
                 elif self.running:
                     self._container.kill()
                 self._follower.join(_LOG_END_S)
-            except DOCKER_FAULTS as fault:  # it has just ended, or the engine has
+            except DOCKER_FAULTS as fault:  # it or the engine has just ended
                 log.debug("ending container %s: %s", self.name, fault)
             self._remove()
             self._removed = True
@@ -129,29 +128,29 @@ class ContainerServer:
         except NotFound:
             return
         except DOCKER_FAULTS as fault:
-            log.warning("container %s could not be removed: %s", self.name, fault)
+            log.warning("cannot remove container %s: %s", self.name, fault)
 
     def _follow(self) -> None:
-        """Write what the container says, and learn how it ends."""
+        """Copy the container's output, and record how it ends."""
         try:
             with self.log_path.open("ab", buffering=0) as file:
                 for chunk in self._container.logs(stream=True, follow=True):
                     file.write(chunk)
             self._exit_status = int(self._container.wait()["StatusCode"])
         except DOCKER_FAULTS as fault:
-            log.warning("container %s is lost: %s", self.name, fault)
+            log.warning("lost connection to container %s: %s", self.name, fault)
             self._exit_status = -1
 
 
 class ContainerStarter:
-    """Starts the images that the engine holds as containers, and all others by `otherwise`."""
+    """Starts images in the engine as containers, and all others by `otherwise`."""
 
     def __init__(self, *, container_group: ContainerGroup, otherwise: StartServer) -> None:
         self._container_group = container_group
         self._otherwise = otherwise
 
     def introduce(self, image: str) -> str:
-        """Say which of the two it will be."""
+        """Return which of the two applies."""
         if self._held(image) is None:
             return f"{introduction(self._otherwise, image)} This machine's Docker engine does not hold it."
         return f"The image {image} itself runs, in a container of this machine's Docker engine."
@@ -170,7 +169,7 @@ class ContainerStarter:
         try:
             return held_image(self._container_group.engine, image)
         except DOCKER_FAULTS as fault:
-            raise ContainerRefusedError(f"Docker does not say whether it holds {image}: {fault}") from fault
+            raise ContainerRefusedError(f"cannot ask Docker for the image {image}: {fault}") from fault
 
 
 def _start(
@@ -236,7 +235,7 @@ def _connected(address: tuple[str, int]) -> socket.socket:
 
 
 def _gpus(engine: docker.DockerClient) -> list[DeviceRequest]:
-    """Every GPU, where NVIDIA's runtime can hand them on."""
+    """Return device requests for all GPUs, if NVIDIA's runtime is available."""
     if "nvidia" not in engine.info().get("Runtimes", {}):
         return []
     return [DeviceRequest(count=-1, capabilities=[["gpu"]])]

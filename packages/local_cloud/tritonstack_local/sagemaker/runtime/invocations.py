@@ -43,18 +43,18 @@ from tritonstack_local.service.wire import service_model
 
 # AWS documents 25 MB for real-time endpoints; botocore's model still says 6 MiB, the limit of earlier years.
 PAYLOAD_LIMIT_BYTES = 25 * 1024 * 1024
-# How long SageMaker waits for a container.
+# SageMaker's timeout of containers.
 INVOCATION_TIMEOUT_S = 60.0
-# What a request gets at least, when its model took nearly all of the time to load.
+# Minimum time of a request after its model was loaded.
 MIN_INVOCATION_S = 1.0
-# What a multi-model container answers when it lacks memory.
+# The status of a multi-model container that lacks memory.
 NO_ROOM = 507
-# The service model's limit for messages.
+# Maximum message length in the service model.
 MESSAGE_LIMIT = 2048
 
 VARIANT_HEADER = "x-Amzn-Invoked-Production-Variant"
 ATTRIBUTES_HEADER = "X-Amzn-SageMaker-Custom-Attributes"
-# What SageMaker hands on to the container, by the fields of the service model.
+# Headers passed to the container, by field of the service model.
 _HANDED_ON = ("ContentType", "Accept", "CustomAttributes", "InferenceId", "TargetModel")
 
 SAFE_TARGET = re.compile(r"[A-Za-z0-9._/-]+")
@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 
 class Invocations:
-    """Answers InvokeEndpoint."""
+    """Serves InvokeEndpoint."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Invocations:
         self._timeout_s = timeout_s
 
     def invoke(self, request: Request, *, scope: Scope, endpoint: str) -> Response:
-        """Pass one request through."""
+        """Handle one request."""
         watch = Stopwatch()
         fields = _fields(request, endpoint)
         call = _Call(
@@ -97,7 +97,7 @@ class Invocations:
         return answer
 
     def _try(self, call: _Call) -> Response | None:
-        """Ask one instance; None if it cannot be reached, and so has seen nothing of the request."""
+        """Send the request to one instance; None if it is unreachable and has not seen the request."""
         variant, target = call.fields.get("TargetVariant"), call.fields.get("TargetModel")
         try:
             with self._hosting.lease(
@@ -110,16 +110,16 @@ class Invocations:
             refused = ServiceError(
                 "ServiceUnavailable", "The service is unavailable. Try your call again.", status=503
             )
-            self._count(call, fault.pool, refused.status)  # an alarm on errors has to hear of it
+            self._count(call, fault.pool, refused.status)  # alarms on errors must count it
             raise refused from fault
 
     def _measured(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Response:
-        """Ask, and count what comes of it."""
+        """Send the request, and record metrics."""
         status = 200
         try:
             return self._asked(call, pool, instance)
         except TritonUnreachableError:
-            status = 0  # nothing that a metric should tell: another instance is asked
+            status = 0  # not counted: another instance is tried
             raise
         except ServiceError as fault:
             status = _told_status(fault)
@@ -170,7 +170,7 @@ class Invocations:
             with _entrance(container, plan, fields, timeout_s=call.left_s) as path, call.watch.in_model():
                 ask = partial(container.server.request, "POST", path, body=call.body, headers=headers)
                 answer = ask(timeout_s=call.left_s)
-                # Once per request: a model that always lacks memory must not cost every neighbor its place.
+                # Once per request: a model that always lacks memory must not evict all others.
                 if _is_relieved(container, answer, timeout_s=call.left_s):
                     answer = ask(timeout_s=call.left_s)
                 return answer
@@ -200,7 +200,7 @@ class Invocations:
 
 @dataclass(frozen=True)
 class _Call:
-    """One request on its way."""
+    """One request."""
 
     scope: Scope
     endpoint: str
@@ -211,7 +211,7 @@ class _Call:
 
     @property
     def left_s(self) -> float:
-        """How long it may still take."""
+        """The remaining time."""
         return max(MIN_INVOCATION_S, self.deadline - time.monotonic())
 
 
@@ -220,7 +220,7 @@ def _input_shape() -> StructureShape:
 
 
 def _fields(request: Request, endpoint: str) -> dict[str, str]:
-    """Read the request's headers, held against the service model; the body has a limit of its own."""
+    """Read and validate the request's headers; the body has a separate limit."""
     shape = _input_shape()
     fields = {"EndpointName": endpoint}
     for name, member in shape.members.items():
@@ -231,7 +231,7 @@ def _fields(request: Request, endpoint: str) -> dict[str, str]:
         validation.check(shape, {**fields, "Body": b""})
         refusals.refuse_unbuilt("InvokeEndpoint", fields)
         _check_target(fields)
-    except ServiceError as fault:  # the runtime spells the code of a refusal in its own way
+    except ServiceError as fault:  # the runtime uses another error code
         raise invocation_refused(fault.message) from fault
     return fields
 
@@ -240,7 +240,7 @@ def _fields(request: Request, endpoint: str) -> dict[str, str]:
 def _entrance(
     container: RunningContainer, plan: DeploymentPlan, fields: Mapping[str, str], *, timeout_s: float
 ) -> Iterator[str]:
-    """Return the path that asks the model a request is meant for, which is loaded first if it must be."""
+    """Return the path of a request's model, loading it first if necessary."""
     target = fields.get("TargetModel")
     if container.models is None:
         if target is not None:
@@ -267,7 +267,7 @@ def _is_relieved(container: RunningContainer, answer: TritonResponse, *, timeout
 
 
 def _check_target(fields: Mapping[str, str]) -> None:
-    """Refuse TargetModels that SageMaker takes but no Triton should see, or that lead out of the prefix."""
+    """Reject TargetModels that are unsafe for Triton or leave the prefix."""
     target = fields.get("TargetModel")
     if target is None or (SAFE_TARGET.fullmatch(target) and not _STEPS_ASIDE & set(target.split("/"))):
         return
@@ -286,7 +286,7 @@ def _keep(pool: InstancePool, call: _Call, answer: TritonResponse) -> None:
 
 
 def _told_status(fault: ServiceError) -> int:
-    """Return the status that metrics count: the model's own where it gave one."""
+    """Return the status for metrics: the model's status if any."""
     return int(
         fault.fields.get("OriginalStatusCode") or (504 if fault.code == "ModelError" else fault.status)
     )
@@ -301,7 +301,7 @@ def _passed_through(answer: TritonResponse, variant: str) -> Response:
 
 
 def _model_error(plan: DeploymentPlan, status: int, said: str) -> ServiceError:
-    """Wrap the container's own status and words; 0 stands for a container that never answered."""
+    """Return the error with the container's status and message; status 0 without response."""
     scope, endpoint = plan.scope, plan.endpoint
     group = log_group(endpoint)
     side = "client" if 400 <= status < 500 else "server"

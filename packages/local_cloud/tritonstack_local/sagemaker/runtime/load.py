@@ -23,7 +23,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Usage:
-    """Processor time since the start of each process, and memory."""
+    """CPU time since the start of each process, and memory."""
 
     cpu_s: float = 0.0
     memory_bytes: int = 0
@@ -33,7 +33,7 @@ class Usage:
 
 
 class ProcessTable:
-    """Every process at one moment."""
+    """A snapshot of all processes."""
 
     def __init__(self) -> None:
         self._usage: dict[int, Usage] = {}
@@ -43,7 +43,7 @@ class ProcessTable:
             self._children.setdefault(parent, []).append(pid)
 
     def used_below(self, pid: int) -> Usage:
-        """Add up a process and its descendants; nothing if it has ended."""
+        """Return the sum of a process and its descendants; 0 if it has ended."""
         total = self._usage.get(pid, Usage())
         for child in self._children.get(pid, []):
             total += self.used_below(child)
@@ -54,7 +54,7 @@ def _processes() -> Iterator[tuple[int, int, Usage]]:
     for entry in os.scandir(_PROC):
         if entry.name.isdecimal():
             try:
-                # The name in parentheses may hold anything; what follows is numbers (proc(5)).
+                # The name in parentheses may contain anything; numbers follow (proc(5)).
                 numbers = (_PROC / entry.name / "stat").read_text().rpartition(")")[2].split()
             except OSError:  # it has just ended
                 continue
@@ -63,13 +63,13 @@ def _processes() -> Iterator[tuple[int, int, Usage]]:
 
 
 NAMESPACE = "/aws/sagemaker/Endpoints"
-# However fast minutes pass: looking at every process costs some milliseconds.
+# Lower bound at any time scale: a snapshot takes some milliseconds.
 _SHORTEST_MINUTE_S = 0.5
 _PERCENT = 100.0
 
 
 class MachineMetrics:
-    """Measures every instance, over and over."""
+    """Measures every instance periodically."""
 
     def __init__(
         self, *, metrics: Metrics, time_scale: TimeScale, instances: Callable[[], list[EndpointInstance]]
@@ -100,7 +100,7 @@ class MachineMetrics:
         for instance in instances:
             plan = instance.plan
             dimensions = MeasuredVariant(plan.scope, plan.endpoint, plan.variant).dimensions
-            with contextlib.suppress(OSError):  # its endpoint has just been deleted
+            with contextlib.suppress(OSError):  # its endpoint was just deleted
                 used = list(self._used(instance, table, before))
                 data = [Datum(NAMESPACE, name, dimensions, value, "Percent") for name, value in used]
                 self._metrics.put(plan.scope, data)
@@ -112,7 +112,7 @@ class MachineMetrics:
         self._before[instance.id] = (clock, usage.cpu_s)
         if instance.id in before:
             then, cpu_s = before[instance.id]
-            # A restarted container counts from the beginning.
+            # A restarted container starts at zero.
             yield "CPUUtilization", _PERCENT * max(0.0, usage.cpu_s - cpu_s) / (clock - then)
         yield "MemoryUtilization", _PERCENT * usage.memory_bytes / self._memory_bytes
         size = _bytes_below(instance.folder)
@@ -125,6 +125,6 @@ def _bytes_below(folder: Path) -> int:
         for name in names:
             try:
                 total += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except FileNotFoundError:  # it has just been removed
+            except FileNotFoundError:  # it was just removed
                 continue
     return total

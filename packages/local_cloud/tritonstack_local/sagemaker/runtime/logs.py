@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 _PAUSE_S = 0.5
 _BATCH_LINES = 1000
-# A longer line comes in pieces: CloudWatch takes 256 KiB, and each byte that is no UTF-8 becomes three.
+# Longer lines are split: CloudWatch accepts 256 KiB, and an invalid UTF-8 byte becomes three bytes.
 _PIECE_BYTES = 80_000
 _BATCH_BYTES = 900_000
 _READ_BYTES = 1 << 20
@@ -29,9 +29,9 @@ def log_group(endpoint: str) -> str:
 
 
 class LogShipper:
-    """Carries what an instance's containers write, one after the other, until `stop`; then what is left.
+    """Sends the output of an instance's containers, until `stop`; then the rest.
 
-    If CloudWatch fails, it ends, and no more.
+    Stops if CloudWatch fails.
     """
 
     def __init__(self, *, client: Any, group: str, stream: str, preface: Sequence[str]) -> None:
@@ -45,11 +45,11 @@ class LogShipper:
         self._thread.start()
 
     def follow(self, path: Path) -> None:
-        """Go on with another file when the one before has been sent."""
+        """Continue with another file after the previous one is sent."""
         self._paths.put(path)
 
     def stop(self) -> None:
-        """Send what is left and end."""
+        """Send the rest and stop."""
         self._ended.set()
         self._thread.join()
 
@@ -65,7 +65,7 @@ class LogShipper:
                     self._send_all(lines.new())
                     self._send_all(lines.rest())
         except (ClientError, BotoCoreError, OSError) as fault:
-            log.warning("the log of %s is no longer carried to CloudWatch Logs: %s", self._group, fault)
+            log.warning("stopped copying the log of %s to CloudWatch Logs: %s", self._group, fault)
 
     def _next_path(self) -> Path | None:
         while not self._ended.is_set():
@@ -74,7 +74,7 @@ class LogShipper:
         return None if self._paths.empty() else self._paths.get()
 
     def _make_stream(self) -> None:
-        """The stack usually makes the group, with a retention of its own; only a missing one is made here."""
+        """Create the log group if it is missing; usually the stack creates it."""
         found = self._client.describe_log_groups(logGroupNamePrefix=self._group)["logGroups"]
         if all(group["logGroupName"] != self._group for group in found):
             with contextlib.suppress(self._client.exceptions.ResourceAlreadyExistsException):
@@ -96,14 +96,14 @@ class LogShipper:
 
 
 class _Lines:
-    """The lines of a file that grows. One that is only half written waits for its end."""
+    """The lines of a growing file. Incomplete lines wait for their end."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._begun = b""
 
     def new(self) -> Iterator[bytes]:
-        """Yield what has been written since."""
+        """Yield new lines."""
         while chunk := self._file.read(_READ_BYTES):
             *lines, self._begun = (self._begun + chunk).split(b"\n")
             for line in lines:
@@ -112,7 +112,7 @@ class _Lines:
             yield from full
 
     def rest(self) -> Iterator[bytes]:
-        """Yield the line that has no end."""
+        """Yield the last incomplete line."""
         yield self._begun
 
 
@@ -121,7 +121,7 @@ def _pieces(line: bytes) -> list[bytes]:
 
 
 def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Cut into calls that CloudWatch Logs takes."""
+    """Split lines into calls within the limits of CloudWatch Logs."""
     batch: list[str] = []
     size = 0
     for line in lines:

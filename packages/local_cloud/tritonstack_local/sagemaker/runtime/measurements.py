@@ -1,7 +1,7 @@
 """Publish SageMaker's request metrics of an endpoint.
 
-Equal values travel together with their number, so that a request costs a few additions here: of the counts
-there are few different ones, and latencies are told to three digits.
+Equal values are aggregated with their count, so that a request costs a few additions: counts have few
+distinct values, and latencies are rounded to three digits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class MeasuredVariant:
-    """The variant of an endpoint that metrics are of."""
+    """The variant that metrics belong to."""
 
     scope: Scope
     endpoint: str
@@ -31,26 +31,26 @@ class MeasuredVariant:
 
     @property
     def dimensions(self) -> dict[str, str]:
-        """As CloudWatch knows it."""
+        """Return its CloudWatch dimensions."""
         return {"EndpointName": self.endpoint, "VariantName": self.variant}
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and what came of it."""
+    """One request and its result."""
 
     status: int
-    """What the model answered, or what the caller is told where it gave no answer."""
+    """The model's status, or the caller's status without a response of the model."""
     model_s: float
     overhead_s: float
     instances: int
-    """The instances behind the variant."""
+    """The variant's number of instances."""
     concurrent: int
-    """The requests that ran at the time."""
+    """The number of concurrent requests."""
 
 
 class RequestMetrics:
-    """Collects exchanges and publishes them twice a second."""
+    """Collects exchanges and publishes them twice per second."""
 
     def __init__(self, *, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -79,7 +79,7 @@ class RequestMetrics:
             self._busiest[watched] = max(self._busiest.get(watched, 0), exchange.concurrent)
 
     def close(self) -> None:
-        """End; what has not been published is lost with its readers."""
+        """Stop; unpublished values are dropped."""
         self._ended.set()
         self._thread.join()
 
@@ -88,7 +88,7 @@ class RequestMetrics:
             self.publish()
 
     def publish(self) -> None:
-        """Publish what was collected."""
+        """Publish collected values."""
         with self._lock:
             values, self._values = self._values, Counter()
             busiest, self._busiest = self._busiest, {}
@@ -101,7 +101,7 @@ class RequestMetrics:
 
 
 class Stopwatch:
-    """Tells a request's time in the model from the time around it."""
+    """Separates a request's model latency from its overhead."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -109,7 +109,7 @@ class Stopwatch:
 
     @contextmanager
     def in_model(self) -> Iterator[None]:
-        """Count the time within as the model's."""
+        """Count the time within the context as model latency."""
         began = time.monotonic()
         try:
             yield
@@ -117,7 +117,7 @@ class Stopwatch:
             self.model_s = time.monotonic() - began
 
     def overhead_s(self) -> float:
-        """Return what was not spent in the model until now."""
+        """Return the overhead so far."""
         return time.monotonic() - self._began - self.model_s
 
 

@@ -12,20 +12,20 @@ from tritonstack_local.sagemaker.multi_model import MultiModelServer
 
 
 class Server(MultiModelServer, Protocol):
-    """What is needed of a server: a TritonServer, a container, or a stricter one in tests."""
+    """The interface of a server: a TritonServer, a container, or a fake in tests."""
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is running."""
 
     @property
     def pid(self) -> int:
-        """The process from which all that it runs descends: what it uses of the machine is measured there."""
+        """Its root process, for measurements."""
 
     log_path: Path
 
     def wait_ready(self, *, timeout_s: float) -> None:
-        """Return when it is ready, raise when it cannot be."""
+        """Wait until it is ready, or raise."""
 
     def stop(self, *, grace_s: float = ...) -> None:
         """End it."""
@@ -33,15 +33,15 @@ class Server(MultiModelServer, Protocol):
 
 @dataclass(frozen=True)
 class ServerOrder:
-    """What a server is started with."""
+    """The parameters of a server start."""
 
     model_root: Path
-    """What lies under /opt/ml/model, or /opt/ml/models where it is to serve many. It may not write there."""
+    """The folder mounted read-only at /opt/ml/model (multi-model: /opt/ml/models)."""
     environment: Mapping[str, str]
     state_dir: Path
-    """A folder for its log."""
+    """The folder of its log."""
     image: str
-    """The image that the model names."""
+    """The model's image."""
 
 
 StartServer = Callable[[ServerOrder], Server]
@@ -49,22 +49,22 @@ StartServer = Callable[[ServerOrder], Server]
 
 @runtime_checkable
 class DescribedStarter(Protocol):
-    """A way to start servers that says itself what it starts."""
+    """A server starter that describes what it starts."""
 
     def introduce(self, image: str) -> str:
-        """Return what is started for a model that names this image."""
+        """Return the description of a server for this image."""
 
 
 def introduction(start_server: StartServer | DescribedStarter, image: str) -> str:
-    """Return what stands behind an endpoint whose model names an image."""
+    """Return the description of an endpoint's server for an image."""
     starter: object = start_server
     if isinstance(starter, DescribedStarter):
         return starter.introduce(image)
-    return f"The embedded Triton of this machine plays the image {image}."
+    return f"The embedded Triton of this machine serves the image {image}."
 
 
 def triton_starter(*, server_home: Path) -> StartServer:
-    """Start embedded Tritons, from the installation found when each is wanted; they play every image."""
+    """Return a starter of embedded Triton servers for all images; the installation is looked up per start."""
 
     def start(order: ServerOrder) -> TritonServer:
         return TritonServer.start(
