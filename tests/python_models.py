@@ -1,7 +1,8 @@
 """Source code of small models for Triton's Python backend."""
 
 _MODEL = """
-import os, time
+import os
+import time
 
 import triton_python_backend_utils as pb_utils
 

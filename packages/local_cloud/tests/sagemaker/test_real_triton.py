@@ -26,6 +26,12 @@ input [{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }]
 output [{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }]
 """
 
+MODEL = python_model(
+    "x * FACTOR",
+    "if x.flat[0] == -1: error = 'minus one is no input'",
+    "if x.flat[0] == -2: time.sleep(2)",
+)
+
 BROKEN = """
 class TritonPythonModel:
     def initialize(self, args):
@@ -38,8 +44,7 @@ def repository(code):
 
 
 def scaling_by(factor):
-    fail = "if x.flat[0] == -1: error = 'minus one is no input'"
-    return repository(python_model(f"x * {factor}", fail, "if x.flat[0] == -2: time.sleep(2)"))
+    return repository(MODEL.replace("FACTOR", str(factor)))
 
 
 @pytest.fixture
