@@ -220,7 +220,7 @@ def refused(call, **arguments):
         call(**arguments)
     except ClientError as error:
         assert error.response["Error"]["Code"] == "InsufficientStorage", error
-        assert "make room" in str(error), error
+        assert "free disk space" in str(error), error
         return True
     return False
 
