@@ -33,7 +33,7 @@ class GitHubError(TritonstackError):
 
 
 @dataclass(frozen=True)
-class Proposal:
+class LockProposal:
     """A pull request with changed locks."""
 
     branch: str
@@ -59,7 +59,7 @@ def last_deployed(*, workflow: str, pushed_over: str) -> str:
 
 def propose_change(
     project: Project, *, repository: str, branch: str, title: str, body: Path
-) -> Proposal | None:
+) -> LockProposal | None:
     """Propose the changes of environments/ as a pull request; return None without changes.
 
     An open proposal on the same branch is replaced. The checks are started last: an incomplete proposal has
@@ -83,7 +83,7 @@ def propose_change(
         _send("POST", f"repos/{repository}/pulls", {"base": base, "head": branch, **text})
     # A push from a workflow starts no other workflow unless it is started by name.
     _run("gh", "workflow", "run", CHECKS, "--ref", branch)
-    return Proposal(branch, number)
+    return LockProposal(branch, number)
 
 
 def comment(*, repository: str, pull_request: int, about: str, file: Path, verbatim: bool) -> None:
