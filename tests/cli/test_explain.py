@@ -17,14 +17,21 @@ def test_a_code_is_explained(capsys: pytest.CaptureFixture[str], code: str) -> N
     out = capsys.readouterr().out
     assert out.startswith("TS104: Unknown key\n\n")
     assert KINDS["TS104"].explanation in out
+    assert (
+        "\n\nerror: environments/dev.yaml:9: endpoints.search.instance_typ: unknown key [TS104]\n  help: "
+        in out
+    )
 
 
 def test_a_code_is_explained_to_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--json", "explain", "TS105"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
+    found = json.loads(capsys.readouterr().out)
+    assert found.pop("message").startswith("error: environments/dev.yaml:")
+    assert found == {
         "code": "TS105",
         "title": KINDS["TS105"].title,
         "explanation": KINDS["TS105"].explanation,
+        "example": "An endpoint with `kind: ensemble` twice.",
     }
 
 

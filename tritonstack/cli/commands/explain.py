@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.context import Context
-from tritonstack.reference.error_codes import KINDS, RETIRED
+from tritonstack.reference.error_codes import EXAMPLES, KINDS, RETIRED
 
 
 def explain(
@@ -27,9 +28,11 @@ def explain(
     kind = KINDS.get(wanted)
     if kind is None:
         raise _unknown(wanted)
+    found = json.loads(EXAMPLES.read_text(encoding="utf-8"))[wanted]
+    parts = [f"{wanted}: {kind.title}", kind.explanation, f"Example: {found['example']}", found["message"]]
     state.output.result(
-        {"code": wanted, "title": kind.title, "explanation": kind.explanation},
-        text=f"{wanted}: {kind.title}\n\n{kind.explanation}",
+        {"code": wanted, "title": kind.title, "explanation": kind.explanation, **found},
+        text="\n\n".join(filter(None, parts)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from tritonstack.reference.error_codes.artifacts import ARTIFACTS
 from tritonstack.reference.error_codes.aws import AWS
@@ -13,7 +14,7 @@ from tritonstack.reference.error_codes.machine import MACHINE
 from tritonstack.reference.error_codes.project import PROJECT
 from tritonstack.reference.error_codes.usage import USAGE
 
-__all__ = ["GROUPS", "KINDS", "RETIRED", "Kind"]
+__all__ = ["EXAMPLES", "GROUPS", "KINDS", "RETIRED", "Kind"]
 
 GROUPS: Mapping[str, Mapping[str, Kind]] = {
     "Content of one file": FILES,
@@ -27,6 +28,9 @@ GROUPS: Mapping[str, Mapping[str, Kind]] = {
 """The codes by group; TS1xx is the first group, TS2xx the second, and so on. The last one is TS9xx."""
 
 KINDS: Mapping[str, Kind] = {code: kind for kinds in GROUPS.values() for code, kind in kinds.items()}
+
+EXAMPLES = Path(__file__).with_name("examples.json")
+"""An example per code and the message that it produces. Generated: `python -m tests.errors.page`."""
 
 RETIRED: Mapping[str, str] = {}
 """Codes of former kinds with their titles. A code never gets a second meaning."""

@@ -1,0 +1,247 @@
+"""Examples of TS4xx: artifacts, locks, and promotion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from moto import mock_aws
+
+from tests.errors.examples.base import DEV, MODEL, Setting, example
+from tests.errors.examples.stand_ins import CLOUD
+from tests.manifests import manifest
+from tests.projects import ENVIRONMENT
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.operations.aws import Cloud
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.loading import load_models, load_workspace
+from tritonstack.records.lock_writing import add_to_lock
+from tritonstack.records.manifests import Manifest
+from tritonstack.reference.releases import RELEASES
+
+BUCKET = "tritonstack-dev-artifacts"
+LOCK = "environments/dev.lock.yaml"
+
+
+def _manifest(shop: Setting, **changes: Any) -> Manifest:
+    spec_hash = model_hash("minilm", load_models(shop.project, "minilm"))
+    return manifest("minilm", **{"spec_hash": spec_hash, "source": "file://weights", **changes})
+
+
+def _lock(shop: Setting, **changes: Any) -> None:
+    """Write a lock with one artifact."""
+    add_to_lock(shop.root / LOCK, [_manifest(shop, **changes)])
+
+
+def _bucket(name: str = BUCKET) -> Any:
+    """Create a bucket, and return a client."""
+    s3 = CLOUD.client("s3")
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    return s3
+
+
+def _use_moto(shop: Setting) -> None:
+    """Let commands use moto's account."""
+    shop.edit(DEV, "1" * 12, "123456789012")
+    for name, value in CLOUD.variables.items():
+        shop.patch.setenv(name, value)
+    shop.open.enter_context(mock_aws())
+
+
+def _deploy(shop: Setting) -> None:
+    """What `tritonstack deploy` checks first."""
+    if problems := unbuilt(load_workspace(shop.project, "dev")):
+        raise InvalidFilesError(problems)
+
+
+def _check_locks(shop: Setting) -> None:
+    from tritonstack.operations.locks.checks import check_offline
+
+    found = check_offline(shop.project, ["dev"])
+    raise InvalidFilesError([*found.faults, *found.notes])
+
+
+@example("TS401")
+def not_built(shop: Setting) -> None:
+    """`tritonstack deploy` before `tritonstack build`."""
+    _deploy(shop)
+
+
+@example("TS402")
+def out_of_date(shop: Setting) -> None:
+    """`model.yaml` has changed since the build."""
+    _lock(shop)
+    shop.edit(MODEL, "A man is eating food.", "A man eats.")
+    _deploy(shop)
+
+
+@example("TS403")
+def contradicting_manifest(shop: Setting) -> None:
+    """A manifest on this machine states another size than the lock."""
+    from tritonstack.base.naming import artifact_prefix
+    from tritonstack.records.manifests import MANIFEST_NAME
+
+    _lock(shop)
+    other = _manifest(shop, archive_bytes=2)
+    shop.write(
+        str(shop.project.artifacts_dir / artifact_prefix("minilm", other.digest) / MANIFEST_NAME),
+        other.to_json(),
+    )
+    _check_locks(shop)
+
+
+@example("TS404")
+def unused_entry(shop: Setting) -> None:
+    """The lock has an artifact for a GPU, and no endpoint has one."""
+    _lock(shop, target=f"sm86-{max(RELEASES)}")
+    _check_locks(shop)
+
+
+@example("TS405")
+def edited_lock(shop: Setting) -> None:
+    """A digest in the lock was edited by hand."""
+    _lock(shop)
+    shop.edit(LOCK, "ab" * 32, "cd" * 32)
+    _check_locks(shop)
+
+
+@example("TS407")
+def engine_without_gpu(shop: Setting) -> None:
+    """The locked artifact holds a TensorRT engine, and the endpoint has no GPU."""
+    _lock(shop, tensorrt="10.9.0")
+    _deploy(shop)
+
+
+@example("TS408")
+def lock_changed(shop: Setting) -> None:
+    """Another command changes the lock while a rollback runs."""
+    from tritonstack.records.lock_writing import Replacement, replace_entries
+    from tritonstack.records.locks import entry_of
+
+    _lock(shop)
+    seen, then = entry_of(_manifest(shop, digest="12" * 32)), entry_of(_manifest(shop, digest="34" * 32))
+    replace_entries(shop.root / LOCK, artifacts=[Replacement("minilm", "cpu", then, seen)])
+
+
+@example("TS409")
+def no_artifact(shop: Setting) -> None:
+    """`tritonstack validate --online`, after somebody deleted an artifact from the bucket."""
+    _lock(shop)
+    _use_moto(shop)
+    _bucket("tritonstack-dev-artifacts-123456789012-eu-west-1")
+    shop.command("validate", "dev", "--online")
+
+
+@example("TS410")
+def damaged(shop: Setting) -> None:
+    """An archive was damaged after the build."""
+    from model_build.store.artifacts import verify_artifact
+
+    folder = f"artifacts/{'ab' * 32}"
+    shop.write(f"{folder}/manifest.json", _manifest(shop).to_json())
+    shop.write(f"{folder}/model.tar.gz", "x")
+    verify_artifact(shop.root / folder)
+
+
+@example("TS414")
+def no_archive(shop: Setting) -> None:
+    """A file that is not an archive."""
+    from model_build.store.archive import unpack
+
+    unpack(shop.write("model.tar.gz", "no archive"), shop.root / "unpacked", limit_bytes=1 << 20)
+
+
+@example("TS415")
+def no_examples(shop: Setting) -> None:
+    """`tritonstack verify` of an artifact that is not in the bucket."""
+    from tritonstack.operations.smoke.examples import load_examples
+
+    with mock_aws():
+        _bucket()
+        load_examples(CLOUD, bucket=BUCKET, model="minilm", digest="ab" * 32)
+
+
+@example("TS416")
+def no_manifest(shop: Setting) -> None:
+    """A manifest without required fields."""
+    from tritonstack.records.manifests import parse_manifest
+
+    parse_manifest("{}", origin=Path("artifact/manifest.json"))
+
+
+@example("TS418")
+def other_source(shop: Setting) -> None:
+    """`tritonstack promote` into an environment without `promotion`."""
+    shop.write("environments/prod.yaml", ENVIRONMENT.replace("name: dev", "name: prod"))
+    _lock(shop)
+    shop.command("promote", "dev", "prod")
+
+
+@example("TS421")
+def no_rollback(shop: Setting) -> None:
+    """`tritonstack rollback` of an endpoint that never served anything else."""
+    _lock(shop)
+    shop.command("rollback", "dev", "search")
+
+
+@example("TS406")
+def unknown_source(shop: Setting) -> None:
+    """The lock claims a promotion from an environment that does not exist."""
+    from tests.promoted_locks import add_promoted
+    from tritonstack.records.lock_writing import Replacement
+    from tritonstack.records.locks import Promoted, entry_of
+
+    promoted = Promoted(source="test", commit="0" * 40, at="2026-03-02T12:00:00Z", by="ann")
+    new = Replacement("minilm", "cpu", entry_of(_manifest(shop)), None)
+    add_promoted(shop.root / LOCK, promoted, artifacts=[new])
+    _check_locks(shop)
+
+
+@example("TS412")
+def unreached(shop: Setting) -> None:
+    """`tritonstack validate --online` before the first deploy."""
+    _use_moto(shop)
+    shop.command("validate", "dev", "--online")
+
+
+@example("TS413")
+def half_published(shop: Setting) -> None:
+    """The bucket has the manifest of an artifact, but not its archive."""
+    import hashlib
+
+    from model_build.store.publishing import publish
+    from tritonstack.base.naming import artifact_prefix
+
+    digest = hashlib.sha256(b"x").hexdigest()
+    text = _manifest(shop, digest=digest).to_json()
+    shop.write(f"{digest}/manifest.json", text)
+    shop.write(f"{digest}/model.tar.gz", "x")
+    with mock_aws():
+        s3 = _bucket()
+        s3.put_object(Bucket=BUCKET, Key=f"{artifact_prefix('minilm', digest)}/manifest.json", Body=text)
+        publish(artifact_dir=shop.root / digest, bucket=BUCKET, s3_client=s3)
+
+
+@example("TS419")
+def two_promotions(shop: Setting) -> None:
+    """Two people promote the same model at the same time."""
+    from tests.operations.test_claims import ANN, BOB, NOW
+    from tritonstack.operations.promotion.claims import claim
+
+    with mock_aws():
+        _bucket()
+        claim(CLOUD, BUCKET, ANN, history=(), now=NOW)
+        claim(CLOUD, BUCKET, BOB, history=(), now=NOW)
+
+
+@example("TS420")
+def failed_copy(shop: Setting) -> None:
+    """The connection to the bucket of the source breaks during a promotion."""
+    from tests.operations.test_fetching import Silent
+    from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
+    from tritonstack.records.locks import entry_of
+
+    found, cloud = _manifest(shop), cast("Cloud", Silent())
+    source = SourceArtifact(cloud, BUCKET, "minilm", "cpu", entry_of(found))
+    fetch_artifact(source, found, store=shop.root / "store", on_bytes=lambda _: None)

@@ -1,0 +1,40 @@
+"""Each code has an example that produces it, and the pages show what the examples produce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.errors.examples import EXAMPLES, HOW_ELSE, Shown, show
+from tests.errors.page import COMMAND, PAGE, SHOWN, explained, page
+from tritonstack.reference.error_codes import KINDS
+
+ADVICE = f"run `{COMMAND}`"
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, Shown]:
+    """What the examples of this run have shown so far."""
+    return {}
+
+
+def test_every_code_has_an_example_or_a_reason_for_none() -> None:
+    assert EXAMPLES.keys() | HOW_ELSE.keys() == KINDS.keys()
+    assert not EXAMPLES.keys() & HOW_ELSE.keys()
+    assert len(HOW_ELSE) < 0.15 * len(KINDS)
+
+
+@pytest.mark.parametrize("code", sorted(EXAMPLES))
+def test_an_example_produces_its_code(tmp_path: Path, shown: dict[str, Shown], code: str) -> None:
+    shown[code] = show(EXAMPLES[code], tmp_path.resolve())
+    section = PAGE.read_text().partition(f"### {code} ")[2].partition("\n### ")[0]
+    assert f"```text\n{shown[code].message}\n```" in section, ADVICE
+
+
+def test_the_generated_files_are_up_to_date(tmp_path: Path, shown: dict[str, Shown]) -> None:
+    for code in sorted(EXAMPLES.keys() - shown.keys()):
+        shown[code] = show(EXAMPLES[code], tmp_path.resolve() / code)
+    in_order = {code: shown[code] for code in sorted(shown)}
+    assert PAGE.read_text() == page(in_order), ADVICE
+    assert SHOWN.read_text() == explained(in_order), ADVICE
