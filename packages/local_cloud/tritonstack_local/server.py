@@ -32,8 +32,8 @@ from tritonstack_local.access.own_routes import INVENTORY_PATH
 from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.cloudformation.api import CloudFormationApp
 from tritonstack_local.cloudformation.providers import PROVIDERS
+from tritonstack_local.cloudwatch.alarm_evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.cloudwatch.watch import AlarmEvaluator
 from tritonstack_local.codebuild.app import BuildDependencies
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.codepipeline.app import CodePipelineApp

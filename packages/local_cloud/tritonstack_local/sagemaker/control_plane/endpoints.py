@@ -9,7 +9,7 @@ from typing import Any
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane import refusals
 from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.describing import describe
+from tritonstack_local.sagemaker.control_plane.endpoint_description import describe
 from tritonstack_local.sagemaker.control_plane.faults import already_exists, not_built, not_found
 from tritonstack_local.sagemaker.control_plane.planning import plan_endpoint
 from tritonstack_local.sagemaker.control_plane.plans import Capacity, EndpointPlan, VariantRecord, counts_of

@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack_local.identity.scope import Scope
-from tritonstack_local.sagemaker.control_plane.describing import describe
+from tritonstack_local.sagemaker.control_plane.endpoint_description import describe
 from tritonstack_local.sagemaker.control_plane.records import EndpointRecord
 from tritonstack_local.sagemaker.hosting.fleet import Fleet
 from tritonstack_local.service.clients import Clients
