@@ -41,6 +41,6 @@ def tiny_graph(
 
 @pytest.fixture
 def folders(tmp_path: Path) -> BuildFolders:
-    """A store and a cache of the test's own, and the server that `make server` installs."""
+    """The test's own store and cache, and the server that `make server` installs."""
     server = find_project(Path(__file__)).server_dir
     return BuildFolders(tmp_path / "artifacts", tmp_path / "cache", server)

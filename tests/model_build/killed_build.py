@@ -28,7 +28,7 @@ def die(*_: object, **__: object) -> Any:
 
 
 def dying_at_call(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, up to that call of it."""
+    """Wrap a function to kill the process at the given call."""
     calls: list[int] = []
 
     def counted(*values: Any, **named: Any) -> Any:
@@ -70,7 +70,7 @@ EVERYWHERE = ("source", "repository", *POINTS, "pack", "serve", "keep")
 
 
 def main(where: str, model: str, *places: str) -> None:
-    """Build, and print the digest of what was built."""
+    """Build, and print the digest."""
     if where in POINTS:
         owner, name, replacement = POINTS[where]
         setattr(owner, name, replacement)

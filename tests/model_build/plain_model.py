@@ -50,7 +50,7 @@ test_inputs: [{inputs: {x: [[1.0, 2.0]]}, outputs: {y: [[-1.0, -2.0]]}}]
 
 
 class PlainRecipe:
-    """Lays the model, its environment from a package `plain` that pip finds, and 2 MB to pack."""
+    """Lay out the model, its environment from a package `plain` that pip finds, and 2 MB to pack."""
 
     tools = ("numpy",)
 

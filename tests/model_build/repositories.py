@@ -22,7 +22,7 @@ PARITY = ParityReport(stage="graph", cases=1, min_cosine=1.0, max_absolute_error
 
 
 def a_model(folder: Path, *, recipe: str = "{kind: onnx}", **blocks: Any) -> Document[ModelSpec]:
-    """A model.yaml with the given blocks; each stands in one line, below the recipe."""
+    """Return a model.yaml with the given blocks, each on one line below the recipe."""
     folder.mkdir(parents=True, exist_ok=True)
     kind = yaml.safe_load(recipe)["kind"]
     takes = {"text-embedding": "[a text]", "vllm": "[a text]"}.get(kind, "[{random: {}}]")
@@ -36,7 +36,7 @@ def a_model(folder: Path, *, recipe: str = "{kind: onnx}", **blocks: Any) -> Doc
 
 
 def a_graph(folder: Path, **changes: Any) -> ServableGraph:
-    """What settle_graph gives, with a file that no runtime could read."""
+    """Return a chosen graph whose file no runtime could read."""
     folder.mkdir(parents=True)
     names = {"onnxruntime": "model.onnx", "tensorrt": "model.plan", "pytorch": "model.pt"}
     facts: dict[str, Any] = {
@@ -54,7 +54,7 @@ def a_graph(folder: Path, **changes: Any) -> ServableGraph:
 def graph_config(
     tmp_path: Path, *, target: str = "cpu", graph: dict[str, Any] | None = None, **blocks: Any
 ) -> Any:
-    """The configuration of a graph model whose model.yaml has these blocks."""
+    """Return the configuration of a graph model with these blocks in model.yaml."""
     model = a_model(tmp_path / "model", **blocks)
     spec = model.record
     add_graph_model(
@@ -70,7 +70,7 @@ def graph_config(
 
 
 def python_config(tmp_path: Path, inputs: tuple[TensorSpec, ...] = (IDS, MASK), **blocks: Any) -> Any:
-    """The configuration of a model in Python whose model.yaml has these blocks."""
+    """Return the configuration of a Python model with these blocks in model.yaml."""
     model = a_model(tmp_path / "model", recipe="{kind: python}", **blocks)
     code = tmp_path / "model.py"
     code.write_text("")

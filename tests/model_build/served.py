@@ -23,7 +23,7 @@ def load_served(
     data_type: str = "TYPE_INT64",
     parameters: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """The model of model_build/served/<name>.py, started in version 1 of a folder."""
+    """Load the model of model_build/served/<name>.py, started in version 1 of a folder."""
     backend = ModuleType("triton_python_backend_utils")
     backend.__dict__.update(
         Tensor=lambda name, array: SimpleNamespace(name=name, as_numpy=lambda: array),

@@ -24,7 +24,7 @@ KNOWN = (
 
 
 def load(arguments: list[str]) -> tuple[str, dict[str, object]]:
-    """The model's name and its config.json; ends with 1 where the backend would not start."""
+    """Return the model's name and config.json; exit with 1 if the backend would not start."""
     unknown = [item for item in arguments if item not in REQUIRED and not item.startswith(KNOWN)]
     if unknown or not set(arguments) >= REQUIRED:
         sys.exit(f"error: wrong options: {unknown or arguments}")

@@ -23,12 +23,12 @@ PACKAGE_NUMBERS = {"8.6.1": 6, "10.0.1": 6, "10.4.0": 26, "10.9.0": 34, "10.13.3
 
 @dataclass(frozen=True)
 class Machine:
-    """Where its trtexec lies."""
+    """A machine with the path of its trtexec."""
 
     trtexec: Path
 
     def commands(self) -> list[list[str]]:
-        """The command lines that trtexec was called with."""
+        """Return the recorded command lines of trtexec."""
         return [
             json.loads(line) for line in (self.trtexec.parent / "commands.jsonl").read_text().splitlines()
         ]
@@ -57,7 +57,7 @@ def pretend_machine(
 
 
 def pretend_server(home: Path, server: Path, monkeypatch: pytest.MonkeyPatch, *, capability: str) -> Path:
-    """The embedded server with a TensorRT backend, which serves models for a GPU on the processor."""
+    """The local server with a TensorRT backend that serves models for a GPU on the CPU."""
     home.mkdir()
     for part in server.iterdir():
         if part.name not in ("backends", RECORD_NAME):

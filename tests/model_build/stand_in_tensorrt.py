@@ -45,7 +45,7 @@ class TritonPythonModel:
         self._outputs = [output["name"] for output in config["output"]]
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer the requests, each in its own run."""
+        """Answer each request in its own run."""
         return [self._answer(request) for request in requests]
 
     def _answer(self, request: Any) -> Any:

@@ -109,7 +109,7 @@ VALUED = [
 
 
 class RefusedError(Exception):
-    """What trtexec would not do, in its words where it has some."""
+    """What trtexec rejects, with its own message if it has one."""
 
 
 def main() -> None:
@@ -160,7 +160,7 @@ def work(named: dict[str, str], version: tuple[int, ...], capability: str) -> No
 
 
 def parsed(file: Path, named: dict[str, str], version: tuple[int, ...]) -> bytes:
-    """The graph as this version understands it."""
+    """Parse the graph as this version does."""
     import onnx  # only engines of real graphs need it, and importing takes its time
 
     model = onnx.load(file, load_external_data=False)
@@ -246,7 +246,7 @@ def check_values(named: dict[str, str], version: tuple[int, ...]) -> None:
 
 
 def check_profiles(options: list[tuple[str, str]]) -> None:
-    """Each number once and in order, its three shapes right behind it; or three shapes without a number."""
+    """Require each number once, in order, with its three shapes; or three shapes without a number."""
     names = [name for name, _ in options]
     if "profile" not in names:
         counts = {names.count(f"{which}Shapes") for which in ("min", "opt", "max")}

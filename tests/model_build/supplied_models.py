@@ -55,7 +55,7 @@ class TritonPythonModel:
 
 
 def write_given(folder: Path, recipe: dict[str, Any], *, extra: str = "", **more: Any) -> Document[ModelSpec]:
-    """A model.yaml for a model whose files lie in `weights` beside it."""
+    """Write a model.yaml for a model whose files are in `weights` beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "model.yaml"
     facts: dict[str, Any] = {
@@ -73,7 +73,7 @@ def write_given(folder: Path, recipe: dict[str, Any], *, extra: str = "", **more
 
 
 def save_onnx(file: Path, *, batch: int | str = "batch", external: bool = False, domain: str = "") -> Path:
-    """y = relu(x · w) and the places of the largest values."""
+    """Save y = relu(x · w) and the indices of the largest values."""
     from onnx import TensorProto, helper, numpy_helper, save
 
     weight = np.random.default_rng(3).standard_normal((3, 2)).astype(np.float32)
@@ -106,7 +106,7 @@ def save_onnx(file: Path, *, batch: int | str = "batch", external: bool = False,
 
 
 def save_scripted(file: Path) -> Path:
-    """A module that torch.jit has saved: what it does depends on how many rows there are."""
+    """Save a module with torch.jit whose computation depends on the number of rows."""
     import torch
 
     class Doubler(torch.nn.Module):
@@ -128,7 +128,7 @@ def save_scripted(file: Path) -> Path:
 
 
 def write_entry(folder: Path) -> None:
-    """A function that makes a module, and its weights as safetensors."""
+    """Write a function that makes a module, and its weights as safetensors."""
     from safetensors.numpy import save_file
 
     random = np.random.default_rng(4)
@@ -142,7 +142,7 @@ def write_entry(folder: Path) -> None:
 
 
 def save_xgboost(file: Path, objective: str = "binary:logistic") -> Path:
-    """Trees of XGBoost, in the form that the file's suffix says."""
+    """Save XGBoost trees in the format of the file's suffix."""
     import xgboost
 
     targets = {"multi": CLASSES, "reg": VALUES}.get(objective.partition(":")[0], BINARY)
@@ -156,7 +156,7 @@ def save_xgboost(file: Path, objective: str = "binary:logistic") -> Path:
 
 
 def save_lightgbm(file: Path, objective: str = "multiclass") -> Path:
-    """Trees of LightGBM as text."""
+    """Save LightGBM trees as text."""
     import lightgbm
 
     targets = CLASSES if objective.startswith("multi") else VALUES
@@ -168,7 +168,7 @@ def save_lightgbm(file: Path, objective: str = "multiclass") -> Path:
 
 
 def save_sklearn(file: Path, kind: str = "RandomForestClassifier") -> Path:
-    """A pickled forest of scikit-learn's."""
+    """Save a scikit-learn forest as a pickle."""
     import joblib
     from sklearn import ensemble
 
@@ -183,6 +183,6 @@ def save_sklearn(file: Path, kind: str = "RandomForestClassifier") -> Path:
 
 
 def save_rows(file: Path, rows: int = 5) -> Path:
-    """Rows for trees, as an .npz file."""
+    """Save rows for trees as an .npz file."""
     np.savez(file, input__0=ROWS[:rows])
     return file

@@ -69,7 +69,7 @@ def test_unsafe_paths(name: str) -> None:
 def test_a_file_that_changes_while_it_is_packed_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    """Whoever writes there does so between a look at the file and its reading."""
+    """The change happens between the scan of a file and its reading."""
     file = fill(tmp_path / "in", ["m/x"]) / "m/x"
     look, add = os.fstat, archive._add
 
@@ -192,7 +192,7 @@ def test_bytes_behind_the_last_file_are_refused(tmp_path: Path) -> None:
 def test_the_bytes_do_not_depend_on_how_they_were_packed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    """Of many blocks: as on a machine with one core, and as tar's own stream would be cut."""
+    """With many blocks: as on a machine with one core, and as tar's own stream would be cut."""
     folder = tmp_path / "in"
     fill(folder, ["m/1/weights"])
     (folder / "m/1/weights").write_bytes(np.random.default_rng(7).bytes(5_000_000))
@@ -225,7 +225,7 @@ def test_damaged_archives_are_refused(tmp_path: Path, damage: str) -> None:
 def test_unpacking_needs_no_recent_python_and_keeps_no_owner_and_no_odd_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Python of Ubuntu 22.04 knows no filters: `extract` refuses the word there."""
+    """The Python of Ubuntu 22.04 has no filters: its `extract` rejects the argument."""
     member = tarfile.TarInfo("model/run.sh")
     member.mode, member.uid = 0o6777, 12345
     file = hostile(tmp_path / "model.tar.gz", member, b"echo")

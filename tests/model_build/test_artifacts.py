@@ -63,7 +63,7 @@ def examples_of(manifest: Manifest, *texts: str) -> Examples:
 
 
 def keep(root: Path, *texts: str) -> Path:
-    """The artifact, which is always the same, with examples of a build's own."""
+    """Keep the artifact, which is always the same, with the build's own examples."""
     content = root / "content"
     content.mkdir(exist_ok=True, parents=True)
     (content / "file").write_bytes(b"0123456789" * 500)
@@ -81,7 +81,7 @@ def artifact(tmp_path: Path) -> Path:
 
 
 def forget_examples(artifact: Path) -> Path:
-    """As an earlier version has left an artifact."""
+    """Leave an artifact as an earlier version did."""
     (artifact / EXAMPLES_NAME).unlink()
     manifest = read_manifest(artifact).model_copy(update={"examples_sha256": None})
     (artifact / MANIFEST_NAME).write_text(manifest.model_dump_json(exclude={"examples_sha256"}))
@@ -198,7 +198,7 @@ def put(s3: Any, artifact: Path, name: str, body: bytes) -> None:
 
 
 def published_manifest(s3: Any, artifact: Path) -> Manifest:
-    """The manifest in the bucket, which has to name the examples there."""
+    """Return the manifest in the bucket, which must name the examples there."""
     manifest = parse_manifest(in_bucket(s3, artifact, MANIFEST_NAME), origin="bucket")
     if manifest.examples_sha256:
         found = hashlib.sha256(in_bucket(s3, artifact, EXAMPLES_NAME)).hexdigest()
@@ -298,7 +298,7 @@ def test_another_publisher_was_faster(artifact: Path, s3: Any) -> None:
 
 
 def test_an_archive_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3's checksum of such an object is not that of its bytes, and must not be taken for it."""
+    """S3's checksum of a multipart object is not the hash of its bytes, and must not be mistaken for it."""
     s3.create_bucket(Bucket=BUCKET)
     original = s3.upload_file
 
@@ -337,7 +337,7 @@ def test_what_an_earlier_version_published_gains_examples_and_nothing_else(
 def test_examples_of_another_build_stay_where_they_came_first(
     artifact: Path, tmp_path: Path, s3: Any
 ) -> None:
-    """The same archive from two builds: each has examples of its own, and one manifest names one of them."""
+    """Two builds make the same archive with different examples; one manifest names one of them."""
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
     other = keep(tmp_path / "other", "Hallo")
@@ -386,7 +386,7 @@ def test_a_manifest_beside_other_examples_is_told(artifact: Path, s3: Any, body:
 def test_two_that_add_examples_at_once_agree(
     artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The other one comes between any look and the writing after it."""
+    """The other writer comes between each read and the following write."""
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=forget_examples(artifact), bucket=BUCKET, s3_client=s3)
     mine, other = keep(tmp_path, "Hello"), keep(tmp_path / "other", "Hallo")
@@ -415,7 +415,7 @@ def test_one_who_always_loses_says_so(
 
 
 def test_an_archive_that_may_not_be_written(artifact: Path) -> None:
-    """Uploads fail with an error of their own, which has S3's words inside."""
+    """Uploads fail with a separate error that contains S3's message."""
     client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     with Stubber(client) as stubber:
         stubber.add_client_error("get_object", "NoSuchKey", http_status_code=404)

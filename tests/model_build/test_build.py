@@ -28,7 +28,7 @@ from tritonstack.spec.models.model import ModelSpec
 
 
 def nothing_is_left(folders: BuildFolders) -> bool:
-    """Only locks, if anything."""
+    """Assert that nothing but file locks is left."""
     files = [path for path in folders.artifacts.rglob("*") if path.is_file()]
     return all(path.suffix == ".lock" for path in files)
 
@@ -125,7 +125,7 @@ def _a_bad_text_spares_the_others(artifact: Path, work: Path, folders: BuildFold
 def test_a_model_that_takes_tokens_is_one_triton_model(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders
 ) -> None:
-    """Served in both hosting modes by the build itself; bound to no Python, whatever was asked for."""
+    """The build serves it in both hosting modes; it is bound to no Python, whatever was requested."""
     model = write_model(tmp_path / "model", source=f"file://{tiny_folder}", takes="tokens")
     built = build_model(model=model, folders=folders, targets=["cpu-py312", "cpu"]).manifest
     assert (built.entry_model, built.target) == ("tiny", "cpu")
@@ -158,7 +158,7 @@ def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, fol
 def test_what_is_served_is_compared(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tokenizer that loses the end of each text passes the graph's check and fails the served one."""
+    """A tokenizer that drops the end of each text passes the graph's check and fails the serving check."""
     code = tmp_path / "forgetful.py"
     right, wrong = 'text.decode("utf-8") for', 'text.decode("utf-8")[:-4] for'
     text = TOKENIZER_CODE.read_text()
@@ -201,7 +201,7 @@ def test_what_does_not_serve_is_no_artifact(
 
 @pytest.mark.e2e
 def test_minilm(tmp_path: Path, folders: BuildFolders) -> None:
-    """The model that the project comes with, and a second build that needs no framework."""
+    """Build the example model of the project, and again without the framework."""
     project = find_project(Path(__file__))
     model = load_document(project.model_file("minilm-embedding"), ModelSpec)
     built = build_model(model=model, folders=folders)

@@ -96,7 +96,7 @@ def test_texts_are_served_by_engines_of_any_version(
     folders: BuildFolders,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The tokenizer gives the integers that the engine takes, and the server trusts what it has to."""
+    """The tokenizer returns the integer type that the engine takes, and the server trusts it if necessary."""
     pretend_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
     home = pretend_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
     model = engine_model(tmp_path / "model", tiny_folder, extra=extra, recipe="text-embedding")

@@ -82,7 +82,7 @@ def write_wheel(
 
 @pytest.fixture
 def plain_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache to build in, and an index that holds one package of no weight."""
+    """A cache to build in, and an index with one small package."""
     write_wheel(tmp_path / "index", "plain", "1.0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
@@ -98,7 +98,7 @@ def unpacked(packed: Packed, folder: Path) -> Path:
 def activate(
     environment: Path, python_folder: Path, *, times: int = 1, probe: str = PROBE
 ) -> subprocess.CompletedProcess[str]:
-    """What Triton's launcher does, with an image whose python3 lies in `python_folder`."""
+    """Do what Triton's launcher does, with an image whose python3 is in `python_folder`."""
     source = f'source "{environment}/bin/activate" && '
     script = f'{source * times}exec python3 -I -c "$PROBE"'
     return subprocess.run(
@@ -127,7 +127,7 @@ def enter(environment: Path, probe: str) -> subprocess.CompletedProcess[str]:
 
 
 def require_image_python() -> str:
-    """The version of this machine's /usr/bin/python3, if environments are made for it."""
+    """Return the version of this machine's /usr/bin/python3 if environments support it."""
     if not IMAGE_PYTHON.exists():
         pytest.skip(f"no {IMAGE_PYTHON} on this machine")
     version = subprocess.check_output(
@@ -260,7 +260,7 @@ def test_a_built_environment_is_kept_for_other_models_and_made_again_if_damaged(
 
 
 def test_a_killed_build_of_an_environment_is_done_again(tmp_path: Path, plain_cache: Path) -> None:
-    """What it had begun lies beside the place where whole ones are kept."""
+    """Its partial result is beside the folder of complete ones."""
     first = build_environment(["plain==1.0"], file=tmp_path / "a.tar.gz", cache_dir=plain_cache)
     (kept,) = (plain_cache / "environments").glob("*/env.tar.gz")
     shutil.copytree(kept.parent, kept.parent.with_name(f".{kept.parent.name}.new"))
@@ -376,7 +376,9 @@ idna==3.7 ; python_version >= '3.9'  # note
 def test_dependencies_are_those_of_the_images_python_not_of_this_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pip reads `python_version` for its own Python, so what 3.10 alone needs is asked for again."""
+    """pip evaluates `python_version` for its own Python, so packages that only 3.10 needs are requested
+    again.
+    """
     index = tmp_path / "index"
     write_wheel(
         index,

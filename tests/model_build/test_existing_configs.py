@@ -56,7 +56,7 @@ WHOLE = {
 
 
 def write_config(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = None, **blocks: str) -> str:
-    """The text that is written for a model with this config.pbtxt beside its model.yaml."""
+    """Return the text written for a model with this config.pbtxt beside its model.yaml."""
     folder = tmp_path / "model"
     folder.mkdir(parents=True)
     (folder / "config.pbtxt").write_bytes(text.encode())

@@ -26,7 +26,7 @@ NORM = TensorSpec(name="norm", datatype="FP32", shape=(1,))
 
 @pytest.fixture
 def inner(tmp_path: Path) -> MemberFolder:
-    """TEXT -> cut -> ids -> run -> vector, and norm from a part of its own."""
+    """TEXT -> cut -> ids -> run -> vector, and norm from a separate part."""
     folder = tmp_path / "inner"
     code = tmp_path / "code.py"
     code.write_text("")

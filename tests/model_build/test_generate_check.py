@@ -49,7 +49,7 @@ def server(tmp_path: Path) -> TritonInstallation:
 
 
 def serve(server: TritonInstallation, folder: Path, *, mode: str = "", damage: str = "") -> ServingReport:
-    """The check of a model whose server misbehaves as `mode` says; `damage` is a file to remove first."""
+    """Check a model whose server misbehaves as `mode` says; `damage` is a file to remove first."""
     written = write_repository(vllm_model(folder), folder / "work", "sm86-25.04")
     (written.folder / "tiny/1/config.json").unlink()  # a link to the source's
     (written.folder / "tiny/1/config.json").write_text(json.dumps({"mode": mode}))

@@ -19,7 +19,7 @@ GPU = ["sm86-trt10.9", "sm86"]
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A host whose nvidia-smi prints something, or has none."""
+    """Simulate a host with this output of nvidia-smi, or without nvidia-smi."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 
     def make(printed: str | None, code: int = 0) -> None:

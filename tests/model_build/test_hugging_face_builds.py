@@ -112,7 +112,9 @@ def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) 
 
 @pytest.mark.e2e
 def test_torchscript_of_texts_twice_the_same(tmp_path: Path, folders: BuildFolders) -> None:
-    """Traced from the same module that is exported; callers see the same names, and the bytes repeat."""
+    """It is traced from the module that is exported; callers see the same names, and the bytes are
+    reproducible.
+    """
     save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
     model = model_of(tmp_path, recipe="kind: text-classification, max_length: 24, format: torchscript")
     manifest = built(model, folders)

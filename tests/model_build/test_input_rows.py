@@ -27,7 +27,7 @@ Y = TensorSpec(name="y", datatype="FP32", shape=(-1, 2))
 
 
 def model(folder: Path, text: str, **more: Any) -> Document[ModelSpec]:
-    """A model whose file ends in `text`, which begins at line 6."""
+    """Load a model whose file ends in `text`, starting at line 6."""
     return write_given(folder, {"kind": "onnx"}, extra=text, **more)
 
 

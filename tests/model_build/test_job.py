@@ -25,7 +25,7 @@ REPOSITORY = find_project(Path(__file__)).root
 
 @pytest.fixture
 def project(tmp_path: Path, tiny_folder: Path) -> Project:
-    """What the source archive holds, unpacked: the folders that builds read, and no more."""
+    """The unpacked source archive: only the folders that builds read."""
     copy_build_source(REPOSITORY, tmp_path / "src")
     shutil.copytree(tiny_folder, tmp_path / "src" / "models" / "tiny" / "weights")
     write_model(tmp_path / "src" / "models" / "tiny", source="file://weights")
@@ -78,7 +78,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_the_buildspecs_own_command_builds_publishes_and_tells(
     project: Project, endpoint: str, tmp_path: Path
 ) -> None:
-    """With its interpreter in another place, and not as another user: a container has those."""
+    """Except for the path of its interpreter and the user, which only a container has."""
     from tritonstack.constructs.builds.model_builds import MODEL_BUILDSPEC
 
     phases: Any = MODEL_BUILDSPEC["phases"]

@@ -31,7 +31,7 @@ def build(where: str, folder: Path, folders: BuildFolders) -> subprocess.Complet
 
 
 def test_killed_everywhere_and_then_built(tmp_path: Path, folders: BuildFolders) -> None:
-    """One folder throughout, so that every build meets what all killed ones before it left."""
+    """One folder for all, so that every build meets the leftovers of all killed ones."""
     write_wheel(tmp_path / "index", "plain", "1.0")
     store = ArtifactStore(artifacts_dir=folders.artifacts, model="plain")
     for where in EVERYWHERE:

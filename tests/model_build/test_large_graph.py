@@ -16,7 +16,7 @@ ROWS, WIDTH = 9_000_000, 64
 
 
 def lookup_graph(table: np.ndarray) -> ir.Model:
-    """Rows of a table by their number."""
+    """Save a graph that looks up rows of a table by index."""
     ids = ir.Value(
         name="input_ids", type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape(["batch", "length"])
     )

@@ -306,7 +306,7 @@ def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
 def test_auto_refuses_an_error_that_nobody_has_written(
     accept: dict[str, Any], refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A graph whose answers are all 4.5 % too small: its cosine is 1."""
+    """All answers of the graph are 4.5 % too small; its cosine is 1."""
 
     def shrunk(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
         made = as_it_is_in(graph, folder)
@@ -337,7 +337,7 @@ def test_no_accept_at_all_means_the_precisions_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8, to_int8_for_tensorrt])
 def test_weights_that_stand_the_other_way_round(convert: levels.Converter, tmp_path: Path) -> None:
-    """As the layers of PyTorch have them, and exporters note their shapes."""
+    """As PyTorch's layers store them, and exporters note their shapes."""
     graph = transposed(tmp_path / "graph")
     cases = answered(graph)
     made = convert(graph, tmp_path / "made", cases)

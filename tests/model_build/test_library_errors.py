@@ -21,7 +21,7 @@ from tritonstack.base.paths import Project
 
 
 class PanicException(BaseException):
-    """As pyo3 raises it for a panic in Rust: no Exception."""
+    """pyo3's exception for a panic in Rust; not a subclass of Exception."""
 
 
 ODD: list[BaseException] = [

@@ -27,7 +27,7 @@ RECIPE = TextEmbeddingRecipe(kind="text-embedding", max_length=24)
 
 
 def as_pickle(source: FetchedSource, folder: Path, *, parts: int = 1) -> FetchedSource:
-    """The same model with its weights saved by torch.save, in one file or in several."""
+    """Save the same model's weights with torch.save, in one file or in several."""
     import torch
     from safetensors.torch import load_file
 
@@ -64,7 +64,7 @@ def test_nothing_reads_a_pickle_that_nobody_trusts(tiny_source: FetchedSource, t
 
 
 class _Runs:
-    """What a pickle does when it is loaded."""
+    """The code that a pickle runs when loaded."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

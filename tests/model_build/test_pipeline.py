@@ -14,7 +14,7 @@ from tritonstack.spec.models.recipes import EnsembleRecipe
 
 
 def tensor(text: str) -> TensorSpec:
-    """`name:FP32:-1,8`."""
+    """Parse `name:FP32:-1,8`."""
     name, datatype, *sizes = text.split(":")
     shape = tuple(int(size) for size in sizes[0].split(",")) if sizes else (1,)
     return TensorSpec(name=name, datatype=datatype, shape=shape)

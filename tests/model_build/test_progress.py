@@ -15,7 +15,7 @@ from model_build.progress import BuildSteps, Progress
 
 @pytest.fixture(autouse=True)
 def ctrl_c() -> Iterator[None]:
-    """A runner in the background ignores Ctrl-C; here it counts."""
+    """Deliver Ctrl-C, which a background test runner ignores."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

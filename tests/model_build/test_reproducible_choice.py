@@ -40,7 +40,7 @@ def hogs() -> Iterator[None]:
 
 
 def block(folder: Path) -> ExportedGraph:
-    """Large products around a GELU: int8 gains much, and its two forms are nearly as fast as each other."""
+    """Large products around a GELU: int8 is much faster, and its two forms are nearly equally fast."""
     random = np.random.default_rng(12)
     weights = {
         "w1": random.normal(size=(WIDE, 4 * WIDE)) / WIDE**0.5,

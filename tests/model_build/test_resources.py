@@ -103,7 +103,7 @@ def test_a_model_larger_than_memory_is_refused_before_it_is_loaded(
 
 @pytest.fixture
 def plain_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds of the plain model, with what it needs."""
+    """Builds of the plain model, with its requirements."""
     write_wheel(tmp_path / "index", "plain", "1.0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
@@ -166,7 +166,7 @@ except ResourceError as error:
 
 
 def test_a_file_that_may_not_grow_ends_packing_and_its_threads(tmp_path: Path) -> None:
-    """The threads that compress must not keep the process alive, nor swallow why they stopped."""
+    """The compressing threads must not keep the process alive, nor hide the cause."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path)],
         capture_output=True,

@@ -46,7 +46,7 @@ def old(*modes: str) -> dict[str, Any]:
 
 
 def new(*modes: str) -> dict[str, Any]:
-    """The same, as versions from then on write it."""
+    """1_Pooling/config.json as versions from 5.5 on write it."""
     pooling = modes[0] if len(modes) == 1 else list(modes)
     return {"embedding_dimension": HIDDEN, "pooling_mode": pooling, "include_prompt": True}
 
@@ -60,7 +60,7 @@ def sentence_model(
     transformer: str = "",
     **files: Any,
 ) -> Path:
-    """The files that sentence-transformers adds to a model; `files` by name, `__` for a slash."""
+    """Add the files that sentence-transformers saves with a model; `files` by name, `__` for a slash."""
     shutil.copytree(tiny, folder / transformer)
     listed = [
         {"idx": n, "name": str(n), "type": f"{package}.{kind}", "path": f"{n}_{kind}" if n else transformer}
@@ -75,7 +75,7 @@ def sentence_model(
 
 
 def add_dense(folder: Path, sizes: tuple[int, int], *, seed: int = 1, **config: Any) -> dict[str, np.ndarray]:
-    """Weights of a dense layer, and its configuration."""
+    """Add the weights of a dense layer, and its configuration."""
     random = np.random.default_rng(seed)
     weights = {
         "linear.weight": random.standard_normal(sizes[::-1]).astype(np.float32),
@@ -95,7 +95,7 @@ def framework(folder: Path, *, trust: Trust | None = None, **recipe: Any) -> Tex
 
 
 def pooled(states: np.ndarray, count: int, mode: str) -> np.ndarray:
-    """One text's pooling, computed over its own tokens alone."""
+    """Return one text's pooling, computed over its own tokens only."""
     tokens = states[:count].astype(np.float64)
     weights = np.arange(1, count + 1)[:, None]
     return {
@@ -109,7 +109,7 @@ def pooled(states: np.ndarray, count: int, mode: str) -> np.ndarray:
 
 
 def expected(loaded: TextFramework, modes: Sequence[str]) -> np.ndarray:
-    """The pooled vectors, from the encoder's own answers."""
+    """Return the pooled vectors, from the encoder's own answers."""
     tokens = loaded.tokenize(TEXTS)
     with torch.no_grad():
         answer: Any = loaded.head.encoder(

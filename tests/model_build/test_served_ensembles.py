@@ -110,7 +110,7 @@ def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folder
 
 
 def test_six_models_and_packages_that_are_shared(tmp_path: Path, folders: BuildFolders) -> None:
-    """More folders than multi-model hosting likes, the same packages in all, one model used twice."""
+    """More folders than multi-model hosting recommends, the same packages in all, one model used twice."""
     environment = tmp_path / "packages" / "env.tar.gz"
     environment.parent.mkdir()
     build_environment(["idna==3.10"], file=environment, cache_dir=folders.cache)

@@ -182,7 +182,7 @@ def numbers(*values: int, words: str = "ab") -> dict[str, Any]:
 
 
 def test_a_model_is_warm_before_anybody_asks(host: Host) -> None:
-    """One call of one request, one of four, each with the first test input; then this one."""
+    """One call with one request, one with four, each with the first test input; then this one."""
     host.load("warm")
     seen = host.ask("warm", numbers(1))["seen"].ravel().tolist()
     assert seen == [1, 24, 6, 4, 96, 24, 1, 1, 2]

@@ -88,7 +88,7 @@ def assert_same(outputs: dict[str, np.ndarray], expected: dict[str, np.ndarray])
 def test_each_request_of_texts_is_padded_by_itself(
     tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer's rows are tokens, so they are not to depend on what others send at the same time."""
+    """The rows are tokens, so they must not depend on concurrent requests."""
     model = tokenizer(tagger, tmp_path, monkeypatch, ("TEXT",))
     long = " ".join(TEXTS * 3)
     alone, together = model.execute([texts(TEXTS[3]), texts(TEXTS[2], long, "")])
@@ -197,7 +197,7 @@ def test_tokens_come_in_the_types_that_the_graph_takes(
 def test_requests_whose_tokens_nobody_sees_are_padded_together(
     tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that the model behind can answer them as one batch."""
+    """So that the next model can answer them as one batch."""
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "tokenizer.json").write_text(tagger.served_tokenizer())
     model = load_served(

@@ -151,7 +151,7 @@ def test_a_model_that_nothing_is_asked_is_not_let_through(tmp_path: Path) -> Non
 def test_a_model_of_which_nothing_is_heard_is_served_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
 ) -> None:
-    """What Triton says of a process without a sign of life is gone with the server, if it was busy only."""
+    """Triton's message about a silent process disappears with a new server if the machine was only busy."""
     body = b"""{"error":"in ensemble 'moods', Stub process 'shouter_0_0' is not healthy."}"""
     asked: list[TritonServer] = []
     really = TritonServer.request
@@ -176,7 +176,7 @@ def test_a_model_of_which_nothing_is_heard_is_served_once_more(
 
 @pytest.mark.e2e
 def test_shared_memory_grows_with_the_largest_request(tmp_path: Path) -> None:
-    """What the server's regions really hold, and the check has seen."""
+    """The size that the server's regions really have, as the check measures it."""
     long = Case(
         "long",
         {"words": words(b"a" * 9_000_000), "count": np.array([7], dtype=np.int32)},

@@ -94,7 +94,7 @@ def test_a_single_value_asks_for_a_second_size(tmp_path: Path, body: str) -> Non
 
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_each_dimension_is_tried_by_itself(tmp_path: Path, dimension: int) -> None:
-    """Where both dimensions have size 3, dividing by one is dividing by the other."""
+    """If both dimensions have size 3, dividing by one equals dividing by the other."""
     rows = [{"inputs": {"x": [[1.0, 2.0, 3.0]] * 3}}]
     varies = {"x": {"datatype": "FP32", "shape": [-1, -1]}}
     body = f"return x * float(x.shape[{dimension}])"

@@ -99,14 +99,14 @@ def python(folder: Path, _: Path) -> Document[ModelSpec]:
 
 
 def steps(folder: Path, _: Path) -> Document[ModelSpec]:
-    """Adds up what it is told in one sequence."""
+    """A model that adds up the inputs of one sequence."""
     folder.parent.mkdir(parents=True)
     return counter(folder, {"strategy": "direct"}, 1.0, 21.0, 321.0, batching={"max_batch": 1})
 
 
 @dataclass
 class TritonEndpoint:
-    """One server in the place of an endpoint, checked against botocore's model of InvokeEndpoint."""
+    """A server in place of an endpoint, validated with botocore's model of InvokeEndpoint."""
 
     server: TritonServer
 
@@ -129,7 +129,7 @@ class Built:
     folders: BuildFolders
 
     def unpacked(self, folder: Path) -> Path:
-        """What an endpoint would serve; a test may damage it."""
+        """Unpack what an endpoint would serve, for a test to damage."""
         unpack(
             self.result.artifact_dir / ARCHIVE_NAME,
             folder,
@@ -138,7 +138,7 @@ class Built:
         return folder
 
     def smoke(self, repository: Path) -> list[SmokeResult]:
-        """Serve a repository as the endpoint, and ask it."""
+        """Serve a repository as the endpoint, and invoke it."""
         with TritonServer.start(
             installation=find_installation(home=self.folders.server),
             model_root=repository,
@@ -161,7 +161,7 @@ class Built:
 
 @contextmanager
 def built(make: Make, root: Path, tiny: Path, folders: BuildFolders) -> Iterator[Built]:
-    """Build and publish, and take the model's source away."""
+    """Build and publish, then remove the model's source."""
     project = Project(root / "project")
     model = make(project.models_dir / "tiny", tiny)
     result = build_model(model=model, folders=folders)
@@ -213,7 +213,7 @@ def test_what_a_build_has_written_is_answered(
 
 
 def other_weights(repository: Path) -> Path:
-    """The same graph under the same name, with the weights of a model that was trained on something else."""
+    """The same graph with the same name and other weights."""
     file = repository / "tiny/1/model.onnx"
     model = onnx.load(str(file))
     random = np.random.default_rng(1)
@@ -227,7 +227,7 @@ def other_weights(repository: Path) -> Path:
 
 
 def the_python_model_goes_wrong(one: Built, folder: Path) -> None:
-    """Each in a way of its own, found and told."""
+    """Each failure differs, and is found and reported."""
     for name, body, outcome, words in (
         ("off", "y = x * 2.0002", "wrong", "y is 2.0002 for 2 at [0, 0]: cosine 1.0000000"),
         ("order", "y = x[:, ::-1] * 2", "wrong", "y is 8 for 2 at [0, 0]: cosine 0.5714286"),
@@ -257,7 +257,7 @@ def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(
 
 
 def test_asking_needs_no_framework() -> None:
-    """A machine that verifies has what the product's own core depends on, and nothing that builds."""
+    """A machine that runs verify has only the core dependencies, without any of the build's."""
     script = (
         "import sys, tritonstack.operations.smoke.asking\n"
         "heavy = {'torch', 'transformers', 'onnx', 'onnxruntime', 'xgboost', 'model_build', 'tokenizers'}\n"

@@ -92,7 +92,7 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def write_wheel(folder: Path, version: str) -> None:
-    """The smallest wheel that pip installs."""
+    """Write the smallest wheel that pip installs."""
     folder.mkdir(exist_ok=True)
     info = f"tiny_weights-{version}.dist-info"
     files: dict[str, str | bytes] = {
@@ -113,7 +113,7 @@ def write_wheel(folder: Path, version: str) -> None:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package index that is a folder."""
+    """A package index in a folder."""
     folder = tmp_path / "index"
     write_wheel(folder, "1.0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -178,7 +178,7 @@ def test_installed_package_is_used_where_it_lies(tmp_path: Path) -> None:
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Answers as the Hub does for one model, and 404 to everything else."""
+    """Answer as the Hub does for one model, and 404 to everything else."""
 
     asked: list[str]
     files: ClassVar[dict[str, bytes]] = FILES

@@ -57,7 +57,7 @@ def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
 
 
 def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list[Any]) -> None:
-    """A graph over a table of three rows, w, and a shape of one row."""
+    """Save a graph over a table of three rows, w, and a shape of one row."""
     from onnx import TensorProto, helper, numpy_helper, save
 
     table = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 2), "w")

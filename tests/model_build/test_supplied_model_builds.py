@@ -71,7 +71,7 @@ def sklearn(folder: Path) -> Document[ModelSpec]:
 
 
 def python(folder: Path) -> Document[ModelSpec]:
-    """One package that runs on every Python, and one that is compiled for each."""
+    """A pure Python package, and one that is compiled for each version."""
     folder.mkdir()
     body = "y = x * len(regex.findall('a', 'aba')) + six.PY3"
     (folder / "model.py").write_text(PYTHON_MODEL.format(imports="import regex\nimport six\n", body=body))
@@ -149,7 +149,7 @@ SWAPS: dict[str, tuple[str, str]] = {
 def test_a_file_that_becomes_a_link_during_the_build(
     what: str, tmp_path: Path, folders: BuildFolders
 ) -> None:
-    """Whenever it happens: nothing is kept, and nothing of what the link leads to was packed."""
+    """At any time: nothing is kept, and the link's target was not packed."""
     name, moment = SWAPS[what]
     model = with_helpers(tmp_path / "model")
     (tmp_path / "secret").write_text("SECRET = 1\n")

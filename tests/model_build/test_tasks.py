@@ -25,7 +25,7 @@ Saved = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
-    """Saves each model once."""
+    """Save each model once."""
     made: dict[str, Path] = {}
 
     def save(architecture: str, **changes: Any) -> Path:
@@ -153,7 +153,7 @@ def test_token_classification(saved: Saved, tmp_path: Path) -> None:
     ],
 )
 def test_question_answering(saved: Saved, tmp_path: Path, architecture: str, inputs: list[str]) -> None:
-    """Types of tokens are an input where the tokenizer tells question and context apart by them."""
+    """Token types are an input if the tokenizer uses them to separate question and context."""
     framework = framework_of(saved(architecture), kind="question-answering")
     graph = framework.export(tmp_path / "1")
     assert [tensor.name for tensor in graph.inputs] == inputs
@@ -188,7 +188,7 @@ def test_answers_stand_in_their_context(saved: Saved) -> None:
     [pytest.param(name, marks=pytest.mark.e2e) for name in ("MPNetModel", "T5EncoderModel")],
 )
 def test_feature_extraction(saved: Saved, tmp_path: Path, architecture: str) -> None:
-    """T5's attention is exported in its plain form, because the fused one does not come apart."""
+    """T5's attention is exported unfused, because the fused form cannot be decomposed."""
     framework = framework_of(saved(architecture), kind="feature-extraction")
     graph = framework.export(tmp_path / "1")
     assert [(output.name, output.shape) for output in graph.outputs] == [("last_hidden_state", (-1, 32))]

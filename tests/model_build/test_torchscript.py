@@ -26,7 +26,7 @@ class Record:
 
 
 class Layers(torch.nn.Module):
-    """Two layers of the same class: PyTorch numbers the second one's name."""
+    """Two layers of the same class: PyTorch adds a number to the second one's name."""
 
     def __init__(self, form: str = "dict") -> None:
         super().__init__()

@@ -22,7 +22,7 @@ TENSORRT = "{kind: onnx, format: tensorrt}"
 
 
 def same(message: Any, text: str) -> None:
-    """The message is what this text says."""
+    """Assert that the message equals this text."""
     assert message == text_format.Parse(text, type(message)())
 
 

@@ -46,7 +46,7 @@ signal.pause()
 
 
 class Server:
-    """A process called tritonserver with one called like its stub."""
+    """A process named tritonserver with a child named like its stub."""
 
     def __init__(self, folder: Path, *known: str) -> None:
         python, stub = folder / watch_stubs.SERVER, folder / watch_stubs.STUB

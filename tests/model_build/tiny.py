@@ -53,7 +53,7 @@ def save_tiny_model(folder: Path) -> Path:
 def write_model(
     folder: Path, *, name: str = "tiny", source: str, extra: str = "", takes: str = "text"
 ) -> Document[ModelSpec]:
-    """A model.yaml for such an encoder."""
+    """Write a model.yaml for such an encoder."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = "".join(f"  - {text}\n" for text in TEXTS)
     file = folder / "model.yaml"
@@ -66,6 +66,6 @@ def write_model(
 
 
 def trusting(source: str) -> str:
-    """What model.yaml has to say of a source that is outside its folder."""
+    """Return the `trust` block for a source outside the model's folder."""
     reason = "trust: {external_source: shared by the tests of a session}\n"
     return reason if source.startswith(("file:///", "file://..")) else ""

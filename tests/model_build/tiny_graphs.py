@@ -18,7 +18,7 @@ WIDE = 128
 
 
 def perceptron(folder: Path, *, outputs: int = 16, opset: int = 18, scale: float = 1.0) -> ExportedGraph:
-    """Two layers with an exact GELU between them; `scale` makes what is inside larger."""
+    """Save two layers with an exact GELU between them; `scale` increases the inner values."""
     random = np.random.default_rng(3)
     weights = {
         "w1": random.normal(size=(16, WIDE)) / 4 * scale,
@@ -42,7 +42,7 @@ def perceptron(folder: Path, *, outputs: int = 16, opset: int = 18, scale: float
 
 
 def convolutions(folder: Path) -> ExportedGraph:
-    """A convolution, a pooling, a product."""
+    """Save a convolution, a pooling, and a product."""
     random = np.random.default_rng(4)
     weights = {
         "kernel": random.normal(size=(8, 3, 3, 3)) / 5,
@@ -60,7 +60,7 @@ def convolutions(folder: Path) -> ExportedGraph:
 
 
 def lookup(folder: Path) -> ExportedGraph:
-    """Ids of varying number in; the row of each and the ids themselves out."""
+    """Save a graph from a variable number of ids to their rows and the ids themselves."""
     random = np.random.default_rng(5)
     weights = {"table": random.normal(size=(50, 8))}
     nodes = [
@@ -78,7 +78,7 @@ def lookup(folder: Path) -> ExportedGraph:
 
 
 def transposed(folder: Path) -> ExportedGraph:
-    """Two layers whose weights stand the other way round, with their shapes noted."""
+    """Save two layers with transposed weights, with their shapes noted."""
     random = np.random.default_rng(9)
     weights = {
         "w1": random.normal(size=(32, 6)),
@@ -100,7 +100,7 @@ def transposed(folder: Path) -> ExportedGraph:
 
 
 def normalised(folder: Path, *, kind: str = "Identity", opset: int = 18) -> ExportedGraph:
-    """Rows scaled to length 1, as opset 18 writes it, and a step of some kind behind."""
+    """Save rows scaled to length 1, as opset 18 writes it, followed by another node."""
     nodes = [
         helper.make_node("ReduceL2", ["x", "axes"], ["length"], name="length", keepdims=1),
         helper.make_node("Div", ["x", "length"], ["scaled"], name="scale"),
@@ -111,7 +111,7 @@ def normalised(folder: Path, *, kind: str = "Identity", opset: int = 18) -> Expo
 
 
 def answered(graph: ExportedGraph, *, batches: tuple[int, ...] = (1, 3), sizes: int = 5) -> list[Case]:
-    """Cases with the graph's own answers for random inputs."""
+    """Return cases with the graph's own answers for random inputs."""
     random = np.random.default_rng(6)
     session = GraphSession(graph.file)
     cases = []

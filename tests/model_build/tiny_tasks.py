@@ -27,7 +27,7 @@ _BERT: dict[str, Any] = {
 
 
 def save_tokenizer(folder: Path, *, types: bool = True) -> None:
-    """A tokenizer of word pieces that joins pairs as BERT's does; without `types`, as RoBERTa's."""
+    """Save a WordPiece tokenizer that joins pairs as BERT's does; without `types`, as RoBERTa's."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -53,7 +53,7 @@ def save_tokenizer(folder: Path, *, types: bool = True) -> None:
 def save_text_model(
     folder: Path, architecture: str, *, labels: dict[int, str] | None = None, **changes: Any
 ) -> Path:
-    """A text model by the name of its class in transformers, such as BertForSequenceClassification."""
+    """Save a text model by its class name in transformers, such as BertForSequenceClassification."""
     import torch
     import transformers
 
@@ -81,7 +81,7 @@ def save_text_model(
 
 
 def save_image_model(folder: Path, *, size: int = 32, **preprocessing: Any) -> Path:
-    """A vision transformer, and how its images are prepared."""
+    """Save a vision transformer and its preprocessing."""
     import torch
     from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
 
@@ -106,7 +106,7 @@ def save_image_model(folder: Path, *, size: int = 32, **preprocessing: Any) -> P
 def write_model_file(
     folder: Path, *, recipe: str, source: Path, tests: Sequence[str], extra: str = ""
 ) -> Path:
-    """A model.yaml with a recipe and test inputs as YAML."""
+    """Write a model.yaml with a recipe and test inputs as YAML."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "model.yaml"
     lines = "".join(f"  - {test}\n" for test in tests)

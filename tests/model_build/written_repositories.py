@@ -31,7 +31,7 @@ SERVER = TritonInstallation(
 
 
 def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> WrittenRepository:
-    """What the recipe of a model lays, without a server that checks it."""
+    """Write a model's repository by its recipe, without a server that checks it."""
     recipe = recipe_for(model)
     spec = model.record
     source = FetchedSource(model.file.parent, "beside model.yaml", hash_files([]))

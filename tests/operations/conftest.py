@@ -48,7 +48,7 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def synthesised(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
-    """Makes the assembly of an environment with one endpoint, each only once."""
+    """Make the assembly of an environment with one endpoint, each only once."""
     made: dict[tuple[str, int], Assembly] = {}
 
     def synthesise(*, instance_type: str = "ml.c7i.xlarge", least: int = 2) -> Assembly:
@@ -77,6 +77,6 @@ def synthesised(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
 
 @pytest.fixture
 def template(synthesised: Synthesised) -> Template:
-    """The stack of an endpoint that scales, for a test to change."""
+    """The stack of an endpoint that scales, for a test to modify."""
     changeable: Template = json.loads(json.dumps(synthesised().template(STACK)))
     return changeable

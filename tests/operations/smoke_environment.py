@@ -44,7 +44,7 @@ def example(name: str = "test input 1", right: Any = RIGHT, **more: Any) -> Exam
 
 
 def sequence(length: int) -> list[Example]:
-    """Requests that a model answers with how many there were before."""
+    """Return requests whose answers count the earlier ones."""
     return [
         example(
             f"step {number}",
@@ -56,7 +56,7 @@ def sequence(length: int) -> list[Example]:
 
 
 def workspace_of(root: Path, endpoints: str, *, locked: Sequence[str] = ("minilm", "other")) -> Workspace:
-    """An environment of the embedded account with these endpoints, and artifacts for all instance types."""
+    """Return a local environment with these endpoints, and artifacts for all instance types."""
     project = write_project(root)
     project.model_file("other").parent.mkdir()
     project.model_file("other").write_text(MODEL.replace("name: minilm", "name: other"))
@@ -90,7 +90,7 @@ def put(cloud: Cloud, workspace: Workspace, model: str, name: str, text: str) ->
 
 @dataclass(frozen=True)
 class CloudWithEndpoints(Cloud):
-    """A cloud whose endpoints a test plays."""
+    """A cloud whose endpoints a test simulates."""
 
     runtime: Any = None
 
@@ -104,7 +104,7 @@ def with_endpoints(cloud: Cloud, runtime: Any) -> Cloud:
 
 @dataclass
 class PlayedEndpoints:
-    """InvokeEndpoint, checked against botocore's model of it, answered by a function."""
+    """InvokeEndpoint, validated with botocore's model and answered by a function."""
 
     answer: Answer
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class PlayedEndpoints:
 
 
 def tensors_of(body: bytes, content_type: str) -> Arrays:
-    """The float tensors of a request, and its parameters; or the fields of one that is JSON alone."""
+    """Return the float tensors of a request and its parameters, or the fields of a JSON request."""
     if content_type == JSON_CONTENT_TYPE:
         fields: Arrays = json.loads(body)
         return fields
@@ -132,7 +132,7 @@ def tensors_of(body: bytes, content_type: str) -> Arrays:
 
 
 def reply(outputs: Arrays) -> tuple[bytes, str]:
-    """Outputs in Triton's binary form, or a dictionary of anything else as JSON."""
+    """Return outputs in Triton's binary form, or any other dictionary as JSON."""
     if not all(isinstance(value, np.ndarray) for value in outputs.values()):
         return json.dumps(outputs).encode(), JSON_CONTENT_TYPE
     described, raw = [], b""
@@ -160,7 +160,7 @@ def model_error(message: str, *, status: int = 500) -> ClientError:
 
 @dataclass
 class PlayedTime:
-    """A clock that goes on only while somebody sleeps."""
+    """A clock that advances only during sleeps."""
 
     now: float = 0.0
 

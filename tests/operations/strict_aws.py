@@ -23,7 +23,7 @@ _SESSION = botocore.session.get_session()
 
 
 def checked(service: str, operation: str, parameters: Mapping[str, Any]) -> None:
-    """Raise for parameters that the service does not know, or whose types are wrong."""
+    """Raise for unknown parameters and wrong types."""
     shape = _SESSION.get_service_model(service).operation_model(operation).input_shape
     report = ParamValidator().validate(dict(parameters), shape)
     if report.has_errors():
@@ -45,7 +45,7 @@ class EveryPage:
 
 
 class OnePage:
-    """A paginator of what fits on a page."""
+    """A paginator with a single page."""
 
     def __init__(self, list_them: Callable[..., dict[str, Any]]) -> None:
         self._list_them = list_them
@@ -55,13 +55,13 @@ class OnePage:
 
 
 def refused(operation: str, code: str, message: str, **members: Any) -> ClientError:
-    """What a service says, with the other members of the error where its model has some."""
+    """Return a service's error, with the other members that its model defines."""
     answer: Any = {"Error": {"Code": code, "Message": message}, **members}
     return ClientError(answer, operation)
 
 
 class StrictCodeBuild:
-    """Projects whose builds run until the test says how they end, as many at once as their limit says."""
+    """Projects whose builds run until the test ends them, within their concurrency limit."""
 
     def __init__(self, *projects: str, quota: int = 9, limit: int = 4) -> None:
         self.builds: dict[str, dict[str, Any]] = {}
@@ -129,7 +129,7 @@ class StrictCodeBuild:
         self.end(parameters["id"], "STOPPED")
 
     def end(self, build_id: str, status: str, *phases: dict[str, Any]) -> None:
-        """How a build ends."""
+        """End a build with a status."""
         self.builds[build_id] |= {
             "buildStatus": status,
             "buildComplete": True,
@@ -138,7 +138,7 @@ class StrictCodeBuild:
         }
 
     def write_log(self, build_id: str) -> None:
-        """A build that has begun has a log."""
+        """Write the log of a started build."""
         name = self.builds[build_id]["projectName"]
         self.builds[build_id] |= {
             "currentPhase": "BUILD",
@@ -151,7 +151,7 @@ class StrictCodeBuild:
 
 
 class StrictProcessing:
-    """SageMaker, as far as Processing jobs go."""
+    """SageMaker's Processing jobs."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, dict[str, Any]] = {}
@@ -166,7 +166,7 @@ class StrictProcessing:
         self.put(name, "InProgress")
 
     def put(self, name: str, status: str) -> None:
-        """A job that is there already."""
+        """Add an existing job."""
         self.jobs[name] = {
             "ProcessingJobName": name,
             "ProcessingJobArn": f"arn:aws:sagemaker:us-east-1:123456789012:processing-job/{name}",
@@ -212,7 +212,7 @@ class StrictProcessing:
 
 
 class StrictLogs:
-    """Streams of one group, read two lines at a time."""
+    """Streams of one log group, read two lines at a time."""
 
     def __init__(self) -> None:
         self.streams: dict[str, list[str]] = {}

@@ -32,7 +32,7 @@ def digest_of(content: bytes | str) -> str:
 
 @dataclass(frozen=True)
 class Break:
-    """How a download goes wrong."""
+    """How a download fails."""
 
     after: int | None = None
     """So many bytes come."""
@@ -42,7 +42,7 @@ class Break:
 
 @dataclass
 class StrictEcr:
-    """One repository with immutable tags, and the account that it belongs to."""
+    """One repository with immutable tags, in its account."""
 
     account: str
     repository: str
@@ -61,12 +61,12 @@ class StrictEcr:
     """What of layers was asked for."""
 
     def client(self, service: str) -> StrictEcr:
-        """It is its own client of ECR."""
+        """Return itself as its ECR client."""
         assert service == "ecr"
         return self
 
     def push(self, *layers: bytes) -> str:
-        """An image of these layers, as Docker would push it; its digest."""
+        """Push an image of these layers as Docker does; return its digest."""
         config = json.dumps({"layers": len(layers)}).encode()
         pieces = [{"digest": digest_of(piece), "size": len(piece)} for piece in (config, *layers)]
         self.layers |= {digest_of(piece): piece for piece in (config, *layers)}
@@ -79,7 +79,7 @@ class StrictEcr:
         return digest_of(text)
 
     def push_index(self, *members: str) -> str:
-        """A list of images."""
+        """Push an image index."""
         listed = [{"digest": member, "size": 1, "mediaType": OCI} for member in members]
         return self.push_manifest({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": listed})
 
@@ -181,11 +181,11 @@ class StrictEcr:
 
 @contextmanager
 def served(registry: StrictEcr) -> Iterator[StrictEcr]:
-    """Its layers behind links."""
+    """Serve its layers by link."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """As S3: its length is always said, and a range is answered with that range."""
+            """Answer as S3 does: with the length always, and a range if one is requested."""
             if self.path not in registry.links:
                 self.send_error(HTTPStatus.FORBIDDEN, "Request has expired")
                 return
@@ -211,7 +211,7 @@ def served(registry: StrictEcr) -> Iterator[StrictEcr]:
                 socket.socket(fileno=self.connection.detach()).close()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

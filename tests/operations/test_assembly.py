@@ -35,7 +35,7 @@ def test_a_copy_holds_the_other_template(synthesised: Synthesised, changed: Asse
 
 
 def test_the_cdk_uploads_and_deploys_the_other_template(synthesised: Synthesised, changed: Assembly) -> None:
-    """It takes the URL from the manifest, the object from the list of assets; both say the new hash."""
+    """It takes the URL from the manifest, the object from the list of assets; both have the new hash."""
     text = (changed.folder / f"{STACK}.template.json").read_text()
     digest = hashlib.sha256(text.encode()).hexdigest()
     [(key, asset)] = json.loads((changed.folder / f"{STACK}.assets.json").read_text())["files"].items()
@@ -52,7 +52,7 @@ def test_the_cdk_uploads_and_deploys_the_other_template(synthesised: Synthesised
 
 
 def test_a_copy_to_look_at_names_no_role_of_the_account(synthesised: Synthesised, tmp_path: Path) -> None:
-    """The CDK would look with one that reads everything, and a pull request's diff could do so, too."""
+    """Otherwise the CDK would use a role that reads everything, even for a pull request's diff."""
     looked_at = synthesised().without_roles(tmp_path / "looked-at")
     manifest = json.loads((looked_at.folder / "manifest.json").read_text())
     assert "-role-" in (synthesised().folder / "manifest.json").read_text()

@@ -21,7 +21,7 @@ PACKAGE = Path(assembly_cache.__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """A home without the CDK settings of the person who runs the tests."""
+    """A home directory without CDK settings of the person who runs the tests."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))

@@ -38,7 +38,7 @@ ROLE = "arn:aws:iam::123456789012:role/x"
 
 
 def test_every_type_that_a_stack_can_make_is_listed_or_part_of_what_is() -> None:
-    """The snapshots hold one stack of each kind with all that it may have."""
+    """The snapshots contain one stack of each kind with all its options."""
     made = {
         resource["Type"]
         for file in SNAPSHOTS.glob("*.json")
@@ -254,7 +254,7 @@ PLANTED: dict[str, Callable[[Cloud], Any]] = {
 
 
 class PlayedPages:
-    """A service that moto has not, or is slow to play: it tells what the test says, and nothing else."""
+    """A service that moto lacks or is slow to simulate; it returns only what the test sets."""
 
     def __init__(self, answers: dict[str, dict[str, Any]]) -> None:
         self._answers = answers
@@ -451,7 +451,7 @@ def test_what_a_stack_has_let_go_of_is_no_longer_its_own_whatever_its_tag_says()
 
 
 def test_what_is_another_environments_is_not_this_ones() -> None:
-    """Its name begins alike: tritonstack-dev and tritonstack-dev-two."""
+    """Their names start alike: tritonstack-dev and tritonstack-dev-two."""
     both = owned(mine=MINE, theirs=OTHERS)
     assert decided(bucket("theirs"), both) == []
     assert decided(bucket(f"{BASE}-two-logs"), both) == []

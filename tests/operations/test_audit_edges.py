@@ -25,7 +25,7 @@ def kept_out(by: str) -> ClientError:
 
 
 def guard_key(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, guarded: str, error: ClientError) -> None:
-    """moto's KMS, but this key lets nobody look."""
+    """moto's KMS with a key whose policy denies reading it."""
     kms = cloud.client("kms")
     describe = kms.describe_key
 
@@ -91,7 +91,7 @@ def test_a_role_of_the_same_environment_in_another_region_is_its_own(
 
 
 class Models:
-    """SageMaker, whose ARNs write names in small letters, and whose filter takes letters as they are."""
+    """SageMaker, whose ARNs contain names in lower case, and whose filter is case-sensitive."""
 
     def __init__(self, *names: str) -> None:
         self._names = names

@@ -55,7 +55,7 @@ SERVICES = {"resourcegroupstaggingapi": "tag"}
 
 
 class Recorder:
-    """A service that knows next to nothing, and writes down what it was asked."""
+    """A service that returns almost nothing, and records its calls."""
 
     def __init__(self, service: str, asked: set[tuple[str, str]]) -> None:
         self._service, self._asked = service, asked
@@ -89,7 +89,7 @@ def test_a_clean_up_may_ask_whatever_an_audit_asks(monkeypatch: pytest.MonkeyPat
 
 
 def action_of(service: str, operation: str) -> str:
-    """What IAM calls an operation of boto3."""
+    """Return the IAM action of a boto3 operation."""
     client = boto3.client(service, region_name="us-east-1")
     name = client.meta.method_to_api_mapping[operation]
     action = f"{SERVICES.get(service, service)}:{name}"

@@ -20,7 +20,7 @@ MAIL, TEAM = "a@example.com", "team@example.com"
 
 @pytest.fixture
 def subscribed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    """A stack's topic with two subscriptions, as SNS lists such: moto makes neither wait for an answer."""
+    """A stack's topic with two subscriptions as SNS lists them; moto has no pending confirmation."""
     sns, cloudformation = cloud.client("sns"), cloud.client("cloudformation")
     cloudformation.create_stack(StackName=MINE, TemplateBody=TOPIC_TEMPLATE)
     (topic,) = sns.list_topics()["Topics"]

@@ -43,7 +43,7 @@ def test_what_was_copied_is_published_there(accounts: TwoAccounts) -> None:
 
 
 def test_a_mark_of_the_source_stays_there(accounts: TwoAccounts) -> None:
-    """What its own last locks no longer name: here it has just been asked for."""
+    """The source's recent locks no longer name it, but the target has just requested it."""
     artifact = source(accounts)
     s3, mark = accounts.dev.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
     for name in ("manifest.json", "model.tar.gz"):

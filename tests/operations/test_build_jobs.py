@@ -52,7 +52,7 @@ ON_L4 = replace(
 
 
 class Account(Cloud):
-    """A cloud whose services are the stand-ins."""
+    """A cloud whose services are stand-ins."""
 
     services: dict[str, Any]
 
@@ -148,7 +148,7 @@ def test_another_model_is_another_build(codebuild: StrictCodeBuild, service: Cod
 
 
 def test_a_build_that_failed_is_tried_again(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
-    """At once, too, while CodeBuild still knows the first one's token."""
+    """Also at once, while CodeBuild still remembers the first one's token."""
     first, _ = begin(service)
     codebuild.end(first, "FAILED")
     second, attached = begin(service)
@@ -184,7 +184,7 @@ def test_a_project_that_builds_as_much_as_it_may_has_no_room() -> None:
 
 
 def test_a_quota_that_other_projects_use_up_leaves_no_room() -> None:
-    """The account's quota counts the builds of every project; this one runs none."""
+    """The account's quota covers the builds of every project; this one runs none."""
     codebuild = StrictCodeBuild(PROJECT, "another", quota=1)
     codebuild.start_build(projectName="another", environmentVariablesOverride=[], idempotencyToken="other")
     service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
@@ -319,7 +319,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
 
 
 def leave(cloud: Cloud, *, under: str = "cd" * 32, **changes: Any) -> None:
-    """What a job leaves in the bucket."""
+    """Write a job's results to the bucket."""
     s3, job = cloud.client("s3"), ORDER.name(GROUND)
     found = manifest(**changes)
     s3.put_object(Bucket="artifacts", Key=f"models/m/builds/{job}.json", Body=json.dumps({"digest": under}))
@@ -366,7 +366,7 @@ def test_a_record_of_something_else_is_refused(cloud: Cloud, changes: dict[str, 
 def test_an_image_that_sagemaker_would_refuse_is_refused(
     cloud: Cloud, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """moto does not say what ECR does: which type the manifest is of."""
+    """moto omits the manifest's media type, which ECR returns."""
     media_type = f"application/vnd.oci.{kind}.v1+json"
     image = {"imageDigest": "sha256:0a", "imageManifestMediaType": media_type}
     monkeypatch.setattr(cloud.client("ecr"), "describe_images", lambda **_: {"imageDetails": [image]})

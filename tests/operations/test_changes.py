@@ -28,7 +28,7 @@ BASE = "tritonstack-dev"
 
 
 def hold(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, templates: dict[str, Template]) -> None:
-    """Let stacks stand: moto keeps names and states, and cannot make what these templates ask for."""
+    """Create stacks by name and status; moto cannot create the resources of these templates."""
     client, real = cloud.client("cloudformation"), Cloud.client
     for name in templates:
         client.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": {}}))

@@ -35,7 +35,7 @@ GIVEN_UP = promotion("bob", "b", minutes_ago=11)
 
 
 class Bucket:
-    """A bucket of moto's; what S3 is to answer instead to the next claims goes into `answers`."""
+    """A moto bucket; `answers` replaces S3's answers to the next claims."""
 
     def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cloud, self.s3 = cloud, cloud.client("s3")
@@ -75,11 +75,11 @@ def bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 
 def nothing() -> None:
-    """Nobody else has got anywhere."""
+    """Return no competing claim."""
 
 
 def test_a_conflict_is_no_refusal(bucket: Bucket) -> None:
-    """S3 lets neither of two through that come at once, and nothing need lie there after that."""
+    """S3 may reject both of two simultaneous writes, and then no object exists."""
     bucket.answers = [("ConditionalRequestConflict", nothing)] * 2
     assert bucket.claim(ANN) == Claim(ANN, won=True)
     assert bucket.holder == ANN
@@ -114,7 +114,7 @@ def test_a_claim_given_up_that_is_deleted_before_it_is_replaced(bucket: Bucket, 
 
 
 def test_a_claim_given_up_that_somebody_else_takes_first(bucket: Bucket) -> None:
-    """The one who took it is named, and not the one before."""
+    """The new claimant is named, not the previous one."""
     bucket.hold(GIVEN_UP)
     carl = promotion("carl", "c")
     bucket.answers = [("PreconditionFailed", nothing), ("PreconditionFailed", lambda: bucket.hold(carl))]

@@ -21,7 +21,7 @@ DENIED = "not authorized to perform: sagemaker:DeleteModel"
 
 
 class FastClock(Clock):
-    """Time that passes only where somebody sleeps."""
+    """Time that advances only during sleeps."""
 
     def __init__(self) -> None:
         self.passed = 1000.0
@@ -36,7 +36,7 @@ class FastClock(Clock):
 
 @dataclass
 class PlayedStack:
-    """A stack that shows these statuses, one a look, and whose deletions end like this, in turn."""
+    """A stack that shows these statuses in turn, and whose deletions end with these results in turn."""
 
     statuses: list[str]
     endings: list[str | None] = field(default_factory=lambda: [None])
@@ -47,7 +47,7 @@ class PlayedStack:
 
 
 class PlayedCloudFormation:
-    """As much of CloudFormation as a deletion talks to."""
+    """The part of CloudFormation that a deletion uses."""
 
     def __init__(self, **stacks: PlayedStack) -> None:
         self.stacks = stacks
@@ -124,7 +124,7 @@ def play(
     contents: Callable[[], Contents] = Contents,
     emptied: Callable[[], int] = lambda: 0,
 ) -> None:
-    """Let this CloudFormation answer, its stacks hold `contents`, and S3 delete so many objects."""
+    """Simulate CloudFormation with stacks of `contents`, and S3 that deletes so many objects per call."""
     monkeypatch.setattr(Cloud, "client", lambda *_: played)
     monkeypatch.setattr("tritonstack.operations.destruction.deletion.contents_of", lambda *_: contents())
     monkeypatch.setattr("tritonstack.operations.destruction.deletion.stop_access_log", lambda *_: None)
@@ -149,7 +149,7 @@ def test_a_stack_at_rest_is_deleted_at_once(
 def test_what_is_under_way_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    """An update that somebody began, and a deletion that another run did: neither is asked twice."""
+    """Neither an update nor another run's deletion is started again."""
     updating = PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"])
     going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
     delete(monkeypatch, clock, told, updating=updating, going=going)
@@ -237,7 +237,7 @@ def test_how_long_to_wait_follows_from_the_reason(
 def test_buckets_are_emptied_before_each_try(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    """A log that was delivered late fills one again."""
+    """A late log delivery fills one again."""
     filled: Iterator[int] = iter([3, 1])
     played = PlayedCloudFormation(
         one=PlayedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
@@ -286,7 +286,7 @@ def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
 def test_a_bucket_that_may_not_be_emptied_is_told_of_when_the_others_have_gone(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    """What S3 said counts, and not what its objects are called."""
+    """S3's error counts, not the names of the objects."""
     one, other = PlayedStack(["CREATE_COMPLETE"]), PlayedStack(["CREATE_COMPLETE"], endings=[ENI, ENI, None])
 
     def emptied() -> int:
@@ -308,7 +308,7 @@ def test_a_bucket_that_may_not_be_emptied_is_told_of_when_the_others_have_gone(
 def test_what_an_update_makes_a_stack_retain_is_not_emptied(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    """`removal: retain` came with the update that the deletion had to wait for."""
+    """`removal: retain` came with the update that the deletion had to await."""
     played = PlayedCloudFormation(one=PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]))
     kept = Retained("AWS::S3::Bucket", "logs")
     before_and_after = iter([Contents(("logs",)), Contents((), (kept,))])

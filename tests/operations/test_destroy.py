@@ -79,7 +79,7 @@ def test_what_an_earlier_run_left_goes(cloud: Cloud, left: list[str]) -> None:
 
 
 def test_environments_whose_names_begin_alike_keep_to_their_own(cloud: Cloud) -> None:
-    """One named after what ends another's stacks: t-dev and t-dev-network, t-dev-monitoring."""
+    """One has the name of another's stacks: t-dev and t-dev-network, t-dev-monitoring."""
     stand(cloud, *SHARED, "endpoint-search")
     for other in ("network", "monitoring", "foundation"):
         stand(cloud, *(f"{other}-{name}" for name in (*SHARED, "endpoint-search")))

@@ -27,7 +27,7 @@ BY_HAND = f"{BUILD}-evaluation-1"
 
 @pytest.fixture
 def jobs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> StrictProcessing:
-    """A build stack, and SageMaker with jobs of its and of others."""
+    """A build stack, and SageMaker with its jobs and other ones."""
     cloud.client("cloudformation").create_stack(StackName=BUILD, TemplateBody=TEMPLATE)
     processing = StrictProcessing()
     for name, status in {**ENDED, ANOTHERS: "Completed", BY_HAND: "Completed"}.items():

@@ -16,7 +16,7 @@ from tritonstack.records.locks import entry_of
 
 
 class Silent:
-    """A cloud whose S3 cannot be reached."""
+    """A cloud whose S3 is unreachable."""
 
     def client(self, _service: str) -> Silent:
         return self

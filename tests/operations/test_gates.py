@@ -104,7 +104,7 @@ IMAGE = PromotionCandidate("serving", "cpu", f"sha256:{OURS}", image=True)
 
 
 def runs(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -> Event:
-    """An event of an endpoint whose image is this one."""
+    """An event of an endpoint with this image."""
     image = [TouchedImage(folder="serving", kind="cpu", digest=f"sha256:{digest}")] if digest else []
     return event(kind, at, **{"images": tuple(image), **changes})
 

@@ -36,7 +36,7 @@ def registry(ecr: StrictEcr) -> Registry:
 def copy(
     dev: StrictEcr, prod: StrictEcr, digest: str, *, tag: str = "v1", slept: list[float] | None = None
 ) -> int | None:
-    """What was sent; None if nothing had to be done."""
+    """Return what was sent; None if nothing was needed."""
     sent: list[int] = []
     done = copy_image(
         registry(dev),
@@ -125,7 +125,7 @@ def test_a_damaged_layer_is_stopped(dev: StrictEcr, prod: StrictEcr, instead: by
 def test_a_connection_that_ends_early_is_taken_up_again_where_it_was(
     dev: StrictEcr, prod: StrictEcr, reset: bool
 ) -> None:
-    """Half of a part has come by then, and each time there is a new link."""
+    """Half of a part has arrived by then, and each time there is a new link."""
     digest, slept = dev.push(LAYERS[1]), list[float]()
     dev.breaks = [Break(), Break(after=10, reset=reset), Break(after=0, reset=reset), Break(after=8)]
     assert copy(dev, prod, digest, slept=slept) == sum(map(len, dev.layers.values()))
@@ -185,7 +185,7 @@ def test_links_that_are_refused_are_told_of_as_that(dev: StrictEcr, prod: Strict
 def test_a_call_whose_answer_was_lost_has_been_done(
     dev: StrictEcr, prod: StrictEcr, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS's client makes it again, and ECR refuses it."""
+    """The AWS SDK retries it, and ECR rejects the second one."""
     digest, real = dev.push(*LAYERS), getattr(prod, operation)
 
     def twice(**parameters: Any) -> Any:
@@ -201,7 +201,7 @@ def test_a_call_whose_answer_was_lost_has_been_done(
 def test_a_tag_that_was_given_already_is_no_other_image(
     dev: StrictEcr, prod: StrictEcr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where tags never change, ECR may refuse the second of two calls for the tag's sake."""
+    """With immutable tags, ECR may reject the second of two calls because of the tag."""
     digest, real = dev.push(*LAYERS), prod.put_image
 
     def twice(**parameters: Any) -> None:

@@ -80,7 +80,7 @@ ALARM = f"{SEARCH}-server-errors"
 
 @dataclass
 class Deployed:
-    """An environment that stands."""
+    """A deployed environment."""
 
     cloud: Cloud
     workspace: Workspace
@@ -145,7 +145,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory, *, size: int) -> Workspace:
 
 
 def lay_ground(cloud: Cloud, workspace: Workspace, archive: bytes) -> None:
-    """What the foundation would have made, and the artifact."""
+    """Create what the foundation would have created, and the artifact."""
     spec, s3 = workspace.spec, cloud.client("s3")
     digest = workspace.lock.record.models["minilm"]["cpu"].digest
     for bucket in (spec.artifact_bucket, spec.data_bucket):
@@ -250,7 +250,9 @@ def another_schedule(deployed: Deployed) -> Iterator[None]:
 
 @contextmanager
 def another_environment(deployed: Deployed) -> Iterator[None]:
-    """The model deleted and made again under its name: the endpoint goes on, its next machine does not."""
+    """The model is deleted and created again with its name: the endpoint keeps running, its next instance
+    fails.
+    """
     with replaced_model(deployed, lambda container: container["Environment"].update(OWN="1")):
         yield
 

@@ -148,7 +148,7 @@ def test_missing_copies_are_those_that_are_not_there(stocked: Cloud) -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """A multi-model endpoint of three models, of which two are built."""
+    """A multi-model endpoint of three models, two of which are built."""
     project = write_project(tmp_path)
     for name in ("aaa", "zzz"):
         project.model_file(name).parent.mkdir()

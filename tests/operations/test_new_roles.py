@@ -29,7 +29,7 @@ SAGEMAKERS = (
 
 
 class NewRole:
-    """A service that refuses so often, in these words, before it starts anything."""
+    """A service that rejects so many calls with this message before it starts anything."""
 
     def __init__(self, service: Any, start: str, refusal: tuple[str, str, str], times: float) -> None:
         self._service, self._start, self._refusal, self.left = service, start, refusal, times

@@ -86,7 +86,7 @@ def test_an_object_that_cannot_be_deleted_is_told(bucket: RefusingBucket) -> Non
 
 
 def test_what_s3_did_not_get_to_is_deleted_again(bucket: RefusingBucket) -> None:
-    """It says so of single objects in an answer of 200, which no client tries again."""
+    """S3 reports single objects in a 200 response, which no SDK retries."""
     bucket.put("a", "b", "c")
     bucket.refusals = [{"a": "InternalError", "c": "SlowDown"}, {"c": "ServiceUnavailable"}]
     assert bucket.empty() == 3
@@ -105,7 +105,7 @@ def test_what_s3_never_gets_to_is_told(bucket: RefusingBucket) -> None:
 
 
 class RefusingBucket:
-    """A bucket of moto's whose deletions refuse some objects first, and delete the others."""
+    """A moto bucket whose deletions first fail for some objects."""
 
     def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cloud, self.s3 = cloud, cloud.client("s3")

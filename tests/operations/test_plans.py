@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused_whatever_else_there_is(synthesised: Synthesis
 
 
 def test_another_model_of_a_component_rolls_it_out(template: Template) -> None:
-    """Behind a component the endpoint's own configuration names no model."""
+    """With components, the endpoint's own configuration names no model."""
     [model] = of_type(template, MODEL)
     old = copied(template)
     del properties(old, CONFIG)["ProductionVariants"][0]["ModelName"]

@@ -40,7 +40,7 @@ def test_processing_jobs_attach_and_are_tried_again_as_builds_are() -> None:
 
 
 def test_the_next_processing_job_is_counted_from_the_last_one_on_whatever_page() -> None:
-    """Somebody has deleted the first, and there are more than the service lists at once."""
+    """The first one was deleted, and there are more than one page lists."""
     sagemaker = StrictProcessing()
     base = f"t-dev-build-{ON_L4.name(GROUND)}"
     for number in (5, 2, 3, 4):

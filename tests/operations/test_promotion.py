@@ -44,7 +44,7 @@ def files(project: Project) -> Project:
 def build(
     project: Project, environment: str = "dev", model: str = "minilm", **changes: object
 ) -> LockedArtifact:
-    """Put an artifact into a lock, as a build does; its entry."""
+    """Add an artifact to a lock as a build does; return its entry."""
     spec_hash = load_workspace(project, environment).hashes[model]
     content = f"{environment} {model} {sorted(changes.items())}".encode()
     manifest = make_manifest(model, content, spec_hash=spec_hash).model_copy(update=changes)
@@ -217,7 +217,7 @@ def test_only_the_named_source_is_taken_from(files: Project) -> None:
 
 
 class Images:
-    """Both environments run an image of the project's own."""
+    """Both environments run one of the project's own images."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -241,7 +241,7 @@ class Images:
         write_lock(self.project.lock_file(environment), lock.with_image("serving", "cpu", entry))
 
     def tags(self) -> list[str]:
-        """The tags of the images that are promoted."""
+        """Return the tags of the promoted images."""
         return [item.entry.tag for item in decided(self.project).images]
 
 

@@ -29,7 +29,7 @@ def commit(project: Project) -> None:
 
 
 def says(project: Project, *lines: str) -> None:
-    """What the file says beside what it says always."""
+    """Write the file with extra settings."""
     file = project.environment_file("dev")
     kept = [line for line in file.read_text().splitlines() if not line.startswith(("removal:", "protected:"))]
     file.write_text("\n".join([*kept[:4], *lines, *kept[4:]]) + "\n")
@@ -121,7 +121,7 @@ def test_what_keeps_data_wants_its_name(project: Project) -> None:
 
 
 def test_what_was_protected_at_any_time_wants_its_name(committed: Project) -> None:
-    """It said nothing, and so was protected; then `destroy`, twice: git remembers."""
+    """It was protected by default; then `destroy`, twice: git remembers."""
     says(committed, "removal: destroy")
     commit(committed)
     edit(committed.environment_file("dev"), "25.04", "24.09")

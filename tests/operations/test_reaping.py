@@ -61,7 +61,7 @@ def test_what_carries_no_expiry_or_is_protected_stays(
 
 
 def test_every_stack_says_whose_it_is() -> None:
-    """By its description alone a clean-up knows that a stack is of this project."""
+    """A clean-up recognizes a stack of this project only by its description."""
     for module in (build, endpoint, foundation, monitoring, network):
         assert module.__file__ is not None
         with open(module.__file__, encoding="utf-8") as source:
@@ -80,7 +80,7 @@ def test_it_looks_once_more_before_it_destroys(
 
 
 def test_what_is_given_time_while_it_goes_keeps_what_it_stands_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deploy begins with the foundation, which a clean-up takes down last."""
+    """A deploy starts with the foundation, which a clean-up deletes last."""
     expiry, deleted = [PAST], list[str]()
     names = ("t-a-endpoint-x", "t-a-network", "t-a-foundation")
 

@@ -25,7 +25,7 @@ MIB = 1024**2
 
 
 def lock(*numbers: str) -> Lock:
-    """Names an artifact of the model m for each of these targets."""
+    """Return a lock that names an artifact of the model m for each of these targets."""
     found = Lock()
     for place, number in enumerate(numbers):
         found = found.with_artifact(manifest("m", digest=number * 32, target=("cpu", "sm86-25.04")[place]))
@@ -68,7 +68,7 @@ def test_what_was_never_named_is_nobodys_business() -> None:
 
 
 class Bucket:
-    """The artifact bucket of `dev`, with versions."""
+    """The versioned artifact bucket of `dev`."""
 
     def __init__(self, cloud: Cloud, name: str) -> None:
         self.s3, self.name = cloud.client("s3"), name
@@ -216,7 +216,7 @@ def test_a_deleted_artifact_is_brought_back_without_its_mark(dev: Dev) -> None:
 
 @pytest.mark.parametrize("again", ["brought back", "built"])
 def test_what_lies_beside_a_new_manifest_loses_its_mark_as_well(dev: Dev, again: str) -> None:
-    """The rule takes one object after the other; the archive was still to go."""
+    """The rule deletes one object after the other; the archive was next."""
     for number in ("11", "22", "33"):
         dev.lock(number)
     dev.mark()
@@ -240,7 +240,7 @@ def versions_and_marks(bucket: Bucket) -> set[str]:
 def test_what_is_brought_back_is_as_it_was_published(
     dev: Dev, monkeypatch: pytest.MonkeyPatch, part_bytes: int
 ) -> None:
-    """In one piece or in parts, and no version is destroyed: that is a right nobody has who deploys."""
+    """Single-part or multipart; no version is deleted, because the deploy role cannot do that."""
     monkeypatch.setattr("tritonstack.operations.artifacts.PART_BYTES", part_bytes)
     place = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11", "model.tar.gz")}
     body = bytes(6 * MIB)

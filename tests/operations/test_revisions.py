@@ -43,7 +43,7 @@ endpoints:
 
 @pytest.fixture
 def repository(project: Project) -> Repository:
-    """A project in git with all that can matter, and a model that nothing serves."""
+    """A project in git with every file that can matter, and a model that is not served."""
     root = project.root
     edit(project.environment_file("dev"), "kind: ensemble", "kind: ensemble\n    image: serving")
     add_image(root, "serving")
@@ -94,13 +94,13 @@ def _git(file: Path, *arguments: str) -> None:
 
 
 def hide(file: Path) -> None:
-    """Change a file that git was told to take for unchanged."""
+    """Change a file that git assumes unchanged."""
     _git(file, "update-index", "--assume-unchanged")
     change(file)
 
 
 def forget(file: Path) -> None:
-    """Take a file out of git that stays where it is."""
+    """Remove a file from git but keep it in the folder."""
     _git(file, "rm", "--cached", "--quiet")
 
 

@@ -31,7 +31,7 @@ WHO = RolledBack(instead_of="", as_of="", by="ann", at="2026-11-25T08:30:00Z")
 
 
 class Story:
-    """A project in git whose lock changes from commit to commit; digests begin with 11, 22, and so on."""
+    """A project in git whose lock changes per commit; digests start with 11, 22, and so on."""
 
     def __init__(self, root: Path) -> None:
         root.mkdir()
@@ -39,7 +39,7 @@ class Story:
         self.repository = Repository(root)
 
     def lock(self, number: str, *, model: str = "minilm", **changes: Any) -> str:
-        """Build and commit; the commit."""
+        """Build and commit; return the commit."""
         made = manifest(model, digest=number * 32, spec_hash="77" * 32, **changes)
         add_to_lock(self.project.lock_file("dev"), [made], built=BUILT)
         return self.repository.commit(number)
@@ -238,7 +238,7 @@ def test_of_a_multi_model_endpoint_only_what_differed_goes_back(story: Story) ->
 
 
 def test_what_was_built_for_another_target_is_gone_back_to_as_well(story: Story) -> None:
-    """The machine would take one for its very Python first; that goes."""
+    """The instance would prefer one for its own Python, which is removed."""
     story.lock("11")
     story.lock("22", target="cpu-py312")
     plan = story.plan()

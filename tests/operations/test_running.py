@@ -14,7 +14,7 @@ def state(**changes: str) -> EndpointState:
 
 @pytest.mark.parametrize("status", ["InService", "SystemUpdating"])
 def test_an_endpoint_that_runs_what_was_deployed_has_no_fault(status: str) -> None:
-    """SageMaker may begin to maintain its machines at any time."""
+    """SageMaker may start maintenance of its instances at any time."""
     assert state(status=status).fault is None
 
 

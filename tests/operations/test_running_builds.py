@@ -23,7 +23,7 @@ ANOTHERS = f"{BASE}-build-build-0123456789abcdef-1"
 
 
 class Slow(StrictCodeBuild):
-    """CodeBuild that takes a while to end a build."""
+    """A CodeBuild that takes a while to stop a build."""
 
     def __init__(self, *projects: str, looks: float = 3) -> None:
         super().__init__(*projects)
@@ -41,7 +41,7 @@ class Slow(StrictCodeBuild):
 
 
 class Jobs(StrictProcessing):
-    """Processing whose jobs end when somebody looks again."""
+    """Processing jobs that end at the next look."""
 
     def list_processing_jobs(self, **parameters: Any) -> dict[str, Any]:
         found = super().list_processing_jobs(**parameters)
@@ -52,7 +52,7 @@ class Jobs(StrictProcessing):
 
 
 class Projects:
-    """moto's CloudFormation, whose build stacks hold projects: it makes none itself."""
+    """moto's CloudFormation with build stacks that contain projects, which moto cannot create."""
 
     def __init__(self, moto: Any) -> None:
         self._moto = moto
@@ -88,7 +88,7 @@ Played = Callable[..., None]
 
 @pytest.fixture
 def play(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Played:
-    """A build stack with two projects, and these services in the place of moto's."""
+    """A build stack with two projects, and these services instead of moto's."""
     cloud.client("cloudformation").create_stack(
         StackName=f"{BASE}-build", TemplateBody=json.dumps({"Resources": {"T": {"Type": "AWS::SNS::Topic"}}})
     )

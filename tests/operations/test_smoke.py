@@ -52,7 +52,7 @@ TARGET = f"minilm/{DIGESTS['minilm']}/model.tar.gz"
 
 @dataclass
 class Ground:
-    """An environment with its bucket, and endpoints that answer as a test says."""
+    """An environment with its bucket, and endpoints that answer as a test sets."""
 
     cloud: Cloud
     workspace: Workspace
@@ -82,7 +82,7 @@ def answering(scores: Any) -> PlayedEndpoints:
 
 
 def failing(*errors: Exception, then: Any = RIGHT) -> PlayedEndpoints:
-    """Raises each of the errors once, and answers then."""
+    """Raise each of the errors once, then answer."""
     left = list(errors)
 
     def answer(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -249,7 +249,7 @@ def test_a_fault_of_the_request_is_none_of_capacity(cloud: Cloud, tmp_path: Path
 
 
 def addressed(workspace: Workspace) -> list[dict[str, Any]]:
-    """The addresses of an endpoint's targets, without what most have not."""
+    """Return the addresses of an endpoint's targets, without fields that are rarely set."""
     names = ("variant", "model", "target_model", "target_variant", "component", "asynchronous", "one_machine")
     return [
         {name: value for name in names if (value := getattr(target, name))}
@@ -337,7 +337,7 @@ def test_a_shadow_cannot_be_asked_which_is_no_fault(cloud: Cloud, tmp_path: Path
 
 
 def damage(here: Ground, what: str) -> None:
-    """One way in which examples are not there."""
+    """Make examples unavailable in one way."""
     here.stock("minilm", example())
     s3, bucket = here.cloud.client("s3"), here.workspace.spec.artifact_bucket
     prefix = f"models/minilm/{DIGESTS['minilm']}"
@@ -448,7 +448,7 @@ def test_a_model_that_makes_up_texts_answers_with_some(
 
 @dataclass
 class PlayedQueue:
-    """An asynchronous endpoint, checked against botocore's model; it answers when `work` is called."""
+    """An asynchronous endpoint, validated with botocore's model; it answers when `work` is called."""
 
     s3: Any
     answer: Answer
@@ -510,7 +510,7 @@ def test_a_queue_that_nobody_works_at_is_waited_for_and_told(cloud: Cloud, tmp_p
 def test_each_request_in_a_queue_gets_its_time_though_patience_has_ended(
     cloud: Cloud, tmp_path: Path
 ) -> None:
-    """The endpoint may have woken up for the one before."""
+    """The previous request may have woken the endpoint."""
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example("test input 1"), example("test input 2"))
     silent = PlayedQueue(cloud.client("s3"), lambda *_: {}, silent=True)

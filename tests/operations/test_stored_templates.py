@@ -37,7 +37,7 @@ def test_characters_are_known_by_what_is_to_stand_in_their_place(
 def test_an_owner_with_an_umlaut_is_no_change(
     cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """Nor does the first of two phases put question marks into what stands."""
+    """The first of two phases does not write question marks into the deployed stack either."""
     templates = {name: synthesised().template(name) for name in synthesised().stacks}
     for resource in templates[STACK]["Resources"].values():
         resource.setdefault("Metadata", {})["owner"] = "Jürgen"
@@ -49,7 +49,7 @@ def test_an_owner_with_an_umlaut_is_no_change(
 
 
 def stored(part: Any) -> Any:
-    """A template as CloudFormation gives it back."""
+    """Return a template as CloudFormation returns it."""
     if isinstance(part, dict):
         return {name: stored(value) for name, value in part.items()}
     if isinstance(part, list):

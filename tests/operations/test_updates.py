@@ -37,7 +37,7 @@ def config(template: Template) -> Any:
 
 
 def with_challenger(template: Template) -> Template:
-    """The same with a second variant that scales, too."""
+    """The same with a second scaling variant."""
     changed = copied(template)
     variants = config(changed)["ProductionVariants"]
     variants.append({**variants[0], "VariantName": "challenger"})
@@ -51,7 +51,7 @@ def with_challenger(template: Template) -> Template:
 
 
 def dangling(template: Template) -> set[str]:
-    """What a template refers to and does not hold."""
+    """Return the references of a template to resources that it lacks."""
     known = {*template["Resources"], *template.get("Parameters", {})}
     referred = {name for name in references(template) if not name.startswith("AWS::")}
     waited = {
@@ -161,7 +161,7 @@ def test_nothing_but_scaling_is_taken_off(template: Template) -> None:
 
 
 def test_what_hangs_on_scaling_goes_with_it(template: Template) -> None:
-    """A step alarm on a policy, a composite alarm on that, an output; what waited for them waits no more."""
+    """A step alarm on a policy, a composite alarm on that, an output, and their dependencies."""
     changed = copied(template)
     [policy], [target] = of_type(template, POLICY), of_type(template, TARGET)
     resources = changed["Resources"]

@@ -135,7 +135,7 @@ def test_an_archive_has_its_size_and_its_note(head: dict[str, Any] | None, fault
 
 @pytest.fixture
 def workspace(cloud: Cloud, project: Project) -> Workspace:
-    """One multi-model endpoint whose model is built, in the account that moto plays."""
+    """One multi-model endpoint with a built model, in an account simulated by moto."""
     file = project.environment_file("dev")
     edit(file, "1" * 12, cloud.account)
     edit(file, "eu-west-1", cloud.region)
@@ -233,7 +233,7 @@ def test_what_is_wrong_with_a_shared_stack_is_wrong_with_all_that_stands_on_it(w
 
 
 def test_what_two_endpoints_serve_is_refuted_if_one_of_them_is(workspace: Workspace) -> None:
-    """A promotion goes by the last that was said of an artifact."""
+    """A promotion uses the latest event of an artifact."""
     spec, other = workspace.spec, replace(GOOD, name="another")
     both = spec.model_copy(update={"endpoints": {**spec.endpoints, "another": spec.endpoints["search"]}})
     two = replace(workspace, environment=replace(workspace.environment, record=both))

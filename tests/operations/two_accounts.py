@@ -43,13 +43,13 @@ def make_manifest(model: str, content: bytes, *, spec_hash: str, **changes: Any)
 
 
 def add_prod(project: Project, promotion: str = PROMOTION, account: str = PROD_ACCOUNT) -> None:
-    """An environment that promotes from dev."""
+    """Add an environment that promotes from dev."""
     text = ENVIRONMENT.replace("name: dev", "name: prod").replace(DEV_ACCOUNT, account)
     project.environment_file("prod").write_text(text.replace("endpoints:\n", f"{promotion}endpoints:\n"))
 
 
 def add_model(project: Project, name: str, *environments: str) -> None:
-    """Another model, served by an endpoint of its own name."""
+    """Add a model, served by an endpoint of the same name."""
     file = project.model_file(name)
     file.parent.mkdir()
     file.write_text(MODEL.replace("name: minilm", f"name: {name}"))
@@ -82,7 +82,7 @@ class TwoAccounts:
         return load_lock(self.project.lock_file(environment)).record
 
     def build(self, model: str, content: bytes, **changes: Any) -> Manifest:
-        """An artifact in dev's bucket and lock, as a build leaves it."""
+        """Write an artifact to dev's bucket and lock, as a build does."""
         spec_hash = self.workspace("dev").hashes[model]
         manifest = make_manifest(model, content, spec_hash=spec_hash, **changes)
         prefix, s3 = artifact_prefix(model, manifest.digest), self.dev.client("s3")
@@ -95,7 +95,7 @@ class TwoAccounts:
         return manifest
 
     def happened(self, kind: str, manifest: Manifest, at: str, *, note: str = "") -> None:
-        """Something that happened in dev."""
+        """Write an event of dev."""
         touched = TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest)
         event = Event.model_validate(
             {
@@ -110,11 +110,11 @@ class TwoAccounts:
         record_event(self.dev, self.bucket("dev"), event.model_copy(update={"artifacts": (touched,)}))
 
     def promotions(self) -> list[Event]:
-        """What prod's bucket says was promoted."""
+        """Return the promotions recorded in prod's bucket."""
         return [e for e in read_events(self.prod, self.bucket("prod")) if e.kind == "promoted"]
 
     def held(self, manifest: Manifest) -> bytes | None:
-        """The archive in prod's bucket, None if there is none."""
+        """Return the archive in prod's bucket, None if there is none."""
         s3, key = self.prod.client("s3"), f"{artifact_prefix(manifest.model, manifest.digest)}/model.tar.gz"
         try:
             body: bytes = s3.get_object(Bucket=self.bucket("prod"), Key=key)["Body"].read()
@@ -133,7 +133,7 @@ class TwoAccounts:
         return self.lock(environment).models.get(model, {}).get("cpu")
 
     def second_checkout(self, root: Path) -> TwoAccounts:
-        """The same files elsewhere, with the same clouds."""
+        """The same files in another folder, with the same clouds."""
         for file in (*self.project.root.rglob("*.yaml"), self.project.root / "cdk.json"):
             copy = root / file.relative_to(self.project.root)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -145,13 +145,13 @@ class TwoAccounts:
 
 @contextmanager
 def two_accounts(project: Project) -> Iterator[TwoAccounts]:
-    """For as long as moto plays them."""
+    """Two accounts for as long as moto simulates them."""
     with played_aws():
         yield TwoAccounts(project)
 
 
 def keys_of(account: str) -> dict[str, str]:
-    """Keys of an account that moto plays, as a user there has them."""
+    """Return keys of a user in an account simulated by moto."""
     backend = iam_backends[account]["aws"]
     backend.create_user("eu-west-1", "ann")
     key = backend.create_access_key("ann")
@@ -159,7 +159,7 @@ def keys_of(account: str) -> dict[str, str]:
 
 
 def add_reader(dev: Cloud) -> None:
-    """The role by which prod reads dev, as the delivery stack makes it."""
+    """Add the role with which prod reads dev, as the delivery stack creates it."""
     trust = {
         "Version": "2012-10-17",
         "Statement": [

@@ -22,12 +22,12 @@ ENDPOINTS = sorted(file.stem for file in SNAPSHOTS.glob("*-endpoint-*.json"))
 
 
 def template(stack: str) -> Any:
-    """The reviewed template of a stack."""
+    """Return the reviewed template of a stack."""
     return json.loads((SNAPSHOTS / f"{stack}.json").read_text())
 
 
 def facts(stack: str) -> StackFacts:
-    """A stack that stands, with physical ids and parameters made up as AWS makes them."""
+    """Return a deployed stack, with physical ids and parameters in AWS's format."""
     arns = {
         "AWS::SageMaker::Model": "arn:aws:sagemaker:us-east-1:123456789012:model/",
         "AWS::SageMaker::EndpointConfig": "arn:aws:sagemaker:us-east-1:123456789012:endpoint-config/",
@@ -53,14 +53,14 @@ def facts(stack: str) -> StackFacts:
 
 
 def expected(stack: str) -> ExpectedEndpoint:
-    """What the template asks for."""
+    """Return what the template configures."""
     found = expected_endpoint(template(stack), facts(stack))
     assert found is not None
     return found
 
 
 def running(wanted: ExpectedEndpoint) -> LiveEndpoint:
-    """The endpoint that was asked for, with what services add and in their spelling."""
+    """Return the configured endpoint, with the additions and spelling of the services."""
     wanted = copy.deepcopy(wanted)
     config_name = wanted.properties["EndpointConfigName"].upper()
     shown = [_shown_variant(wanted, name) for name in wanted.variants]
@@ -157,7 +157,7 @@ def _shown_component(wanted: ExpectedEndpoint) -> dict[str, Any] | None:
 
 
 def _spelled(properties: Any, *without: str) -> dict[str, Any]:
-    """As a service answers: numbers with a point, lists in another order."""
+    """Return a value as a service answers: floats for numbers, lists in another order."""
     return {key: _respelled(value) for key, value in properties.items() if key not in without}
 
 

@@ -20,7 +20,7 @@ DIGEST = "ab" * 32
 
 
 def environment(endpoint: str, **changes: object) -> Data:
-    """An environment with one endpoint, of which `endpoint` gives what is not usual."""
+    """Return an environment with one endpoint; `endpoint` overrides the defaults."""
     base = {"kind": "ensemble", "model": "encoder", "instance_type": "ml.c7i.xlarge"}
     given = yaml.safe_load(f"{{{endpoint}}}") or {}
     if given.get("kind") == "multi-model":
@@ -36,7 +36,7 @@ def environment(endpoint: str, **changes: object) -> Data:
 
 
 def complaints(folder: Path, data: Data) -> list[str]:
-    """The problems of an environment, without the file that they stand in."""
+    """Return the violations of an environment, without their file."""
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(write_environment(folder, data), NAME)
     return [f"{problem.field}: {problem.message} -- {problem.remedy}" for problem in caught.value.problems]
@@ -45,7 +45,7 @@ def complaints(folder: Path, data: Data) -> list[str]:
 def locked(
     folder: Path, endpoint: str, built: Mapping[str, Mapping[str, object]], **changes: object
 ) -> Workspace:
-    """The workspace of one endpoint whose model `encoder` was built for these targets."""
+    """Return the workspace of one endpoint whose model `encoder` was built for these targets."""
     project = write_environment(folder, environment(endpoint, **changes))
     entry = LockedArtifact(
         digest=DIGEST,

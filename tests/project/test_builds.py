@@ -125,7 +125,7 @@ def test_each_of_these_ways_out_leads_out(tmp_path: Path, builds: dict[str, obje
 
 
 def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
-    """The only refusal is that it is not built for such machines."""
+    """The only error is that it is not built for such instances."""
     data = environment("instance_type: ml.p4d.24xlarge")
     project = write_environment(tmp_path, data)
     with project.model_file("encoder").open("a") as stream:

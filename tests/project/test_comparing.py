@@ -61,7 +61,7 @@ def test_what_is_asked_of_an_output_follows_from_what_it_holds(expected: Any, ki
 
 
 def again(array: Any) -> Any:
-    """An array that has gone through a file."""
+    """Return an array after a round trip through a file."""
     text = tensor_of("x", array).model_dump_json(exclude_defaults=True)
     return array_of(ExampleTensor.model_validate_json(text))
 
@@ -71,7 +71,7 @@ KINDS = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "
 
 @given(KINDS.flatmap(lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=3, max_side=3))))
 def test_numbers_come_back_bit_by_bit(array: Any) -> None:
-    """Among them infinities and what is no number, which JSON cannot write."""
+    """Including infinities and NaN, which JSON cannot represent."""
     back = again(array)
     assert (back.dtype, back.shape) == (array.dtype, array.shape)
     assert np.array_equal(back, array, equal_nan=array.dtype.kind == "f")

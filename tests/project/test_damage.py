@@ -37,7 +37,7 @@ CHECKED_TEXTS = {
 
 
 def records(data: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Branch]]:
-    """Every record that an environment spells out, with the type that the file chose for it."""
+    """Return every record in an environment, with the type that the file chose for it."""
     if isinstance(data, dict):
         for branch in branches_at(EnvironmentSpec, path, _ENTIRE[0]):
             yield path, branch
@@ -51,7 +51,7 @@ _ENTIRE: list[Data] = [{}]
 
 
 def fields(data: Data) -> list[tuple[FieldPath, Any]]:
-    """Every field that an environment spells out, with the record's field behind it."""
+    """Return every field in an environment, with the record's field."""
     _ENTIRE[0] = data
     return [
         ((*path, name), branch.record.model_fields[name])
@@ -68,12 +68,12 @@ def damaged(data: Data, path: FieldPath, value: Any) -> Data:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One project, whose environment every example writes anew."""
+    """One project, whose environment every example rewrites."""
     return tmp_path_factory.mktemp("project")
 
 
 def problems(folder: Path, data: Data) -> tuple[tuple[FileProblem, ...], list[str]]:
-    """What is wrong with an environment, and the lines of its file."""
+    """Return the violations of an environment, and the lines of its file."""
     project = write_environment(folder, data)
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(project, NAME)
@@ -83,7 +83,7 @@ def problems(folder: Path, data: Data) -> tuple[tuple[FileProblem, ...], list[st
 
 
 def assert_named(folder: Path, data: Data, path: FieldPath) -> None:
-    """One of the problems is that of the field, and its line is the field's own."""
+    """Assert that a violation names the field and its line."""
     found, lines = problems(folder, data)
     named = [problem for problem in found if problem.field == field_text(path)]
     assert named, f"{field_text(path)} is not among {[problem.field for problem in found]}"
@@ -95,7 +95,7 @@ def assert_named(folder: Path, data: Data, path: FieldPath) -> None:
 
 
 def some(draw: Any, data: Data, accept: Any) -> FieldPath | None:
-    """One of the fields that can be damaged in a certain way, if there is any."""
+    """Return a field that can be damaged in a certain way, if any."""
     paths = [path for path, field in fields(data) if accept(path, value_at(data, path), field)]
     return draw(st.sampled_from(paths)) if paths else None
 

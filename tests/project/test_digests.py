@@ -17,7 +17,7 @@ OLD = time.time() - 3600
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """The model file of a project with one large file, which changed an hour ago."""
+    """The model file of a project with one large file, last changed an hour ago."""
     monkeypatch.delenv("TRITONSTACK_HOME", raising=False)
     project = write_project(tmp_path)
     (project.root / "cdk.json").write_text("{}")

@@ -43,7 +43,7 @@ def project(
 
 
 def refusals(made: Project) -> list[str]:
-    """File, line, field, message and remedy of every problem of the environment."""
+    """Return file, line, field, message, and remedy of every violation."""
     try:
         load_workspace(made, NAME)
     except InvalidFilesError as error:

@@ -35,7 +35,7 @@ PROMOTED = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """With a lock whose one entry is current, and a second environment."""
+    """A project with a lock whose one entry is current, and a second environment."""
     project = write_project(tmp_path)
     text = project.environment_file("dev").read_text()
     project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
@@ -74,7 +74,7 @@ def test_an_edit_is_told_with_the_line_of_the_seal_and_what_to_do(project: Proje
 
 
 def test_what_was_gone_back_to_is_not_to_be_built_anew(project: Project) -> None:
-    """The files have gone on since, and would make something else."""
+    """The files have changed since, and would build something else."""
     file = project.lock_file("dev")
     entry = lock(project).record.models["minilm"]["cpu"]
     back = RolledBack(instead_of="cd" * 32, as_of="77" * 32, by="ann", at="2026-11-24T08:30:00Z")

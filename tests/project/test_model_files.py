@@ -20,7 +20,7 @@ REASON = "trust: {external_source: the team's shared folder}"
 
 
 def write(folder: Path, **keys: str) -> Document[ModelSpec]:
-    """A model.yaml with these keys, and a model.py beside it."""
+    """Write a model.yaml with these keys, and a model.py beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.py").write_text("class TritonPythonModel:\n    def execute(self, requests): ...\n")
     facts = {"name": "m", "description": "M.", "recipe": "{kind: python}", "test_inputs": ANSWERED, **keys}

@@ -20,7 +20,7 @@ def named(endpoint: str, **options: object) -> dict[str, object]:
 
 
 def limit() -> int:
-    """The longest endpoint name that leaves 63 characters to the whole."""
+    """Return the longest endpoint name that keeps the full name within 63 characters."""
     return 63 - len(f"{PREFIX}-{NAME}-")
 
 

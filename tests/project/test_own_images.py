@@ -29,7 +29,7 @@ def serving(tmp_path: Path) -> Path:
 
 
 def with_image(folder: Path, **changes: str) -> Workspace:
-    """The endpoint's workspace after its image was locked as it is now, but for these changes."""
+    """Return the endpoint's workspace after its current image was locked, with these changes."""
     workspace = locked(folder, "image: serving", CPU)
     image = endpoint_image(workspace.project, workspace.spec, "serving", gpu=False)
     entry = LockedImage(**{"digest": DIGEST, "tag": image.tag, **changes})

@@ -21,7 +21,7 @@ GPU = "instance_type: ml.g5.xlarge"
 def told(
     folder: Path, endpoint: str, model: str, *, engine: bool = False, release: str = "24.09"
 ) -> list[str]:
-    """The problems of a workspace whose model's file is changed."""
+    """Return the violations of a workspace after a change of the model's file."""
     project = write_environment(folder, environment(endpoint, triton_release=release))
     file = project.model_file("encoder")
     text = file.read_text()

@@ -137,7 +137,7 @@ def test_what_is_built_for_another_target_takes_the_place_of_what_the_machine_to
 
 
 def test_an_old_lock_of_two_targets_is_mended_by_the_next_build(file: Path) -> None:
-    """Earlier versions left both there, and every build found the older one first."""
+    """Earlier versions left both, and every build found the older one first."""
     old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
     both = {found.target: Lock().with_artifact(found).models["m"][found.target] for found in (old, new)}
     lock = Lock(models={"m": both})
@@ -197,7 +197,7 @@ def test_a_lock_copied_to_another_environment_is_none_of_its_own(file: Path) -> 
 
 
 def test_a_seal_outlives_the_file(file: Path) -> None:
-    """Numbers and texts are read back as the very ones that were sealed."""
+    """Numbers and strings are read back exactly as they were sealed."""
     for number in range(200):
         figures = measured(cosine=1 - 10.0**-number, p99=number / 7)
         add_to_lock(file, [manifest("m", digest=f"{number:064x}", **figures)], built=BUILT)
@@ -269,7 +269,7 @@ def test_an_image_that_somebody_goes_back_to_while_builds_look_stays(file: Path)
 
 
 def test_git_merges_two_new_entries_into_a_lock_whose_seals_hold(tmp_path: Path) -> None:
-    """Three models in a row, of which two branches rebuild the outer ones."""
+    """Three adjacent models; two branches rebuild the outer ones."""
     file = tmp_path / "dev.lock.yaml"
 
     def git(*arguments: str) -> None:

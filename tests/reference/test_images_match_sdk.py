@@ -26,7 +26,7 @@ def sdk():
 
 
 def sdk_table():
-    """Every release with its regions, from the file that the SDK's `retrieve` reads."""
+    """Return every release with its regions, from the file that the SDK's `retrieve` reads."""
     file = Path(sdk().__file__).parent / "image_uri_config" / "sagemaker-tritonserver.json"
     return {
         release: set(entry["registries"]) - OTHER_PARTITIONS

@@ -46,7 +46,7 @@ def test_the_table_and_the_page_are_what_aws_publishes() -> None:
 
 
 def test_every_type_in_the_templates_belongs_to_a_feature() -> None:
-    """A new resource type in the stacks has to be put into the table, too."""
+    """New resource types of the stacks must be added to the table."""
     used = set[str]()
     for file in (ROOT / "tests").glob("**/snapshots/*.json"):
         resources = json.loads(file.read_text()).get("Resources", {})
@@ -62,7 +62,7 @@ def test_every_service_begins_some_type() -> None:
 
 @pytest.mark.e2e
 def test_used_properties_are_in_every_regions_schema() -> None:
-    """The table is about types only, because no region lacks a property that the stacks use."""
+    """The table contains only types, because no region lacks a property that the stacks use."""
     import cfnlint
 
     schemas = Path(cfnlint.__file__).parent / "data" / "schemas"
@@ -85,7 +85,7 @@ def test_used_properties_are_in_every_regions_schema() -> None:
 
 
 def paths(value: Any, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The properties below a value, as far as no intrinsic function hides them."""
+    """Return the properties below a value, unless an intrinsic function hides them."""
     if isinstance(value, list):
         return [path for item in value for path in paths(item, (*before, "*"))]
     if not isinstance(value, dict) or any(key == "Ref" or key.startswith("Fn::") for key in value):
@@ -94,7 +94,7 @@ def paths(value: Any, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 
 
 def allows(schema: Any, node: Any, path: tuple[str, ...]) -> bool:
-    """Whether a resource's schema has a property, as far as it says which there are."""
+    """Return whether a resource's schema has a property, if it lists its properties."""
     if "$ref" in node:
         found = schema
         for part in node["$ref"].removeprefix("#/").split("/"):
@@ -222,7 +222,7 @@ def test_a_pipelines_region(region: str, more: str, refused: bool, warned: bool)
 
 
 def test_other_partitions_are_refused_as_such(tmp_path: Path) -> None:
-    """SageMaker does have Triton images in China; what is missing is support of the partition."""
+    """SageMaker has Triton images in China; this project lacks support for the partition."""
     session = botocore.session.get_session()
     regions = [
         region

@@ -29,7 +29,7 @@ def test_instance_types_equal_sagemakers_own_list() -> None:
 
 
 def ec2_types() -> dict[str, Any]:
-    """What EC2's DescribeInstanceTypes says of every type, as moto carries it."""
+    """Return EC2's DescribeInstanceTypes of every type, as moto ships it."""
     import moto.ec2  # slow, and for this alone
 
     with gzip.open(Path(moto.ec2.__file__).parent / "resources" / "instance_types.json.gz") as file:

@@ -93,7 +93,7 @@ Start = Callable[..., TritonServer]
 
 @pytest.fixture
 def start(installation: TritonInstallation, tmp_path: Path) -> Iterator[Start]:
-    """Starts servers that end with the test; they are ready unless it says otherwise."""
+    """Start servers that stop with the test; they are ready by default."""
     started: list[TritonServer] = []
 
     def start_one(repository: Path, *, ready: bool = True, **environment: str) -> TritonServer:

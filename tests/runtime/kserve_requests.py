@@ -32,7 +32,7 @@ def outputs(response: TritonResponse) -> dict[str, list[Any]]:
 
 
 def processes_writing_to(log: Path) -> list[int]:
-    """Every process of a server, its children too: all write to its log."""
+    """Return every process of a server, including children: all write to its log."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -44,7 +44,7 @@ def processes_writing_to(log: Path) -> list[int]:
 
 
 def wait_until_gone(log: Path) -> bool:
-    """Whether the server's processes end within a generous time."""
+    """Return whether the server's processes end within a generous time."""
     deadline = time.monotonic() + 60
     while processes_writing_to(log):
         if time.monotonic() > deadline:
@@ -54,7 +54,7 @@ def wait_until_gone(log: Path) -> bool:
 
 
 def shared_memory_left_behind() -> set[str]:
-    """The host's regions that no process uses; those of other servers that run on this machine are in use."""
+    """Return the host's shared memory regions that no process uses, so other servers' do not count."""
     left = {entry.name for entry in SHARED_MEMORY.iterdir() if entry.name.startswith("triton")}
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):  # a process that has ended meanwhile

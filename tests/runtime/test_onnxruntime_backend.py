@@ -21,7 +21,7 @@ Start = Callable[..., TritonServer]
 
 
 def invoke_together(server: TritonServer, rows: Sequence[int]) -> list[TritonResponse]:
-    """Requests that arrive while the first still waits for company."""
+    """Send requests that arrive while the first waits for a batch."""
     with ThreadPoolExecutor(len(rows)) as pool:
         return list(pool.map(lambda row: invoke(server, [1.0, 2.0], row=row), rows))
 

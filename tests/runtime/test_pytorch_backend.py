@@ -138,7 +138,7 @@ def test_forward_arguments_in_any_order_are_answered_in_one_run_and_a_bad_one_sp
 
 
 def test_numbered_names_and_the_order_of_the_file(start: Start, tmp_path: Path) -> None:
-    """Outputs that are not numbered are taken in the file's order, as inputs are that match no argument."""
+    """Outputs without numbers are taken in the file's order, as are inputs that match no argument."""
     config = CONFIG.replace('"row"', '"INPUT__1"').replace('"x"', '"INPUT__0"')
     config = config.replace("y__0", "y").replace("batch__1", "batch")
     server = start(save_module(tmp_path / "models", scale_module(), config))

@@ -175,7 +175,7 @@ def test_an_execution_environment_is_unpacked_out_of_sight(
 def test_a_packed_environment_serves_without_activation(
     start: Start, installation: TritonInstallation, tmp_path: Path
 ) -> None:
-    """Triton 25.08 and later run no script of an environment; this activate sets what they set."""
+    """Triton 25.08 and later run no script of an environment; this activate sets the same variables."""
     source = "import idna, numpy\nassert 'python_env_' in idna.__file__\n" + NEGATE
     models = add_python_model(tmp_path / "models", source=source)
     packed, environment = tmp_path / "env.tar.gz", tmp_path / "environment"

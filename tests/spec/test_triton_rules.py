@@ -197,7 +197,7 @@ def test_everything_at_once(tmp_path: Path) -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_what_is_allowed_passes_tritons_own_rules(batching: dict[str, Any]) -> None:
-    """Triton's rules for dynamic batching, held against whatever the catalog lets through."""
+    """Triton's rules for dynamic batching, applied to every accepted value."""
     from model_build.repository.config import model_config_schema
     from model_build.repository.scheduling import schedule
 
@@ -231,7 +231,7 @@ def _json(data: dict[str, Any]) -> str:
 
 
 def test_the_fields_of_the_queue_are_all_known() -> None:
-    """A new field of batching needs a rule, or a word here that it needs none."""
+    """A new field of batching needs a rule, or an entry here that it needs none."""
     assert issubclass(Batching, Record)
     assert set(Batching.model_fields) == {
         *("max_batch", "dynamic", "queue_delay_us", "preferred_sizes"),

@@ -131,7 +131,7 @@ endpoints:
 
 @dataclass(frozen=True)
 class Assembly:
-    """What one synthesis wrote."""
+    """The output of one synthesis."""
 
     workspace: Workspace
     folder: Path
@@ -146,12 +146,12 @@ class Assembly:
 
     @property
     def stacks(self) -> list[str]:
-        """The names of all stacks."""
+        """Return the names of all stacks."""
         return sorted(file.name.removesuffix(".template.json") for file in self.templates)
 
     @property
     def templates(self) -> list[Path]:
-        """The files of all templates."""
+        """Return the files of all templates."""
         return sorted(self.folder.glob("*.template.json"))
 
     def endpoint(self, name: str) -> Template:
@@ -173,7 +173,7 @@ Synthesise = Callable[..., Assembly]
 
 
 def lock_everything(project: Project, environment: str, *, digest: str = DIGEST) -> Workspace:
-    """Write a lock with an artifact for every endpoint, as a build would have left it."""
+    """Write a lock with an artifact for every endpoint, as a build does."""
     workspace = load_workspace(project, environment)
     models: dict[str, dict[str, LockedArtifact]] = {}
     for name in workspace.spec.endpoints:
@@ -212,7 +212,7 @@ def write_project(folder: Path) -> Project:
 
 
 def cli_context() -> dict[str, object]:
-    """The context that the CDK command line gives an app: the flags of cdk.json and some of its own."""
+    """Return the context that the CDK CLI gives an app: the flags of cdk.json and its own."""
     settings = json.loads((ROOT / "cdk.json").read_text())
     return {
         **settings["context"],
@@ -224,7 +224,7 @@ def cli_context() -> dict[str, object]:
 
 
 def new_app(outdir: Path) -> cdk.App:
-    """An app as the CDK command line would start it."""
+    """Return an app as the CDK CLI would start it."""
     return cdk.App(context=cli_context(), outdir=str(outdir))
 
 

@@ -51,7 +51,7 @@ test_inputs: [A man is eating food.]
 
 
 def write_factory(folder: Path) -> Workspace:
-    """A project with this environment, everything in it built."""
+    """Write a project with this environment, with everything built."""
     project = write_project(folder)
     project.environment_file("factory").write_text(FACTORY)
     far = project.model_file("far")

@@ -16,7 +16,7 @@ PYTHON = ROOT / ".venv" / "checkov" / "bin" / "python"
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One rule that one resource of one template breaks, or is excused from."""
+    """One rule that one resource violates, or that is suppressed for it."""
 
     template: str
     resource: str
@@ -24,7 +24,7 @@ class Finding:
 
 
 def check_folder(folder: Path) -> set[Finding]:
-    """What checkov finds in the templates below a folder; their paths are told from there."""
+    """Return checkov's findings in the templates of a folder, with paths relative to it."""
     assert PYTHON.exists(), "checkov is not installed; run `make checkov`"
     settings = ["--framework", "cloudformation", "--skip-download", "--quiet", "--compact", "--soft-fail"]
     result = subprocess.run(
@@ -45,7 +45,7 @@ def check_folder(folder: Path) -> set[Finding]:
 
 
 def excused(template: str, content: dict[str, Any]) -> dict[Finding, str]:
-    """The rules that resources of a template are excused from, and the reasons."""
+    """Return the suppressed rules of resources of a template, with the reasons."""
     return {
         Finding(template, logical_id, skip["id"]): skip["comment"]
         for logical_id, resource in content.get("Resources", {}).items()
@@ -54,7 +54,7 @@ def excused(template: str, content: dict[str, Any]) -> dict[Finding, str]:
 
 
 def without_excuses(content: dict[str, Any]) -> dict[str, Any]:
-    """The same template, no resource of it excused from anything."""
+    """Return the same template without suppressions."""
     bare: dict[str, Any] = json.loads(json.dumps(content))
     for resource in bare.get("Resources", {}).values():
         resource.get("Metadata", {}).pop("checkov", None)

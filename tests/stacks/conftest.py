@@ -18,13 +18,13 @@ from tritonstack.project.workspace import Workspace
 
 @pytest.fixture(scope="session")
 def bare_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Project]:
-    """Makes a project without locks."""
+    """Make a project without locks."""
     return lambda: write_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="session")
 def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Synthesise:
-    """Makes an assembly of an environment; `prepare` may add to the app before it is synthesised."""
+    """Synthesize an environment; `prepare` can add to the app first."""
 
     def run(workspace: Workspace, prepare: Callable[[cdk.App], None] = lambda app: None) -> Assembly:
         folder = tmp_path_factory.mktemp("assembly")
@@ -39,25 +39,25 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Synthesise:
 
 @pytest.fixture(scope="session")
 def sample(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
-    """An environment that may be destroyed, with one endpoint on a CPU and one on a GPU."""
+    """An environment without retained data, with one endpoint on a CPU and one on a GPU."""
     return synthesise(lock_everything(bare_project(), "sample"))
 
 
 @pytest.fixture(scope="session")
 def kept(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
-    """An environment whose data outlives its stacks."""
+    """An environment with retained data."""
     return synthesise(lock_everything(bare_project(), "kept"))
 
 
 @pytest.fixture(scope="session")
 def every(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
-    """An environment with a network of its own and an endpoint of every kind."""
+    """An environment with its own network and an endpoint of every kind."""
     return synthesise(lock_everything(bare_project(), "every"))
 
 
 @pytest.fixture(scope="session")
 def walled(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> Assembly:
-    """An environment with a network of its own, and a boundary around its roles."""
+    """An environment with its own network, and a boundary around its roles."""
     return synthesise(write_walled(tmp_path_factory.mktemp("project")))
 
 
@@ -69,7 +69,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) ->
 
 @pytest.fixture(scope="session")
 def locked_repository(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """This repository's models and environments, with a lock for each whether or not they were built."""
+    """This repository's models and environments, with a complete lock for each."""
     folder = tmp_path_factory.mktemp("repository")
     for name in ("models", "environments", "containers"):
         shutil.copytree(ROOT / name, folder / name)

@@ -19,7 +19,7 @@ _OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
 
 
 def evaluate(expression: str, values: Mapping[str, Value], *, period_s: int = 300) -> Value:
-    """The value of an expression; a name that is not among the values is an error."""
+    """Return the value of an expression; unknown names are an error."""
     return _value(ast.parse(expression, mode="eval").body, values, period_s)
 
 

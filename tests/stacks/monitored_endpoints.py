@@ -25,24 +25,24 @@ COMPONENTS = Components(memory_mb=4096, min_copies=0, max_copies=3)
 
 
 def variant(name: str = "main", instance: str = "ml.c7i.xlarge", **more: Any) -> MonitoredVariant:
-    """A variant on one to four machines."""
+    """Return a variant on one to four instances."""
     given: dict[str, Any] = {"scaling": Scaling(min_instances=1, max_instances=4)} | more
     return MonitoredVariant(name, INSTANCE_TYPES[instance], **given)
 
 
 def monitored(*variants: MonitoredVariant, **more: Any) -> Monitored:
-    """An endpoint; of one plain variant if none is given."""
+    """Return an endpoint; by default with one plain variant."""
     given: dict[str, Any] = {"log_group_name": f"/aws/sagemaker/Endpoints/{NAME}"} | more
     return Monitored(NAME, variants or (variant(),), **given)
 
 
 def options(**given: Any) -> ServingOptions:
-    """Options as an environment's file would give them."""
+    """Return options as an environment file sets them."""
     return ServingOptions.model_validate_json(_as_text(given))
 
 
 def scaling(**given: Any) -> Scaling:
-    """Scaling as an environment's file would give it."""
+    """Return scaling as an environment file sets it."""
     return Scaling.model_validate_json(_as_text(given))
 
 
@@ -51,7 +51,7 @@ def _as_text(given: dict[str, Any]) -> str:
 
 
 def resources(build: Callable[[cdk.Stack], object]) -> dict[str, dict[str, Any]]:
-    """What a small stack holds, by logical id."""
+    """Return the resources of a small stack by logical id."""
     stack = cdk.Stack(cdk.App(), "small", env=cdk.Environment(account=ACCOUNT, region=REGION))
     build(stack)
     found: dict[str, dict[str, Any]] = Template.from_stack(stack).to_json().get("Resources", {})
@@ -59,10 +59,10 @@ def resources(build: Callable[[cdk.Stack], object]) -> dict[str, dict[str, Any]]
 
 
 def of_type(found: dict[str, dict[str, Any]], resource_type: str) -> dict[str, dict[str, Any]]:
-    """The properties of all resources of a type, by logical id."""
+    """Return the properties of all resources of a type by logical id."""
     return {key: item["Properties"] for key, item in found.items() if item["Type"] == resource_type}
 
 
 def dimensions(properties: dict[str, Any]) -> dict[str, str]:
-    """The dimensions of a metric, as CloudFormation lists them."""
+    """Return the dimensions of a metric as CloudFormation lists them."""
     return {item["Name"]: item["Value"] for item in properties["Dimensions"]}

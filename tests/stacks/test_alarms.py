@@ -38,7 +38,7 @@ GPU = "ml.g5.12xlarge"
 
 
 def made(endpoint: Monitored, alarms: Alarms = EVERY, topic: str | None = TOPIC) -> dict[str, dict[str, Any]]:
-    """The alarms of a stack by name."""
+    """Return the alarms of a stack by name."""
     found = resources(
         lambda stack: EndpointAlarms(stack, "Alarms", monitored=endpoint, alarms=alarms, topic_arn=topic)
     )
@@ -90,7 +90,7 @@ def test_alarms_on_one_metric(plain, alarm, metric, statistic, threshold):
 
 
 def looked_at(alarm: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """What an alarm's expression is over: namespace, metric and statistic by key."""
+    """Return the inputs of an alarm's expression: namespace, metric, and statistic by key."""
     found = {}
     for query in alarm["Metrics"]:
         if not query["ReturnData"]:
@@ -106,7 +106,7 @@ def expression(alarm: dict[str, Any]) -> str:
 
 
 def rings(alarm: dict[str, Any], **values: float | None) -> bool:
-    """Whether one period with these values (None: no data) breaches the threshold."""
+    """Return whether one period with these values (None: no data) breaches the threshold."""
     value = evaluate(expression(alarm), values)
     if value is None:
         return bool(alarm["TreatMissingData"] == "breaching")
@@ -115,7 +115,7 @@ def rings(alarm: dict[str, Any], **values: float | None) -> bool:
 
 
 def test_loading_a_model_is_no_overhead():
-    """SageMaker counts it in OverheadLatency, and publishes ModelLoadingWaitTime for requests that waited."""
+    """SageMaker counts it in OverheadLatency and publishes ModelLoadingWaitTime for requests that waited."""
     alarm = made(monitored(multi_model=True))[f"{NAME}-overhead-p99"]
     assert looked_at(alarm) == {
         "overhead": ("AWS/SageMaker", "OverheadLatency", "p99"),
@@ -169,7 +169,7 @@ def test_tritons_errors_come_from_the_log_and_are_heard_only_with_traffic(plain)
 
 
 def test_no_alarm_takes_silence_for_a_fault(plain, queued, copied):
-    """No data at all, and zeros where something is published all the same."""
+    """No data at all, and zeros if something is published nevertheless."""
     for alarm in [*plain.values(), *queued.values(), *copied.values()]:
         assert alarm["TreatMissingData"] == "notBreaching"
         if "Metrics" in alarm:
@@ -201,7 +201,7 @@ def test_without_a_topic_the_alarms_tell_nobody():
 
 
 def test_an_asynchronous_endpoint_has_alarms_on_what_it_publishes_only(queued):
-    """Neither Invocations nor OverheadLatency is published of one."""
+    """It publishes neither Invocations nor OverheadLatency."""
     assert set(queued) == {
         f"{NAME}-{end}"
         for end in (

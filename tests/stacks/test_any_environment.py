@@ -37,7 +37,7 @@ def endpoint_names(template: dict[str, Any]) -> list[str]:
 
 
 def errors(outdir: Path) -> list[str]:
-    """What the stacks say of themselves: a stack without resources carries the reason."""
+    """Return the errors of the stacks: a stack without resources carries the reason."""
     manifest = json.loads((outdir / "manifest.json").read_text())
     return [
         entry["data"]

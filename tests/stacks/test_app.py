@@ -24,7 +24,7 @@ def project(bare_project: Callable[[], Project]) -> Project:
 
 
 def environ(**more: str) -> dict[str, str]:
-    """An environment without anything of AWS, in which synthesis would fail if it called AWS."""
+    """Environment variables without AWS settings: synthesis would fail if it called AWS."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "CDK_"))}
     python = f"{Path(sys.executable).parent}{os.pathsep}{inherited['PATH']}"
     return inherited | {"PYTHONPATH": str(ROOT), "PATH": python} | more
@@ -59,7 +59,7 @@ def run_cdk(project: Project, *arguments: str) -> subprocess.CompletedProcess[st
 
 @pytest.mark.e2e
 def test_the_same_commit_gives_the_same_templates(sample, project, tmp_path):
-    """In another process, from a checkout in another place, with another order of hashing."""
+    """In another process, from another checkout, with another hash seed."""
     lock_everything(project, "sample")
     result = run_app(project, environment="sample", outdir=tmp_path)
     assert result.returncode == 0, result.stderr

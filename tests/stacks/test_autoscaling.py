@@ -36,7 +36,7 @@ def scaled(endpoint: Any, serving: Any) -> dict[str, dict[str, Any]]:
 
 
 def with_scaling(**given: Any) -> dict[str, dict[str, Any]]:
-    """The only variant of a real-time endpoint, scaled so."""
+    """The only variant of a real-time endpoint with this scaling."""
     instance = given.pop("instance", "ml.g5.12xlarge")
     own = scaling(**{"max_instances": 4} | given)
     return scaled(monitored(variant(instance=instance, scaling=own)), options(scaling=own))
@@ -48,7 +48,7 @@ def only(found: dict[str, dict[str, Any]], resource_type: str) -> dict[str, Any]
 
 
 def policy(found: dict[str, dict[str, Any]], end: str) -> tuple[str, dict[str, Any]]:
-    """The policy whose name ends so, with its logical id."""
+    """Return the policy whose name ends so, with its logical id."""
     ((key, properties),) = (
         (key, item) for key, item in of_type(found, POLICY).items() if item["PolicyName"].endswith(end)
     )
@@ -137,7 +137,7 @@ def test_invocations_are_tracked_if_nothing_else_is_said():
 
 
 def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
-    """SageMaker adds the use up: four GPUs at 60 % are 240."""
+    """SageMaker adds up the utilization: four GPUs at 60 % are 240."""
     tracked = only(with_scaling(gpu_utilization_percent=60), POLICY)
     configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
     assert configuration["TargetValue"] == 240
@@ -259,7 +259,7 @@ def test_steps_stand_alone_or_beside_measures():
     ],
 )
 def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, threshold):
-    """An ml.g5.12xlarge has 48 processors and 4 GPUs, whose uses SageMaker adds up."""
+    """An ml.g5.12xlarge has 48 vCPUs and 4 GPUs, whose utilization SageMaker adds up."""
     steps = STEPS | {"metric": metric, "scale_out": [{"above": 50, "add": 1}], "scale_in": {"below": 10}}
     rings = alarm(with_scaling(steps=steps), "scale-out")
     assert (rings["MetricName"], rings["Statistic"], rings["Threshold"]) == (published, statistic, threshold)

@@ -51,7 +51,7 @@ def project(template: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
-    """What the role whose logical id begins so may do."""
+    """Return the permissions of the role whose logical id starts so."""
     (found,) = [
         item["Properties"]["PolicyDocument"]["Statement"]
         for name, item in template["Resources"].items()
@@ -146,7 +146,7 @@ def test_jobs_write_what_belongs_to_models_and_delete_nothing(template):
 
 
 def test_what_the_buildspec_writes_is_what_the_role_allows(template):
-    """Artifacts, records and caches lie below the model's own prefix."""
+    """Artifacts, records, and caches are under the model's own prefix."""
     prefix = naming.model_prefix("own")
     assert naming.artifact_prefix("own", "0a").startswith(prefix)
     assert naming.build_record_key("own", "0a").startswith(prefix)
@@ -156,8 +156,9 @@ def test_what_the_buildspec_writes_is_what_the_role_allows(template):
 
 
 def test_a_model_with_code_of_its_own_reaches_nothing_of_another(template):
-    """Whatever that code does with its job's credentials: it is named in each statement, or the statement
-    reads what is nobody's secret."""
+    """Whatever that code does with its job's credentials: each statement names the model, or allows reading
+    only public data.
+    """
     for role, model in ((OWN, "own"), (CHAIN, "chain")):
         reached = [one for one in resources(statements(template, role)) if isinstance(one, str)]
         in_bucket = {one for one in reached if one.startswith(f"{ARTIFACTS}/")}

@@ -49,7 +49,7 @@ def body(endpoint: Monitored, **given: Any) -> Body:
 
 
 def charts(found: Body) -> dict[str, dict[str, Any]]:
-    """The charts' properties by title."""
+    """Return the charts' properties by title."""
     return {
         widget["properties"]["title"]: widget["properties"]
         for widget in found["widgets"]
@@ -58,13 +58,13 @@ def charts(found: Body) -> dict[str, dict[str, Any]]:
 
 
 def look(entry: list[Any]) -> dict[str, Any]:
-    """How a line of a chart is drawn, and by what id it is known."""
+    """Return how a line of a chart is drawn, and its id."""
     found: dict[str, Any] = entry[-1]
     return found
 
 
 def metrics_of(chart: dict[str, Any]) -> Iterator[list[Any]]:
-    """The metrics that a chart reads, shown or not."""
+    """Return the metrics that a chart reads, visible or not."""
     return (entry for entry in chart["metrics"] if "expression" not in look(entry))
 
 
@@ -73,12 +73,12 @@ def shown(chart: dict[str, Any]) -> list[str]:
 
 
 def published(chart: dict[str, Any]) -> set[tuple[str, str]]:
-    """Metric and statistic of all that a chart reads."""
+    """Return metric and statistic of everything that a chart reads."""
     return {(entry[1], look(entry)["stat"]) for entry in metrics_of(chart)}
 
 
 def computed(chart: dict[str, Any], label: str, **values: float | None) -> float | None:
-    """The value of a line, if the metrics by their ids have these values over five minutes."""
+    """Return the value of a line if the metrics have these values over five minutes."""
     (expression,) = [
         look(entry)["expression"]
         for entry in chart["metrics"]
@@ -90,7 +90,7 @@ def computed(chart: dict[str, Any], label: str, **values: float | None) -> float
 
 
 def assert_valid(found: Body) -> None:
-    """CloudWatch's rules: limits, ids, a grid of 24 columns without overlaps."""
+    """Check CloudWatch's rules: limits, ids, a grid of 24 columns without overlaps."""
     assert len(found["widgets"]) <= 500
     read = 0
     taken: Counter[tuple[int, int]] = Counter()
@@ -185,7 +185,7 @@ def test_latency_is_shown_by_percentiles_in_milliseconds_with_the_alarms_bound()
 
 
 def test_machines_are_counted_against_their_limits():
-    """Each publishes its load once a minute: ten samples in five minutes are two machines."""
+    """Each instance publishes its load once a minute: ten samples in five minutes are two instances."""
     two = monitored(priced(scaling=Scaling(min_instances=2, max_instances=8)))
     chart = charts(body(two))["Instances"]
     assert published(chart) == {("CPUUtilization", "SampleCount")}
@@ -197,7 +197,7 @@ def test_machines_are_counted_against_their_limits():
 
 
 def test_uses_are_percent_of_the_whole_machine():
-    """An ml.g5.12xlarge has 48 processors and four GPUs, whose uses SageMaker adds up."""
+    """An ml.g5.12xlarge has 48 vCPUs and four GPUs, whose utilization SageMaker adds up."""
     found = charts(body(monitored(priced())))
     assert computed(found["CPU utilization"], "main", used0=2400) == 50
     assert computed(found["GPU utilization"], "main", used0=200) == 50
@@ -259,7 +259,7 @@ def test_a_shadow_is_compared_with_what_it_may_replace():
 
 
 def test_cost_follows_from_the_machines_minutes_and_their_price():
-    """Three machines over five minutes, which answer 2,000 requests."""
+    """Three instances over five minutes, which answer 2,000 requests."""
     found = charts(body(monitored(priced())))
     assert computed(found["Cost per hour"], "per hour", cost_0=15) == pytest.approx(3 * PRICE)
     thousand = computed(found["Cost per 1,000 requests"], "1,000 requests", cost_0=15, cost_calls0=2000)
@@ -356,7 +356,7 @@ def test_what_one_page_cannot_hold_goes_to_the_next():
 
 
 def merged(page: Body, title: str) -> dict[str, Any]:
-    """All charts of a title as one."""
+    """Return all charts of a title as one."""
     found = [
         widget["properties"]
         for widget in page["widgets"]

@@ -21,7 +21,7 @@ GB = 1024**3
 def locked(
     project: Project, *, endpoint: str = "plain", environment: str = "sample", **changes: int | str
 ) -> EndpointDeployment | list[FileProblem]:
-    """The plan of an endpoint after its encoder's lock entry was changed."""
+    """Return the plan of an endpoint after a change of its encoder's lock entry."""
     workspace = lock_everything(project, environment)
     models = dict(workspace.lock.record.models)
     models["encoder"] = {
@@ -48,7 +48,7 @@ def project(bare_project: Callable[[], Project]) -> Project:
 
 @pytest.fixture
 def plan(every) -> Callable[[str], EndpointDeployment]:
-    """Plans an endpoint of the environment with every kind."""
+    """Plan an endpoint of the environment with every kind."""
 
     def planned(name: str) -> EndpointDeployment:
         found = plan_deployment(every.workspace, name)

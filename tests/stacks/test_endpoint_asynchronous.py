@@ -17,7 +17,7 @@ def queued(every):
 
 @pytest.fixture
 def topics(queued):
-    """The topics' logical ids by their names."""
+    """Return the topics' logical ids by name."""
     found = queued.find_resources("AWS::SNS::Topic")
     return {topic["Properties"]["TopicName"]: logical_id for logical_id, topic in found.items()}
 

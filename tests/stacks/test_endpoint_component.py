@@ -33,7 +33,7 @@ def test_configuration_says_what_the_model_says_of_role_and_network(component):
 
 
 def test_configuration_waits_for_the_roles_policy(component):
-    """No model stands between the two here."""
+    """There is no model between the two."""
     policy_id, _ = only(component, "AWS::IAM::Policy")
     _, config = only(component, "AWS::SageMaker::EndpointConfig")
     assert config["DependsOn"] == [policy_id]

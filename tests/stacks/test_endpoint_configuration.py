@@ -45,7 +45,7 @@ KINDS = ["single", "shelf", "queued", "component", "compared", "shadowed", "roll
 
 @pytest.mark.parametrize("name", KINDS)
 def test_no_endpoint_publishes_metrics_that_cost_without_being_asked(every, name):
-    """SageMaker turns detailed observability on where a configuration does not set it."""
+    """SageMaker turns on detailed observability if a configuration does not set it."""
     assert properties(every.endpoint(name), CONFIG)["MetricsConfig"] == {
         "EnableDetailedObservability": False,
         "EnableEnhancedMetrics": False,
@@ -98,7 +98,7 @@ def test_the_host_image_that_was_asked_for_is_chosen(every):
 
 
 def test_multi_model_requests_go_where_their_model_is_loaded(every):
-    """SageMaker keeps a model's requests on the machines that hold it; another routing would undo that."""
+    """SageMaker routes requests to instances with the loaded model; another routing would undo that."""
     variant = production(every.endpoint("shelf"))
     assert "RoutingConfig" not in variant
     assert "ModelDataDownloadTimeoutInSeconds" not in variant

@@ -78,7 +78,7 @@ COUNTED = {
 
 
 def matches(pattern: str, line: str) -> bool:
-    """CloudWatch's rules for the forms that are used: %expression%, "phrase", and ?"one" ?"or other"."""
+    """Apply CloudWatch's rules for the used forms: %expression%, "phrase", and ?"one" ?"or other"."""
     if pattern.startswith("%"):
         return re.search(pattern.strip("%"), line) is not None
     if pattern.startswith("?"):
@@ -92,7 +92,7 @@ def test_each_line_counts_as_what_it_is(line):
 
 
 def test_expressions_keep_to_what_cloudwatch_knows():
-    """No parentheses, no look-ahead, no repetition by an exact number, none of the other symbols."""
+    """No parentheses, no lookahead, no exact repetition counts, no other special characters."""
     expressions = [pattern for pattern in FILTER_PATTERNS.values() if pattern.startswith("%")]
     for pattern in expressions:
         assert re.fullmatch(r"[A-Za-z0-9:_#=@/;,\-^$?\[\]|\\*+.]+", pattern.strip("%"))

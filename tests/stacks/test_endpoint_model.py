@@ -56,7 +56,7 @@ def test_single_models_are_named_to_triton_and_the_files_own_variables_pass(ever
 
 
 def test_multi_model_container_is_told_to_answer_pings_while_it_lives(every):
-    """Ping mode `ready` would make SageMaker kill the container when one of its models does not load."""
+    """With ping mode `ready`, SageMaker would kill the container if one of its models fails to load."""
     model = properties(every.endpoint("shelf"), MODEL)
     assert model["PrimaryContainer"] == {
         "Image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.04-py3-cpu",

@@ -83,7 +83,7 @@ def test_volumes_are_encrypted_with_the_environments_key(plain):
 
 @pytest.mark.parametrize("name", SINGLE_ROLE)
 def test_a_model_can_give_the_key_to_nobody_but_aws(every, name):
-    """A grant outlives the endpoint and the role; without the condition any principal could receive one."""
+    """A grant outlives the endpoint and the role; without the condition, any principal could receive one."""
     for statement in granting(every.endpoint(name), "kms:CreateGrant"):
         assert statement["Action"] == ["kms:CreateGrant"]
         assert statement["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}

@@ -28,7 +28,7 @@ def rollout_of(template):
 
 
 def test_endpoint_keeps_its_instance_count_through_updates_and_nothing_else(plain):
-    """Weights and data capture would be kept too, and a change of theirs in the file would be lost."""
+    """Otherwise weights and data capture would be kept too, and their changes in the file would be lost."""
     endpoint = properties(plain, ENDPOINT)
     assert endpoint["EndpointName"] == NAME
     assert endpoint["RetainAllVariantProperties"] is True
@@ -63,7 +63,7 @@ def test_updates_roll_back_on_latency_and_failures_but_not_on_bad_requests(plain
 
 
 def test_multi_model_updates_roll_back_on_refused_requests_too(every):
-    """Triton answers its own faults with 400 there."""
+    """There, Triton answers its own errors with 400."""
     mine = "tritonstack-every-shelf"
     assert rollout_of(every.endpoint("shelf"))["AutoRollbackConfiguration"]["Alarms"] == [
         {"AlarmName": f"{mine}-latency-p99"},

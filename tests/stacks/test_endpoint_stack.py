@@ -142,7 +142,7 @@ endpoints:
 
 
 def test_a_multi_model_template_does_not_depend_on_how_many_models_there_are(bare_project, synthesise):
-    """Another model is another object on the endpoint's shelf: nothing of it is in a template."""
+    """Another model is another object under the endpoint's prefix; no template contains it."""
     templates = []
     for count in (1, 1000):
         project = bare_project()

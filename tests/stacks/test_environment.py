@@ -27,7 +27,7 @@ NAMES = (
 
 
 def resources(assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every resource of every stack, with a name for messages."""
+    """Return every resource of every stack, with a name for messages."""
     for stack in assembly.stacks:
         for logical_id, resource in json.loads(assembly.text(stack)).get("Resources", {}).items():
             yield f"{stack}/{logical_id}", resource
@@ -75,7 +75,7 @@ def test_every_name_begins_with_the_environments(walled, sample):
 
 
 def depends_on(assembly: Assembly, stack: str) -> set[str]:
-    """All stacks that are deployed before one."""
+    """Return all stacks that are deployed before one."""
     direct = {d for d in assembly.manifest(stack).get("dependencies", []) if not d.endswith(".assets")}
     return direct.union(*(depends_on(assembly, dependency) for dependency in direct))
 
@@ -91,7 +91,7 @@ def test_stacks_are_deployed_from_the_ground_up(walled, sample):
 
 @pytest.fixture
 def joining(tmp_path, synthesise: Synthesise) -> Assembly:
-    """The same environment in a network that exists."""
+    """The same environment in an existing network."""
     workspace = write_walled(tmp_path)
     file = workspace.environment.file
     created = "create: {cidr: 10.9.0.0/20, availability_zones: 3}"

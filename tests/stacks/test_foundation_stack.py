@@ -19,20 +19,20 @@ ACCOUNT_HOME = "eu-central-1:123456789012"
 
 
 def only(template: Any, resource_type: str) -> dict[str, Any]:
-    """The one resource of a type."""
+    """Return the one resource of a type."""
     (resource,) = template.find_resources(resource_type).values()
     found: dict[str, Any] = resource
     return found
 
 
 def statements(resource: dict[str, Any], document: str = "PolicyDocument") -> list[dict[str, Any]]:
-    """The statements of a policy."""
+    """Return the statements of a policy."""
     found: list[dict[str, Any]] = resource["Properties"][document]["Statement"]
     return found
 
 
 def bucket(template: Any, name: str) -> dict[str, Any]:
-    """The bucket of a name."""
+    """Return the bucket of a name."""
     (found,) = template.find_resources(
         "AWS::S3::Bucket", {"Properties": {"BucketName": Match.exact(name)}}
     ).values()
@@ -62,7 +62,7 @@ def test_key_rotates_and_is_found_by_its_alias(sample):
 
 
 def grants(key: dict[str, Any], service: str) -> dict[str, Any]:
-    """The one statement of a key's policy for a service."""
+    """Return the one statement of a key's policy for a service."""
     (found,) = [s for s in statements(key, "KeyPolicy") if s["Principal"] == {"Service": service}]
     return found
 
@@ -77,7 +77,7 @@ def test_alarms_of_this_environment_may_publish_to_a_topic_encrypted_with_the_ke
 
 
 def test_eventbridge_may_use_the_key_for_the_topic_and_is_not_asked_for_a_source(sample):
-    """AWS documents that a condition on the source is not supported there: messages would be lost."""
+    """AWS documents that a condition on the source is unsupported there: messages would be lost."""
     granted = grants(only(sample.foundation, "AWS::KMS::Key"), "events.amazonaws.com")
     assert granted["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
     topic = f"arn:aws:sns:{ACCOUNT_HOME}:tritonstack-sample-alarms"
@@ -155,7 +155,7 @@ def test_buckets_refuse_what_is_not_tls_1_2(sample):
 
 
 def refusal(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
-    """A refusing statement of a bucket's policy."""
+    """Return a Deny statement of a bucket's policy."""
     (logical_id,) = [
         key for key, found in template.find_resources("AWS::S3::Bucket").items() if found == store
     ]
@@ -269,7 +269,7 @@ def test_alarm_topic_takes_messages_over_tls_from_this_environments_alarms_and_f
 
 
 def event(endpoint: str, status: str, *, kind: str = "SageMaker Endpoint State Change") -> dict[str, Any]:
-    """What SageMaker tells EventBridge of an endpoint, in the shape its documentation shows."""
+    """Return SageMaker's event about an endpoint, as documented."""
     arn = f"arn:aws:sagemaker:{ACCOUNT_HOME}:endpoint/{endpoint}"
     return {
         "version": "0",
@@ -333,7 +333,7 @@ def test_what_goes_well_and_what_is_another_environments_is_not(rule, endpoint, 
 
 
 def told(rule: dict[str, Any], about: dict[str, Any]) -> list[str]:
-    """What the topic is told of an event."""
+    """Return the topic's message about an event."""
     (target,) = rule["Targets"]
     text = target["InputTransformer"]["InputTemplate"]
     for name, path in target["InputTransformer"]["InputPathsMap"].items():
@@ -357,7 +357,7 @@ def test_the_message_of_a_failed_update_is_for_people(sample, rule):
 
 
 def stack_event(stack: str, status: str) -> dict[str, Any]:
-    """What CloudFormation tells EventBridge of a stack, in the shape its documentation shows."""
+    """Return CloudFormation's event about a stack, as documented."""
     arn = f"arn:aws:cloudformation:{ACCOUNT_HOME}:stack/{stack}/6a1b2c3d"
     return {
         "version": "0",
@@ -448,7 +448,7 @@ PLAIN = {"kind": "ensemble", "model": "encoder", "instance_type": "ml.m7i.large"
 
 
 def foundation_of(folder: Path, **endpoints: dict[str, Any]) -> dict[str, Any]:
-    """The foundation's template for an environment with these endpoints."""
+    """Return the foundation's template for an environment with these endpoints."""
     spec = EnvironmentSpec.model_validate(
         {
             "name": "dev",
@@ -465,7 +465,7 @@ def foundation_of(folder: Path, **endpoints: dict[str, Any]) -> dict[str, Any]:
 
 
 def expiries(template: dict[str, Any]) -> dict[str, int]:
-    """The rules of the data bucket: prefix to days."""
+    """Return the expiry rules of the data bucket: prefix to days."""
     (store,) = [
         resource["Properties"]["LifecycleConfiguration"]["Rules"]
         for resource in template["Resources"].values()
@@ -477,7 +477,7 @@ def expiries(template: dict[str, Any]) -> dict[str, int]:
 
 
 def kept_for(template: dict[str, Any], key: str) -> int:
-    """After how many days S3 deletes an object: of all rules it falls under, the soonest."""
+    """Return after how many days S3 deletes an object: the shortest of its rules."""
     return min(days for prefix, days in expiries(template).items() if key.startswith(prefix))
 
 

@@ -70,7 +70,7 @@ def test_every_stack_carries_it_too(instance: Assembly) -> None:
 
 
 def test_what_takes_no_tags_goes_with_what_does(instance: Assembly) -> None:
-    """Parts of other things, and what its service knows no tags of."""
+    """Parts of other resources, and types without tags."""
     assert {kind for _, kind, _ in resources(instance) if not takes_tags(kind)} == {
         "AWS::ApplicationAutoScaling::ScalingPolicy",
         "AWS::EC2::SecurityGroupIngress",
@@ -85,7 +85,7 @@ def test_what_takes_no_tags_goes_with_what_does(instance: Assembly) -> None:
 
 
 def test_another_expiry_changes_tags_in_place_and_replaces_nothing(instance: Assembly) -> None:
-    """So a longer life rolls no endpoint out: SageMaker's configurations and models take other tags."""
+    """So an extension rolls out no endpoint: SageMaker's configurations and models accept new tags."""
     for kind in sorted({kind for _, kind, _ in resources(instance) if takes_tags(kind)} - UNTOLD):
         assert schema(kind).get("tagging", {}).get("tagUpdatable") is True, kind
         assert "/properties/Tags" not in schema(kind).get("createOnlyProperties", []), kind

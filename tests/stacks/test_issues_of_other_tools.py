@@ -104,7 +104,7 @@ def test_scaling_and_guardrails_are_not_left_to_others(sample):
 
 
 def test_nothing_is_hard_coded(sample, kept):
-    """Two environments: no region and no name of one stands in the templates of the other."""
+    """Two environments: the templates of one contain no region or name of the other."""
     there = sample.text("tritonstack-sample-endpoint-plain") + sample.text("tritonstack-sample-foundation")
     here = kept.text("tritonstack-kept-endpoint-plain") + kept.text("tritonstack-kept-foundation")
     assert "eu-central-1" in there
@@ -116,7 +116,7 @@ def test_nothing_is_hard_coded(sample, kept):
 
 
 def test_an_update_breaks_nothing_6(bare_project, synthesise):
-    """Another artifact replaces model and configuration, which have no names that could collide."""
+    """A new artifact replaces model and configuration, which have no fixed names that could collide."""
     project = bare_project()
     before = synthesise(lock_everything(project, "sample")).endpoint("plain")
     after = synthesise(lock_everything(project, "sample", digest="cd" * 32)).endpoint("plain")
@@ -135,7 +135,7 @@ def test_the_instance_count_survives_an_update(sample):
 
 
 def test_a_rollback_is_not_silent(sample):
-    """Alarms that take an update back tell somebody, and so does SageMaker when it goes back."""
+    """Alarms that roll an update back notify someone, and so does SageMaker's rollback event."""
     plain, foundation = sample.endpoint("plain"), sample.foundation
     names = {
         alarm["AlarmName"]

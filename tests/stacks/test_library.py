@@ -45,7 +45,7 @@ def stack() -> cdk.Stack:
 
 
 def serve(stack: cdk.Stack, **options: Any) -> Template:
-    """The template of a stack with one endpoint."""
+    """Return the template of a stack with one endpoint."""
     more = {name: options.pop(name) for name in ("key_arn", "data_bucket") if name in options}
     model = TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, key_arn=more.get("key_arn"))
     TritonEndpoint(
@@ -86,7 +86,7 @@ def test_language_models_are_asked_to_generate() -> None:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the app in the documentation synthesises."""
+    """The synthesized app of the documentation."""
     text = (ROOT / "docs" / "constructs.md").read_text()
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "cdk.App" in block]
     folder = tmp_path_factory.mktemp("example")
@@ -135,7 +135,7 @@ def test_the_documented_app_serves_from_its_own_bucket_with_its_own_key(document
 
 
 def test_every_pattern_in_the_documented_apps_roles_is_explained(example):
-    """Patterns with names that only the deploy knows included; the bucket's missing log is the app's own."""
+    """Including patterns with names that only the deploy knows; the bucket's missing log is the app's own."""
     (report,) = [
         plugin
         for plugin in json.loads((example / "validation-report.json").read_text())["pluginReports"]
@@ -286,7 +286,7 @@ def test_a_component_serves_one_model(stack):
 
 @pytest.mark.parametrize("options", [{"network_isolation": False}, {"environment": {"A": "b"}}])
 def test_options_of_the_containers_are_not_given_to_the_endpoint_alone(stack, options):
-    """They would be passed over in silence."""
+    """They would be silently ignored."""
     with pytest.raises(UsageError, match="pass the same options to TritonModel and TritonEndpoint"):
         serve(stack, **options)
 

@@ -109,7 +109,7 @@ def test_the_alarms_of_all_endpoints_are_shown(mixed):
 
 
 def test_what_has_no_price_is_named(mixed):
-    """The challenger's machines have none, so its endpoint has no cost."""
+    """The challenger's instances have no price, so its endpoint has no cost."""
     (page,) = bodies(mixed)
     (words,) = [
         widget["properties"]["markdown"]

@@ -13,7 +13,7 @@ ACCOUNT = "123456789012"
 
 
 def ref(resource_type: str, network: Any, attribute: str) -> list[dict[str, Any]]:
-    """References to all resources of a type."""
+    """Return references to all resources of a type."""
     return [{"Fn::GetAtt": [logical_id, attribute]} for logical_id in network.find_resources(resource_type)]
 
 
@@ -42,7 +42,7 @@ def interfaces(network):
 
 
 def group(network: Any, name: str) -> tuple[str, dict[str, Any]]:
-    """A security group by its name: its logical id and properties."""
+    """Return a security group by name: its logical id and properties."""
     ((logical_id, found),) = [
         (key, resource["Properties"])
         for key, resource in network.find_resources("AWS::EC2::SecurityGroup").items()

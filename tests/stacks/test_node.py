@@ -19,7 +19,7 @@ SYNTHESIS = "import aws_cdk as cdk; app = cdk.App(); cdk.Stack(app, 'Empty'); ap
 
 
 def write_machine(folder: Path, version: str, *, fits: bool) -> Path:
-    """A folder for PATH whose `node` is of a version that set-up takes or does not."""
+    """Write a folder for PATH whose `node` has a supported or unsupported version."""
     folder.mkdir()
     node = folder / "node"
     code = 0 if fits else 1
@@ -29,7 +29,7 @@ def write_machine(folder: Path, version: str, *, fits: bool) -> Path:
 
 
 def set_up(folder: Path, machine: Path) -> subprocess.CompletedProcess[str]:
-    """Run `make` for Node alone, in a folder that has what it needs."""
+    """Run `make` for Node only, in a folder with its inputs."""
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "pyvenv.cfg").touch()
     python = folder / ".venv" / "bin" / "python"
@@ -51,7 +51,7 @@ def set_up(folder: Path, machine: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def node_24(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Node that set-up installs where the machine has Node 20."""
+    """The Node that setup installs on a machine with Node 20."""
     folder = tmp_path_factory.mktemp("set-up")
     done = set_up(folder / "project", write_machine(folder / "machine", "v20.20.2", fits=False))
     assert done.returncode == 0, done.stderr

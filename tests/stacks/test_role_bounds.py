@@ -55,7 +55,7 @@ def boundary_of(assembly: Any) -> dict[str, Any]:
 
 
 def statements(assembly: Any) -> list[dict[str, Any]]:
-    """All that roles of the environment are granted."""
+    """Return all permissions of the environment's roles."""
     inline = [one for role in resources(assembly, "AWS::IAM::Role") for one in role.get("Policies", [])]
     return [
         statement
@@ -65,7 +65,7 @@ def statements(assembly: Any) -> list[dict[str, Any]]:
 
 
 def asked(assembly: Any) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Each action on each resource that is granted, with the conditions that it is granted under."""
+    """Yield each granted action and resource, with its conditions."""
     spec = assembly.workspace.spec
     for statement in statements(assembly):
         keys = {
@@ -82,7 +82,7 @@ def asked(assembly: Any) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def shown(action: str, resource: Any, spec: Any) -> str:
-    """An ARN where a template has one that only the deploy knows."""
+    """Return an ARN in place of a reference that only the deploy resolves."""
     if isinstance(resource, str):
         return resource if resource == "*" else resource.replace("*", "x").replace("?", "x")
     service = action.partition(":")[0]

@@ -45,7 +45,7 @@ def test_template_is_as_it_was_reviewed(sample, every, walled, factory, stack):
 
 
 def compare(file: Path, now: str, *, by: str) -> None:
-    """Fail with the difference where a template is not the one that was reviewed, or write it if asked to."""
+    """Fail with the difference if a template differs from the reviewed one, or update it on request."""
     if os.environ.get(UPDATE):
         file.parent.mkdir(exist_ok=True)
         file.write_text(now)

@@ -31,7 +31,7 @@ from tritonstack.project.workspace import Workspace
 
 
 def sample_names() -> list[str]:
-    """The environments of the tests' own project."""
+    """Return the environments of the tests' own project."""
     with TemporaryDirectory() as folder:
         return environment_names(write_project(Path(folder)))
 
@@ -51,7 +51,7 @@ def plug_in_rules(app: cdk.App) -> None:
 
 
 def reports(folder: Path) -> dict[str, dict[str, Any]]:
-    """What each rule set said, by its name."""
+    """Return the report of each rule set by name."""
     report = json.loads((folder / "validation-report.json").read_text())
     return {plugin["pluginName"]: plugin for plugin in report["pluginReports"]}
 
@@ -60,7 +60,7 @@ def reports(folder: Path) -> dict[str, dict[str, Any]]:
 def workspaces(
     locked_repository: Project, bare_project: Callable[[], Project], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Workspace]:
-    """Every environment, everything in it built."""
+    """Every environment, with everything built."""
     ours = {name: lock_everything(locked_repository, name) for name in REPOSITORY}
     samples = {name: lock_everything(bare_project(), name) for name in SAMPLES}
     return (
@@ -75,7 +75,7 @@ def workspaces(
 
 @pytest.fixture(scope="module")
 def assemblies(workspaces: dict[str, Workspace], synthesise: Synthesise) -> dict[str, Assembly]:
-    """Every environment, synthesised with the rules plugged in."""
+    """Every environment, synthesized with the rules plugged in."""
     return {name: synthesise(workspaces[name], plug_in_rules) for name in ENVIRONMENTS}
 
 
@@ -99,7 +99,7 @@ def test_nag_finds_nothing_that_is_not_explained(checked, record_property):
 
 
 def test_no_suppression_is_left_over(checked):
-    """Each acknowledged rule has a finding to silence, in each endpoint's stack."""
+    """Each acknowledged rule has a finding to suppress, in each endpoint's stack."""
     silenced = {f["acknowledgedId"] for f in reports(checked.folder)["AwsSolutions"]["suppressedViolations"]}
     acknowledged = set()
     for file in checked.folder.glob("*.metadata.json"):
@@ -126,14 +126,14 @@ def lint_findings(template: str, region: str) -> list[str]:
 
 
 def tell(record: Record, what: str, suppressed: list[str]) -> None:
-    """The number for the end of the run, the reasons for whoever asked for them."""
+    """Record the number of suppressions for the summary, and print the reasons on request."""
     record(SUPPRESSED, f"{what}: {len(suppressed)}")
     print(f"\n{what}: {len(suppressed)} findings suppressed, with reasons:", *suppressed, sep="\n  ")
 
 
 @dataclass(frozen=True)
 class CheckovRun:
-    """One run of checkov over everything: it takes longer to start than to check."""
+    """One checkov run over everything: it takes longer to start than to check."""
 
     as_deployed: set[Finding]
     """What it finds in the templates as they are deployed."""
@@ -167,7 +167,7 @@ def write(file: Path, template: dict[str, Any]) -> None:
 
 
 def within(findings: set[Finding], part: str) -> set[Finding]:
-    """The findings in one folder, their paths told from there."""
+    """Return the findings in one folder, with paths relative to it."""
     return {
         Finding(finding.template.removeprefix(f"{part}/"), finding.resource, finding.check)
         for finding in findings
@@ -188,13 +188,13 @@ def test_checkov_finds_nothing_that_is_not_explained(checkov, record_property):
 
 @pytest.mark.e2e
 def test_no_excuse_for_checkov_is_left_over(checkov):
-    """Each resource that is excused from a rule would break it."""
+    """Each suppressed rule has a finding to suppress."""
     assert set(checkov.excused) == checkov.bare
 
 
 @pytest.fixture(scope="module")
 def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The template of a bucket and a log that nobody thought about, with cdk-nag's report beside it."""
+    """The template of a bucket and a log group with default settings, with cdk-nag's report beside it."""
     folder = tmp_path_factory.mktemp("careless")
     app = new_app(folder)
     stack = cdk.Stack(app, "careless")
@@ -207,7 +207,7 @@ def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.e2e
 def test_the_rules_would_find_something(careless, checkov):
-    """Careless templates fail, so that the silence above means something."""
+    """Careless templates fail, so that the absence of findings above means something."""
     nag = {finding["ruleName"] for finding in reports(careless.parent)["AwsSolutions"]["violations"]}
     assert {"AwsSolutions-S1", "AwsSolutions-S10"} <= nag
     assert {"CKV_AWS_18", "CKV_AWS_21", "CKV_AWS_158"} <= {finding.check for finding in checkov.careless}

@@ -27,7 +27,7 @@ endpoints:
 
 
 def write_walled(folder: Path) -> Workspace:
-    """A project with this environment, everything in it built."""
+    """Write a project with this environment, with everything built."""
     project = write_project(folder)
     project.environment_file("walled").write_text(WALLED)
     return lock_everything(project, "walled")

@@ -28,7 +28,7 @@ MANIFEST = json.dumps({"schemaVersion": 2, "layers": []})
 
 
 class Account:
-    """A project whose endpoint has an image of its own, and the account that moto plays."""
+    """A project whose endpoint has its own image, and an account simulated by moto."""
 
     def __init__(self, project: Project) -> None:
         add_image(project.root, "serving")
@@ -54,7 +54,7 @@ class Account:
         return f"{self.workspace.spec.base}/serving"
 
     def push(self) -> str:
-        """Put the image there; its digest."""
+        """Push the image; return its digest."""
         media_type = "application/vnd.docker.distribution.manifest.v2+json"
         pushed = self.ecr.put_image(
             repositoryName=self.repository,
@@ -78,7 +78,7 @@ def account(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Accou
 
 
 def publish_by(account: Account, folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What containers/publish.sh is in this project."""
+    """Replace containers/publish.sh of this project."""
     (account.project.containers_dir / "publish.sh").write_text(script)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 

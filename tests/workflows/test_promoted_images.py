@@ -18,7 +18,7 @@ DEV, PROD = (
 
 
 class Engine:
-    """What a Docker engine says of its images."""
+    """A Docker engine's list of images."""
 
     def __init__(self) -> None:
         self.names = {DEV: DIGEST}

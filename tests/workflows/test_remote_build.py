@@ -33,7 +33,7 @@ CPU = "tritonstack-dev-build-cpu"
 
 
 class Account(Cloud):
-    """moto's, but for CodeBuild and its logs."""
+    """moto's account, except for CodeBuild and its logs."""
 
     def client(self, service: str) -> Any:
         found: dict[str, Any] = self.__dict__["stand_ins"]
@@ -75,7 +75,7 @@ class Watched:
         return outcomes
 
     def finish(self, build_id: str) -> str:
-        """What a job does at its end: the artifact, then the record, then nothing more."""
+        """End a job as it does: first the artifact, then the record."""
         told = self.codebuild.builds[build_id]["environment"]["environmentVariables"]
         model, job = ({item["name"]: item["value"] for item in told}[name] for name in ("MODEL", "JOB"))
         content = f"an archive of {model}".encode()
@@ -88,7 +88,7 @@ class Watched:
         return hashlib.sha256(content).hexdigest()
 
     def fill(self) -> list[str]:
-        """Builds of somebody else, as many as the project runs at once."""
+        """Run other builds up to the project's limit."""
         return [
             self.codebuild.start_build(
                 projectName=CPU, environmentVariablesOverride=[], idempotencyToken=f"other-{number}"
@@ -109,7 +109,7 @@ def watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch
 
 
 def when_looked_at(watched: Watched, monkeypatch: pytest.MonkeyPatch, action: Callable[[str], None]) -> None:
-    """Do something each time that the service is asked what has become of a build."""
+    """Do something each time the service is asked for the status of a build."""
     look = CodeBuildJobs.look
 
     def acting(self: Any, attempt_id: str) -> Any:
@@ -234,7 +234,7 @@ def test_as_many_builds_run_at_once_as_the_project_and_the_account_allow(
     quota: int,
     at_once: int,
 ) -> None:
-    """The account's quota is not known beforehand: CodeBuild rejects what exceeds it, and the rest waits."""
+    """The account's quota is unknown: CodeBuild rejects builds beyond it, and the rest waits."""
     watched.codebuild = StrictCodeBuild(CPU, quota=quota, limit=concurrent or 100)
     watched.cloud.__dict__["stand_ins"]["codebuild"] = watched.codebuild
     watched.models = [f"model-{number}" for number in range(9)]
