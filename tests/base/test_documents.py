@@ -207,7 +207,7 @@ def test_minimum_above_maximum_is_named_at_the_scaling_block(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("text", "words"), [("", "the file is empty"), ("a: [1", "invalid YAML")])
-def test_what_is_no_yaml_is_said_to_be_none(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_yaml_is_reported_as_such(tmp_path: Path, text: str, words: str) -> None:
     assert words in complaint(tmp_path, text)
 
 
@@ -221,11 +221,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_document(tmp_path / "nowhere.yaml", EnvironmentSpec)
 
 
-def test_digits_of_other_scripts_are_no_account(tmp_path: Path) -> None:
+def test_digits_of_other_scripts_are_not_an_account_id(tmp_path: Path) -> None:
     assert "invalid AWS account" in complaint(tmp_path, ENVIRONMENT.replace("1" * 12, "\u0661" * 12))
 
 
-def test_what_two_endpoints_share_may_stand_once(tmp_path: Path) -> None:
+def test_shared_values_of_two_endpoints_are_allowed(tmp_path: Path) -> None:
     file = tmp_path / "dev.yaml"
     file.write_text(ENVIRONMENT.replace("search:", "search: &search") + "  other:\n    <<: *search\n")
     endpoints = load_document(file, EnvironmentSpec).record.endpoints

@@ -75,7 +75,7 @@ def timed_problems(project: Project) -> list[FileProblem]:
 
 @pytest.mark.parametrize("bomb", BOMBS)
 @pytest.mark.parametrize("number", range(5), ids=["model", "environment", "lock", "template", "delivery"])
-def test_a_bomb_is_refused_within_a_second(project: Project, number: int, bomb: str) -> None:
+def test_a_bomb_is_rejected_within_a_second(project: Project, number: int, bomb: str) -> None:
     file = files(project)[number]
     before = file.read_text() if file.exists() else "schema: 1\n"
     text, message = BOMBS[bomb]
@@ -87,7 +87,7 @@ def test_a_bomb_is_refused_within_a_second(project: Project, number: int, bomb: 
     assert problem.remedy
 
 
-def test_a_file_with_thousands_of_faults_lists_the_first(project: Project) -> None:
+def test_a_file_with_thousands_of_violations_lists_the_first(project: Project) -> None:
     file = project.environment_file("dev")
     keys = "\n".join(f"instance_typo_{number}: 1" for number in range(20_000))
     file.write_text(f"{file.read_text()}{keys}\n")
@@ -137,7 +137,7 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
         read_text(file)
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_special_files_do_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "folder.yaml").mkdir()
     for name in ("pipe.yaml", "folder.yaml"):

@@ -80,7 +80,7 @@ def test_a_lock_that_is_current_means_that_nothing_is_built(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_model_that_is_no_longer_bound_to_a_python_leaves_no_older_artifact_before_the_new_one(
+def test_a_model_no_longer_bound_to_a_python_drops_its_older_artifact(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     python = load_workspace(project, "dev").spec.release.python_tag
@@ -121,7 +121,7 @@ def forget_examples(manifest: Path) -> str:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_what_was_promoted_is_never_built_over_unasked(
+def test_promoted_entries_are_rebuilt_only_on_request(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not even if neither this machine nor the bucket has it."""
@@ -242,7 +242,7 @@ def test_explain_names_the_driver_that_a_machine_may_lack(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_explain_tells_of_an_entry_that_nobody_would_deploy(
+def test_explain_reports_an_entry_that_cannot_be_deployed(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build(capsys, project, "--no-publish")
@@ -329,7 +329,7 @@ def test_explain_names_a_file_beside_and_a_model_that_another_is_made_of(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_explain_with_a_lock_that_does_not_say_what_it_was_built_from(
+def test_explain_with_a_lock_without_build_inputs(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build(capsys, project, "--no-publish")
@@ -425,7 +425,7 @@ def test_an_interrupt_ends_the_builds_here_and_locks_what_was_done(
     assert words[1].startswith("minilm for cpu: up to date")
 
 
-def test_whoever_asks_twice_does_not_wait_and_no_child_lives_on(project: Project) -> None:
+def test_a_second_ctrl_c_does_not_wait_and_leaves_no_child(project: Project) -> None:
     serve(project, "stubborn")
     process = command_line(project)
     mark = project.root / "stubborn.txt"
@@ -439,7 +439,7 @@ def test_whoever_asks_twice_does_not_wait_and_no_child_lives_on(project: Project
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_build_that_is_killed_is_told_of_with_its_name(
+def test_a_build_that_is_killed_is_reported_with_its_name(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     serve(project, "killed")

@@ -28,7 +28,7 @@ def up(tmp_path, monkeypatch, capsys):
     return started
 
 
-def test_the_shell_gets_the_secret_and_nobody_else_does(up):
+def test_only_the_shell_gets_the_secret(up):
     assert f"export AWS_SECRET_ACCESS_KEY={SECRET}" in up(after=["--shell"])[0].splitlines()
     told, everything = up()
     assert SECRET not in everything

@@ -70,7 +70,7 @@ def tell(project: Project, *arguments: str) -> int:
 KEPT = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
 
 
-def test_what_is_protected_is_refused_with_the_way_to_lift_it(
+def test_what_is_protected_is_rejected_with_the_way_to_lift_it(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand(account, "tritonstack-dev-foundation")
@@ -170,7 +170,7 @@ def test_what_has_no_file_is_looked_for_where_environments_live(
     assert "name the location with --account, --region" in said
 
 
-def test_a_template_without_a_name_is_no_environment(
+def test_a_template_without_a_name_is_not_an_environment(
     here: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert tell(here, "destroy", "preview", "--yes") == 2
@@ -178,7 +178,7 @@ def test_a_template_without_a_name_is_no_environment(
 
 
 @pytest.mark.parametrize("first", ["preview", "no-such-template", "dev"])
-def test_no_environment_goes_as_an_instance_of_its_name(
+def test_an_environment_is_not_destroyed_as_an_instance_of_its_name(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], first: str
 ) -> None:
     """The environment's file protects it; a template of the same name does not."""
@@ -224,7 +224,7 @@ def test_reap_takes_what_has_expired_and_nothing_else(
     assert standing(account) == ["tritonstack-dev-foundation", "tritonstack-new-foundation"]
 
 
-def test_the_status_of_all_tells_what_stands_for_a_while(
+def test_the_status_of_all_lists_temporary_environments(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     leased(account)
@@ -261,7 +261,7 @@ def test_a_destruction_that_fails_stops_no_other(
     assert "DELETE_FAILED" in facts["failed"]["tritonstack-old"]
 
 
-def test_a_place_that_refuses_to_tell_stops_no_other(
+def test_an_account_that_refuses_to_answer_does_not_stop_others(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leased(account)

@@ -72,7 +72,7 @@ def said(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) 
     return code, capsys.readouterr().out
 
 
-def test_the_cdks_words_come_first_then_the_plan(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cdks_diff_comes_first_then_the_plan(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = said(capsys, built)
     assert code == 0
     assert out.splitlines() == [
@@ -85,7 +85,7 @@ def test_the_cdks_words_come_first_then_the_plan(built: Project, capsys: pytest.
     ]
 
 
-def test_what_would_be_refused_is_said_and_is_exit_1(
+def test_what_would_be_rejected_is_reported_with_exit_code_1(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
@@ -109,7 +109,9 @@ def test_for_machines_it_is_one_document(
     assert result["diff"] == "Stack search: what the CDK says"
 
 
-def test_models_that_go_on_a_shelf_are_listed(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_of_multi_model_endpoints_are_listed(
+    built: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     edit(built.environment_file("dev"), "kind: ensemble", "kind: multi-model")
     edit(built.environment_file("dev"), "model: minilm", "models: [minilm]")
     assert (
@@ -125,7 +127,7 @@ def test_looking_makes_nothing(built: Project, capsys: pytest.CaptureFixture[str
     assert cloud.client("s3").list_buckets()["Buckets"] == []
 
 
-def test_stacks_that_nobody_asks_for_any_more_are_told_of(
+def test_stacks_no_longer_in_the_file_are_reported(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -157,7 +159,7 @@ def test_a_comment_for_a_pull_request_is_found_again_by_its_first_line(
     assert folded[1:] == ["", "```", "Stack search: what the CDK says", "```", "", "</details>"]
 
 
-def test_a_comment_says_what_would_be_refused(
+def test_a_comment_lists_what_would_be_rejected(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
@@ -196,7 +198,7 @@ def retained(built: Project, account: str) -> Project:
 TAKEN = "refused: AWS::Logs::LogGroup Log must be created, but /kept already exists outside this stack"
 
 
-def test_what_is_to_be_made_under_a_name_that_is_taken_is_refused(
+def test_what_is_to_be_made_under_a_name_that_is_taken_is_rejected(
     retained: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out = said(capsys, retained)
@@ -210,7 +212,7 @@ def test_what_is_to_be_made_under_a_name_that_is_taken_is_refused(
     assert said(capsys, retained)[0] == 0
 
 
-def test_a_deploy_refuses_in_the_same_words_before_it_changes_anything(
+def test_a_deploy_rejects_with_the_same_message_before_it_changes_anything(
     retained: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
@@ -223,7 +225,7 @@ def test_a_deploy_refuses_in_the_same_words_before_it_changes_anything(
     assert f"{STACK}: {TAKEN}" in capsys.readouterr().err
 
 
-def test_a_deploy_refuses_what_would_be_replaced_under_its_own_name(
+def test_a_deploy_rejects_what_would_be_replaced_under_its_own_name(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def template(**more: str) -> dict[str, Any]:
@@ -258,7 +260,7 @@ def test_long_lines_are_cut_and_comments_have_an_end(
     assert comment.rstrip().endswith("</details>")
 
 
-def test_an_instance_is_deployed_by_the_words_that_mean_it(
+def test_an_instance_is_deployed_by_its_context_arguments(
     built: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = built.environment_file("dev").read_text().replace("name: dev", "name: ${name}")

@@ -10,7 +10,7 @@ from tests.cli.test_messages import outcome
 from tritonstack.base.paths import Project
 
 
-def test_no_cloud_is_no_failure(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_cloud_is_not_a_failure(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, project, "down")
     assert (code, out) == (0, "the local cloud was not running\n")
     code, out, _ = outcome(capsys, project, "down", "--all")

@@ -69,7 +69,7 @@ def test_wrong_usage_for_machines_is_json_too(
     assert code == json.loads(out)["error"]["exit_code"] == 2
 
 
-def test_ctrl_c_is_said_and_is_no_success(
+def test_ctrl_c_is_reported_and_is_not_a_success(
     root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_with(monkeypatch, KeyboardInterrupt())
@@ -77,7 +77,7 @@ def test_ctrl_c_is_said_and_is_no_success(
     assert (code, err.strip()) == (1, "error[TS906]: interrupted")
 
 
-def test_a_full_disk_is_no_fault_of_the_program(
+def test_a_full_disk_is_not_reported_as_a_bug(
     root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_with(monkeypatch, OSError(errno.ENOSPC, "No space left on device", "/somewhere/file"))
@@ -86,19 +86,21 @@ def test_a_full_disk_is_no_fault_of_the_program(
     assert err.startswith("error[TS616]: /somewhere/file: No space left on device\n  help: ")
 
 
-def test_other_faults_of_the_system_are_not_explained_away(
+def test_other_errors_of_the_system_are_reported_unchanged(
     root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_with(monkeypatch, FileNotFoundError(errno.ENOENT, "No such file or directory", "x"))
     assert "internal error" in said(capsys, "--project", root, "validate")[2]
 
 
-def test_a_line_number_is_no_picture(project: Project, root: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_number_is_not_a_picture(
+    project: Project, root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     edit(project.environment_file("dev"), "    kind:", "#\n" * 93 + "    knid:")
     assert "dev.yaml:100: endpoints.search.knid" in said(capsys, "--project", root, "validate")[2]
 
 
-def test_a_folder_that_is_no_project(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_project(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, err = said(capsys, "--project", str(tmp_path / "nowhere"), "validate")
     assert (code, out) == (2, "")
     assert "no tritonstack project at or above" in err
@@ -120,7 +122,7 @@ def test_the_cloud_is_not_started_where_it_cannot_be(
     assert not project.cloud_dir().exists()
 
 
-def test_a_cloud_of_another_account_is_refused(
+def test_a_cloud_of_another_account_is_rejected(
     project: Project, root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
@@ -132,7 +134,7 @@ def test_a_cloud_of_another_account_is_refused(
 
 
 @pytest.mark.parametrize(("played", "noted"), [("1" * 12, True), ("0" * 12, False)])
-def test_a_cloud_of_an_account_that_aws_may_have_says_how_it_is_meant(
+def test_up_with_a_real_account_id_prints_how_to_use_it(
     root: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -43,7 +43,7 @@ def deployed(built: Project, account: str) -> Project:
     return built
 
 
-def test_the_table_tells_of_builds_and_of_what_followed(
+def test_the_table_lists_builds_and_later_events(
     deployed: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = outcome(capsys, deployed, "history", "minilm")
@@ -80,7 +80,7 @@ def deploy_instance(project: Project) -> None:
     record_event(cloud_of(spec, variables={}), spec.artifact_bucket, event)
 
 
-def test_an_instance_is_told_of_beside_the_environment_whose_lock_it_runs(
+def test_an_instance_is_listed_beside_the_environment_whose_lock_it_uses(
     templated: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ("--json", "history", "minilm", "--env", "preview", "--name", "pr-1")
@@ -125,7 +125,7 @@ def test_for_machines(deployed: Project, capsys: pytest.CaptureFixture[str]) -> 
     assert [item["kind"] for item in artifact["happenings"]] == ["built", "deployed", "verified"]
 
 
-def test_offline_nobody_is_asked(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_offline_makes_no_call(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, built, "--json", "history", "minilm", "--offline")
     assert (code, err) == (0, "")
     assert [item["kind"] for item in json.loads(out)["artifacts"][0]["happenings"]] == ["built"]

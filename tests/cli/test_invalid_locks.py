@@ -24,7 +24,7 @@ def edited(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("command", ["deploy", "diff", "verify", "validate"])
-def test_it_is_refused_before_anybody_is_asked(
+def test_it_is_rejected_before_any_call(
     edited: Project, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     code, _, err = outcome(capsys, edited, command, "dev")
@@ -33,15 +33,13 @@ def test_it_is_refused_before_anybody_is_asked(
     assert "`git checkout -- environments/dev.lock.yaml` discards uncommitted changes" in err
 
 
-def test_a_synth_refuses_it_as_well(edited: Project) -> None:
+def test_a_synth_rejects_it_as_well(edited: Project) -> None:
     problems = plan_deployment(load_workspace(edited, "dev"), "search")
     assert isinstance(problems, list)
     assert [problem.field for problem in problems] == ["models.minilm.cpu.seal"]
 
 
-def test_a_build_takes_it_and_writes_the_entry_anew(
-    edited: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_build_takes_it_and_rewrites_the_entry(edited: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, edited, "build", "dev", "--explain")
     assert code == 0
     assert "minilm for cpu" in out

@@ -103,7 +103,7 @@ def test_the_only_model_of_a_multi_model_endpoint_is_meant(project: Project) -> 
         ),
     ],
 )
-def test_what_is_open_or_is_nobody(
+def test_who_is_a_valid_owner(
     project: Project, endpoint: str, wanted: dict[str, str], message: str, remedy: str
 ) -> None:
     workspace = project_with(project, endpoint)

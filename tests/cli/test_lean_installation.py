@@ -32,7 +32,7 @@ def test_every_command_starts(project: Project) -> None:
     assert (code, said.partition(":")[0]) == (0, "valid"), said
 
 
-def test_what_takes_more_says_what_is_missing(project: Project) -> None:
+def test_commands_that_need_an_extra_name_it(project: Project) -> None:
     code, said = lean(project, "up", "--detach")
     assert code == 2
     assert "the local cloud is not installed: no module 'moto'" in said

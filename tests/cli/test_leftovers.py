@@ -47,7 +47,7 @@ def test_what_waits_for_its_deletion_is_counted_by_its_sort_and_is_not_left_over
     assert capsys.readouterr().out == f"dev: 0 resources belong to stacks, 0 orphaned; {words}\n"
 
 
-def test_destroy_tells_of_jobs_that_have_ended_and_deletes_them(
+def test_destroy_reports_jobs_that_have_ended_and_deletes_them(
     dev: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dev.template_file("preview").write_text(TEMPLATE.replace("{account}", account))

@@ -120,7 +120,7 @@ def test_examples_come_along_and_bad_ones_do_not(site: TwoAccounts, capsys: Any)
     assert prod.get_object(Bucket=site.bucket("prod"), Key=key)["Body"].read() == examples
 
 
-def test_an_artifact_that_lies_here_is_not_fetched_if_the_source_has_the_same(
+def test_a_local_artifact_is_not_fetched_if_the_source_has_the_same(
     site: TwoAccounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = site.build("minilm", CONTENT)
@@ -196,7 +196,7 @@ def test_several_models_side_by_side_and_one_by_name(site: TwoAccounts) -> None:
     assert [event.artifacts[0].model for event in site.promotions()] == ["ranker", "minilm"]
 
 
-def test_another_source_is_refused(site: TwoAccounts, capsys: Any) -> None:
+def test_another_source_is_rejected(site: TwoAccounts, capsys: Any) -> None:
     edit(site.project.environment_file("prod"), "source: dev", "source: staging")
     promote(expected=2)
     assert "run `tritonstack promote staging prod`" in capsys.readouterr().err
@@ -234,7 +234,7 @@ def test_a_bad_artifact_is_stopped(site: TwoAccounts, capsys: Any, damage: str) 
     assert site.held(built) == CONTENT
 
 
-def test_shut_gates_are_told_of_at_once(site: TwoAccounts, capsys: Any) -> None:
+def test_failed_gates_are_reported_together(site: TwoAccounts, capsys: Any) -> None:
     gates = "promotion: {source: dev, soaked_hours: 2, min_cosine: 0.99999, max_latency_p99_ms: 5}\n"
     edit(site.project.environment_file("prod"), PROMOTION, gates)
     built = site.build("minilm", CONTENT)
@@ -302,7 +302,7 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("in_parts")
-def test_killed_at_every_call_and_gone_on_with(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_at_every_call_and_resumed(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
     """One project for all, so that every run meets the leftovers of all killed ones."""
     number, finished = 0, False
     while not finished:
@@ -369,7 +369,7 @@ def test_a_fetch_goes_on_from_where_it_was(site: TwoAccounts) -> None:
     assert site.held(built) == CONTENT
 
 
-def test_what_an_earlier_fetch_left_wrong_is_fetched_anew(site: TwoAccounts) -> None:
+def test_what_an_earlier_fetch_left_wrong_is_fetched_again(site: TwoAccounts) -> None:
     built = site.build("minilm", CONTENT)
     partial = site.project.artifacts_dir / ".fetching/minilm" / built.digest / "artifact/model.tar.gz"
     partial.parent.mkdir(parents=True)

@@ -118,9 +118,7 @@ def test_a_dry_run_says_it_and_changes_nothing(dev: Dev, capsys: pytest.CaptureF
     assert (dev.locked(), dev.deployed, dev.events()) == ("22", [], [])
 
 
-def test_what_was_edited_by_hand_goes_with_it_and_is_said(
-    dev: Dev, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_manual_edits_are_replaced_and_reported(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     edit(dev.project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
     for more in (("--dry-run",), ()):
         code, _, err = rollback(capsys, dev, *more)
@@ -158,7 +156,7 @@ def test_a_rollback_that_is_done_does_nothing_more(
     "place", ["replace_entries", "load_workspace", "deploy", "verify_workspace", "record_rollback"]
 )
 @pytest.mark.parametrize("committed", [False, True])
-def test_killed_anywhere_the_same_command_goes_on(
+def test_killed_anywhere_the_same_command_resumes(
     dev: Dev,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -195,7 +193,7 @@ def test_killed_anywhere_the_same_command_goes_on(
 
 
 @pytest.mark.parametrize("deleted", [("manifest.json", "model.tar.gz"), ("model.tar.gz",)])
-def test_what_was_deleted_is_brought_back_first(
+def test_deleted_artifacts_are_restored_first(
     dev: Dev, capsys: pytest.CaptureFixture[str], deleted: tuple[str, ...]
 ) -> None:
     """The lifecycle rule may have deleted the archive and not yet its manifest."""
@@ -209,7 +207,7 @@ def test_what_was_deleted_is_brought_back_first(
         dev.s3.head_object(Bucket=dev.spec.artifact_bucket, Key=f"{prefix}/{name}")
 
 
-def test_what_is_gone_for_good_is_said_before_anything_changes(
+def test_a_permanently_deleted_artifact_is_reported_before_anything_changes(
     dev: Dev, capsys: pytest.CaptureFixture[str]
 ) -> None:
     versions = dev.s3.list_object_versions(
@@ -231,7 +229,7 @@ def test_an_endpoint_that_is_not_there(dev: Dev, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("named", [("--name", "pr-1"), ()])
-def test_an_instance_goes_back_with_the_lock_that_it_runs(
+def test_an_instance_is_rolled_back_with_the_lock_that_it_runs(
     dev: Dev, capsys: pytest.CaptureFixture[str], named: tuple[str, ...]
 ) -> None:
     text = dev.project.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
@@ -259,9 +257,7 @@ def test_another_promotion_meanwhile_is_not_overwritten(
     assert (dev.locked(), dev.deployed) == ("44", [])
 
 
-def test_what_does_not_answer_rightly_afterwards_is_no_rollback_that_is_done(
-    dev: Dev, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rollback_with_wrong_answers_is_not_complete(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     dev.right = False
     code, _, err = rollback(capsys, dev)
     assert code == 1

@@ -100,7 +100,7 @@ def test_a_lock_that_no_environment_is_left_of_is_named_and_checked(
 
 @pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("names", [[], ["dev"]])
-def test_a_lock_that_was_edited_is_refused_with_file_line_and_remedy(
+def test_a_lock_that_was_edited_is_rejected_with_file_line_and_remedy(
     project: Project, capsys: pytest.CaptureFixture[str], names: list[str]
 ) -> None:
     edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
@@ -111,7 +111,7 @@ def test_a_lock_that_was_edited_is_refused_with_file_line_and_remedy(
 
 
 @pytest.mark.usefixtures("built")
-def test_faults_of_locks_and_of_other_files_are_told_at_once(
+def test_errors_of_locks_and_other_files_are_reported_together(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
@@ -123,7 +123,7 @@ def test_faults_of_locks_and_of_other_files_are_told_at_once(
 
 
 @pytest.mark.usefixtures("built")
-def test_an_entry_copied_by_hand_into_the_next_environment_is_refused(
+def test_an_entry_copied_by_hand_into_the_next_environment_is_rejected(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = project.environment_file("dev").read_text()

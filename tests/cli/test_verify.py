@@ -140,7 +140,7 @@ def test_the_state_of_environments_for_machines(built: Project, capsys: pytest.C
     assert [(one["name"], one["status"]) for one in environment["endpoints"]] == [("search", "not deployed")]
 
 
-def test_a_verdict_on_an_endpoint_that_has_gone_is_not_told(
+def test_a_verdict_on_a_removed_endpoint_is_not_shown(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verdict = Event(kind="verified", environment="dev", at="2026-11-22T08:30:00Z", by="Ada", commit="c" * 40)

@@ -99,11 +99,11 @@ def test_another_output_is_malformed():
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
-def test_a_count_below_one_is_refused(count):
+def test_a_count_below_one_is_rejected(count):
     with pytest.raises(RequestEncodingError, match="scores: expected a count of classes of at least 1"):
         encode_request({"x": np.ones(1)}, outputs=[TopClasses("scores", count)])
 
 
-def test_an_output_that_is_no_name_is_refused():
+def test_an_output_that_is_not_a_name_is_rejected():
     with pytest.raises(RequestEncodingError, match="expected the name of an output, got int"):
         encode_request({"x": np.ones(1)}, outputs=[5])

@@ -154,7 +154,7 @@ def test_a_missing_endpoint_has_its_own_error(server):
         (None, None, errors.ModelError),
     ],
 )
-def test_the_containers_status_tells_model_errors_apart(server, original, target_model, error):
+def test_the_containers_status_distinguishes_model_errors(server, original, target_model, error):
     facts = {} if original is None else {"OriginalStatusCode": original}
     server.answer = error_answer(
         "ModelError", 424, "Received server error", OriginalMessage="in the container's words", **facts
@@ -198,7 +198,7 @@ def test_an_answer_without_a_content_type(server):
         infer(server)
 
 
-def test_a_name_that_botocore_refuses(server):
+def test_a_name_that_botocore_rejects(server):
     client = EndpointClient(endpoint_name=5, runtime=runtime_at(server.url))
     with pytest.raises(errors.RequestRefusedError, match="EndpointName"):
         client.infer({"x": np.array([1.0])})
@@ -213,7 +213,7 @@ def test_without_a_region_the_default_transport_says_so(monkeypatch, tmp_path):
         EndpointClient(endpoint_name="ep")
 
 
-def test_errors_carry_no_body_and_no_secret(server):
+def test_errors_contain_no_body_and_no_secret(server):
     server.answer = error_answer("InternalFailure", 500)
     client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url))
     with pytest.raises(errors.InvocationError) as caught:

@@ -105,7 +105,7 @@ def test_a_view_is_sent_in_its_own_order():
         ({"x": ["\ud800"]}, "cannot encode the request: .*surrogates not allowed"),
     ],
 )
-def test_what_cannot_be_written_is_refused(inputs, words):
+def test_what_cannot_be_written_is_rejected(inputs, words):
     with pytest.raises(RequestEncodingError, match=words):
         encode_request(inputs)
 
@@ -117,17 +117,17 @@ def test_parameters_of_triton_itself():
     assert {name: written[name] for name in expected} == expected
 
 
-def test_reserved_parameters_are_refused():
+def test_reserved_parameters_are_rejected():
     with pytest.raises(RequestEncodingError, match="reserved"):
         encode_request({"x": np.zeros(1)}, parameters={"triton_x": 1})
 
 
-def test_a_parameter_that_is_no_json_is_refused():
+def test_a_parameter_that_is_no_json_is_rejected():
     with pytest.raises(RequestEncodingError, match="not JSON serializable"):
         encode_request({"x": np.zeros(1)}, parameters={"x": object()})
 
 
-def test_a_single_output_must_stand_in_a_list():
+def test_a_single_output_must_be_a_list():
     with pytest.raises(RequestEncodingError, match="outputs is the text 'embedding'"):
         encode_request({"x": np.zeros(1)}, outputs="embedding")
 
@@ -175,13 +175,13 @@ def test_bf16_without_ml_dtypes_names_the_package(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_parameter_that_json_cannot_write_is_refused(value):
+def test_a_parameter_that_json_cannot_write_is_rejected(value):
     with pytest.raises(RequestEncodingError, match="not JSON compliant"):
         encode_request({"x": np.zeros(1)}, parameters={"x": value})
 
 
 @pytest.mark.parametrize("name", [5, None, b"x"])
-def test_an_input_whose_name_is_no_text_is_refused(name):
+def test_an_input_whose_name_is_not_text_is_rejected(name):
     with pytest.raises(RequestEncodingError, match="expected the name of an input"):
         encode_request({name: np.zeros(1)})
 
@@ -231,6 +231,6 @@ def test_a_malformed_reply_is_named_and_never_decoded(outputs, payload, words):
         (b"{}", "", "content type '' is neither"),
     ],
 )
-def test_a_reply_that_is_no_triton_reply(body, content_type, words):
+def test_a_reply_that_is_not_from_triton(body, content_type, words):
     with pytest.raises(MalformedReplyError, match=words):
         decode_reply(body, content_type=content_type)

@@ -64,7 +64,7 @@ def test_every_request_of_one_serializer_has_the_same_content_type():
     assert short[512:] == b"\0" * 8
 
 
-def test_a_header_that_does_not_fit_is_refused_with_the_size_it_needs():
+def test_a_header_that_does_not_fit_is_rejected_with_the_size_it_needs():
     with pytest.raises(RequestEncodingError, match=r"needs [0-9]+ bytes, the serializer's is 16") as caught:
         TritonSerializer(header_size=16).serialize({"x": np.zeros(1)})
     needed = int(caught.value.remedy.split("header_size=")[1].split(")")[0])

@@ -109,7 +109,7 @@ def test_a_stop_leaves_nothing(probe: ContainerServer, engine: docker.DockerClie
     probe.stop()
 
 
-def test_a_container_that_is_killed_is_told_of(probe: ContainerServer, engine: docker.DockerClient) -> None:
+def test_a_container_that_is_killed_is_reported(probe: ContainerServer, engine: docker.DockerClient) -> None:
     engine.containers.get(probe.name).kill()
     await_ended(probe)
     with pytest.raises(TritonFailedError, match="exit status 137"):
@@ -140,7 +140,7 @@ def test_many_models(container_group: ContainerGroup, serving_image: str, tmp_pa
         server.stop(grace_s=0)
 
 
-def test_a_layout_that_serve_refuses_is_refused_in_its_words(
+def test_a_layout_that_serve_rejects_is_rejected_with_a_message(
     container_group: ContainerGroup, serving_image: str, tmp_path: Path
 ) -> None:
     models = write_probe(tmp_path / "model", {"config.pbtxt": CONFIG})

@@ -123,14 +123,14 @@ def answered_in_any_form(body: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.before("26.06")
-def test_a_header_size_that_is_no_number_counts_as_0(entrance: Entrance) -> None:
+def test_a_header_size_that_is_not_a_number_counts_as_0(entrance: Entrance) -> None:
     """So a body meant as JSON and bytes is computed as a raw tensor if its size happens to fit."""
     answer = entrance.ask(floats(1, 2), f"{BINARY}abc")
     assert payload(answer) == floats(entrance.factor, 2 * entrance.factor)
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_tritons_usual_header_says_nothing_here(entrance: Entrance) -> None:
+def test_tritons_usual_header_is_ignored(entrance: Entrance) -> None:
     """SageMaker strips Inference-Header-Content-Length; the container would not read it either."""
     body, size = binary_body(floats(1), shape=[1, 1])
     answer = entrance.ask(body, "application/octet-stream", Inference_Header_Content_Length=str(size))

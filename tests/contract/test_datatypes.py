@@ -91,7 +91,7 @@ def test_no_half_precision_in_json(echo: Entrance, name: str) -> None:
     ("name", "value"),
     [("UINT8", -1), ("INT32", 1.5), ("BOOL", 1), ("FP32", "NaN"), ("INT64", 2**63), ("BYTES", 1)],
 )
-def test_json_of_another_type_is_refused(echo: Entrance, name: str, value: Any) -> None:
+def test_json_of_another_type_is_rejected(echo: Entrance, name: str, value: Any) -> None:
     answer = ask_in_json(echo, name, [value])
     assert answer.status == (400 if echo.way.many else 500)
     assert said(answer).startswith("Unable to parse")
@@ -119,7 +119,7 @@ def test_bytes_that_are_no_text_come_back_as_they_are(echo: Entrance) -> None:
     assert payload(echo.ask(header + sent, f"{BINARY}{len(header)}")) == sent
 
 
-def test_a_text_shorter_than_its_length_is_refused(echo: Entrance) -> None:
+def test_a_text_shorter_than_its_length_is_rejected(echo: Entrance) -> None:
     sent = struct.pack("<I", 5) + b"ab"
     request = {
         "inputs": [

@@ -85,7 +85,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.called.replace(" ", "-"))
-def test_refused_with_its_code_and_words(entrance: Entrance, case: Refused) -> None:
+def test_rejected_with_status_code_and_message(entrance: Entrance, case: Refused) -> None:
     answer = entrance.ask(case.body, case.kind)
     assert answer.status == (case.many_code if entrance.way.many else case.code), answer.body
     assert case.words in said(answer)
@@ -94,7 +94,7 @@ def test_refused_with_its_code_and_words(entrance: Entrance, case: Refused) -> N
 
 @pytest.mark.since("26.06")
 @pytest.mark.parametrize("size", ["abc", ""])
-def test_a_header_size_that_is_no_number_is_refused(entrance: Entrance, size: str) -> None:
+def test_a_header_size_that_is_not_a_number_is_rejected(entrance: Entrance, size: str) -> None:
     answer = entrance.ask(floats(1, 2), f"{BINARY}{size}")
     assert answer.status == 400
     assert "Unable to parse inference header size" in said(answer)
@@ -116,7 +116,7 @@ def test_content_encoding_does_not_unpack(entrance: Entrance) -> None:
 
 
 @pytest.mark.parametrize(("way", "code"), [(Way.SINGLE, 501), (Way.MULTI_MODEL, 400)])
-def test_a_decoupled_model_loads_and_answers_nobody(driver: Driver, way: Way, code: int) -> None:
+def test_a_decoupled_model_loads_but_cannot_be_invoked(driver: Driver, way: Way, code: int) -> None:
     if way not in driver.ways:
         pytest.skip(f"this server does not serve as {way.value}")
     answer = driver.entrance(way, DECOUPLED).ask(numbers(1))

@@ -140,7 +140,7 @@ def test_a_lack_of_memory_at_load_is_507(many: MultiModel) -> None:
     assert many.described("hungry").status == 404
 
 
-def test_a_mended_model_in_the_same_folder_is_loaded_and_answers(many: MultiModel) -> None:
+def test_a_fixed_model_in_the_same_folder_is_loaded_and_answers(many: MultiModel) -> None:
     many.lay("mended", lambda folder: models.write_model(folder / "m", code=models.BROKEN_CODE))
     assert many.load("mended", "mended.tar.gz").status == 400
     mend(many, "mended")
@@ -154,7 +154,7 @@ def mend(many: MultiModel, name: str) -> None:
 
 
 @pytest.mark.before("26.06")
-def test_a_mended_model_in_another_folder_is_loaded_and_cannot_be_asked(many: MultiModel) -> None:
+def test_a_fixed_model_in_another_folder_loads_but_cannot_be_invoked(many: MultiModel) -> None:
     """A target that failed once is bound to its first folder: keep the hash of a target the same."""
     many.lay("failed", lambda folder: models.write_model(folder / "m", code=models.BROKEN_CODE))
     assert many.load("failed", "moved.tar.gz").status == 400

@@ -66,7 +66,7 @@ def test_a_failed_load_in_multi_model_mode(start: Start, environment: dict[str, 
     assert many.ping() == code
 
 
-def test_in_the_trap_a_mended_model_in_the_same_folder_turns_it_back(start: Start) -> None:
+def test_a_fixed_model_in_the_same_folder_restores_a_failed_ping(start: Start) -> None:
     many = start()
     fail_a_load(many)
     assert many.server.models is not None

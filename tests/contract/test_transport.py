@@ -90,7 +90,7 @@ def test_very_many_chunks(server: Server, count: int) -> None:
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
 @pytest.mark.since("26.05")
-def test_more_chunks_than_the_limit_are_refused(server: Server) -> None:
+def test_more_chunks_than_the_limit_are_rejected(server: Server) -> None:
     body = numbers(1).ljust(65_537)
     answer = exchange(server, post(Transfer_Encoding="chunked"), chunks(cut(body, 1)))
     assert answer is not None
@@ -132,7 +132,7 @@ def test_http_1_0_is_answered_and_closed(server: Server) -> None:
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_a_connection_carries_one_request_after_another(server: Server) -> None:
+def test_a_connection_carries_consecutive_requests(server: Server) -> None:
     with server.connect() as connection:
         connection.settimeout(30)
         for number in range(5):

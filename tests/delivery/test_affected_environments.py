@@ -52,7 +52,7 @@ def test_one_without_a_lock_is_asked_for_when_it_gets_one(committed):
 
 
 @pytest.mark.parametrize("since", [None, "", "0" * 40, "f" * 40])
-def test_all_are_asked_for_where_nobody_knows_what_was_there_before(committed, since):
+def test_all_environments_are_affected_without_a_known_previous_commit(committed, since):
     assert asked(committed, since) == ["dev", "staging", "prod"]
 
 
@@ -74,7 +74,7 @@ def test_workflows_get_lines_that_are_json(committed, capsys):
     assert previews["roles"]["preview_execution"].endswith("role/tritonstack-delivery-dev-preview-execution")
 
 
-def test_the_roles_told_are_those_that_are_made(committed, carriers, capsys):
+def test_the_listed_roles_are_those_created(committed, carriers, capsys):
 
     assert run(["--project", str(committed.root), "--json", "delivery"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -94,7 +94,7 @@ def test_people_get_sentences(committed, capsys):
     ]
 
 
-def test_a_project_without_the_file_is_told_where_to_look(committed, capsys):
+def test_a_project_without_the_file_gets_a_message_where_to_look(committed, capsys):
     committed.delivery_file.unlink()
     assert run(["--project", str(committed.root), "delivery"]) == 2
     assert "see docs/delivery.md for an example" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_prod_gets_no_commit_that_dev_was_to_see_and_did_not(tmp_path, asked, en
     assert deployed(tmp_path, asked, **ends) == prod
 
 
-def test_a_run_that_somebody_ends_goes_no_further(tmp_path):
+def test_a_cancelled_run_stops(tmp_path):
     ended = runner(tmp_path, {"road": "success"}, {"road": {"asked": '["dev", "prod"]', "road": "{}"}})
     ended.cancelled = True
     assert set(ended.run("deploy.yml", PUSH).values()) == {"skipped"}
@@ -69,7 +69,7 @@ GOING_ON = [
 
 
 @pytest.mark.parametrize(("job", "before"), GOING_ON)
-def test_no_job_goes_on_after_one_that_was_put_aside(job: dict[str, Any], before: str):
+def test_no_job_goes_on_after_one_that_was_cancelled(job: dict[str, Any], before: str):
     """Except the one that reports the status of a dispatched run; this is a push."""
     outputs = {"asked": '["dev", "prod"]', "road": "{}", "previews": "{}", "environments": "[]"}
     scope = Scope(

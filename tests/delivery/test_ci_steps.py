@@ -95,7 +95,7 @@ def test_nothing_changed_is_nothing_proposed(checkout):
     assert stand_in_calls(checkout.parent) == []
 
 
-def test_a_proposal_that_nobody_took_up_is_replaced(checkout):
+def test_an_unmerged_proposal_is_replaced(checkout):
     lock = checkout / "environments" / "prod.lock.yaml"
     for model in ("minilm", "ranker"):
         lock.write_text(f"models: {{{model}: {{}}}}\n")
@@ -110,7 +110,7 @@ def test_a_proposal_that_nobody_took_up_is_replaced(checkout):
     assert git(remote, "rev-list", "--count", "main..promote/prod").strip() == "1"
 
 
-def test_a_push_that_is_refused_fails_the_step(checkout):
+def test_a_push_that_is_rejected_fails_the_step(checkout):
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
     git(checkout, "remote", "set-url", "--push", "origin", "nowhere")
     assert propose(checkout).returncode != 0
@@ -118,7 +118,7 @@ def test_a_push_that_is_refused_fails_the_step(checkout):
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_a_proposal_left_half_done_has_no_checks_and_the_next_run_mends_it(checkout, method):
+def test_an_incomplete_proposal_has_no_checks_and_the_next_run_completes_it(checkout, method):
     lock = checkout / "environments" / "prod.lock.yaml"
     lock.write_text("models: {minilm: {}}\n")
     if method == "PATCH":
@@ -146,7 +146,7 @@ def test_a_proposal_left_half_done_has_no_checks_and_the_next_run_mends_it(check
 
 
 @pytest.mark.parametrize("whose", ["somebody/tritonstack", "example/another"])
-def test_a_branch_of_that_name_in_a_fork_is_no_proposal(checkout, whose):
+def test_a_forks_branch_of_that_name_is_not_the_proposal(checkout, whose):
     """Anyone can open such a pull request: it must neither be changed nor hide the proposal."""
     theirs = {"head": "promote/prod", "title": "Mine", "body": "", "from": whose, "open": True}
     (checkout.parent / "github.json").write_text(json.dumps({"pulls": [theirs]}))

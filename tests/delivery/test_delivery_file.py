@@ -108,19 +108,19 @@ def test_a_project_may_have_none(project):
         ),
     ],
 )
-def test_each_fault_is_told_with_its_line(delivered, changes, fault):
+def test_each_fault_is_reported_with_its_line(delivered, changes, fault):
     data = {**yaml.safe_load(DELIVERY), **changes}
     delivered.delivery_file.write_text(yaml.safe_dump(data, sort_keys=False))
     assert any(fault in told for told in faults(delivered)), faults(delivered)
 
 
-def test_a_fault_in_an_environment_is_not_told_twice(delivered):
+def test_a_fault_in_an_environment_is_not_reported_twice(delivered):
     file = delivered.environment_file("prod")
     file.write_text(file.read_text().replace("eu-west-1", "eu-west-9"))
     assert [told.partition(":")[0] for told in faults(delivered)] == ["prod.yaml"]
 
 
-def test_previews_stand_beside_the_environment_whose_stack_makes_their_role(delivered):
+def test_previews_are_in_the_account_of_the_environment_with_their_role(delivered):
     file = delivered.template_file("preview")
     file.write_text(file.read_text().replace("111111111111", "222222222222"))
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
@@ -154,7 +154,7 @@ def test_previews_that_publish_where_deploys_take_from_are_a_fault(delivered):
     ]
 
 
-def test_previews_publish_apart_from_environments_that_they_do_not_stand_beside_too(delivered):
+def test_previews_publish_apart_from_every_environment(delivered):
     """prod is in dev's account, and uses the bucket of the CDK's default qualifier."""
     for file, old, new in (
         (delivered.template_file("preview"), "bootstrap_qualifier: preview\n", ""),
@@ -186,7 +186,7 @@ def test_subjects_of_newer_repositories_hold_githubs_numbers():
     assert spec.branch_subject == "repo:example@123456/tritonstack@789012:ref:refs/heads/main"
 
 
-def test_faults_of_the_file_itself_are_all_told(delivered):
+def test_all_errors_of_the_file_are_reported(delivered):
     delivered.delivery_file.write_text("repo: x\nenvironments: []\n")
     with pytest.raises(InvalidFilesError) as raised:
         load_delivery(delivered)

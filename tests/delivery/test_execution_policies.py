@@ -85,7 +85,7 @@ def test_every_exception_is_one_of_a_handler():
 
 
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
-def test_no_deploy_makes_a_role_without_its_boundary_or_changes_that(carriers, environment):
+def test_no_deploy_creates_a_role_without_its_boundary_or_changes_it(carriers, environment):
     """Otherwise, whoever can deploy could grant themselves any permission."""
     allowed = executing(carriers[environment], environment)
     account = PROD if environment == "prod" else DEV
@@ -160,7 +160,7 @@ def test_policies_fit_at_the_longest_names(roads, tmp_path, region):
     assert max(sizes) <= 6_144
 
 
-def test_a_policy_that_is_too_large_is_refused_before_the_deploy(roads, tmp_path, monkeypatch):
+def test_a_policy_that_is_too_large_is_rejected_before_the_deploy(roads, tmp_path, monkeypatch):
     project = longest(roads, tmp_path / "project", REGION)
     monkeypatch.setattr("tritonstack.constructs.iam.managed_policy.MANAGED_POLICY", 3_000)
     with pytest.raises(UsageError, match=r"the policy '.*' has 3,\d\d\d characters") as caught:
@@ -169,7 +169,7 @@ def test_a_policy_that_is_too_large_is_refused_before_the_deploy(roads, tmp_path
     assert "shorten name, name_prefix" in str(caught.value.remedy)
 
 
-def test_a_sixth_environment_under_one_bootstrap_is_refused(roads, tmp_path):
+def test_a_sixth_environment_of_one_bootstrap_is_rejected(roads, tmp_path):
     """IAM attaches ten policies to CloudFormation's role, and each environment has two."""
     project = Project(tmp_path)
     project.environments_dir.mkdir()

@@ -57,7 +57,7 @@ def test_what_is_known_comes_to_its_value(text, value):
         "a b",
     ],
 )
-def test_what_is_not_known_is_refused(text):
+def test_what_is_not_known_is_rejected(text):
     with pytest.raises(UnknownExpressionError):
         evaluate(text, SCOPE)
 
@@ -82,5 +82,5 @@ def test_what_was_left_out_has_not_failed():
         ("failure()", True),
     ],
 )
-def test_what_says_nothing_of_failures_runs_after_success_alone(condition, runs_after_failure):
+def test_jobs_without_a_status_function_run_only_after_success(condition, runs_after_failure):
     assert holds(condition, Scope({}, succeeded=False)) is runs_after_failure

@@ -178,7 +178,7 @@ def deploy_carriers(site: Site, environment: str) -> dict[str, Any]:
     return template
 
 
-def test_the_roles_stand_in_both_accounts(road: Road) -> None:
+def test_the_roles_exist_in_both_accounts(road: Road) -> None:
     for environment in ENVIRONMENTS:
         iam = road.cloud(environment).client("iam")
         there = {
@@ -211,7 +211,7 @@ def test_merged_it_is_deployed_to_dev_and_verified_there_alone(road: Road) -> No
     assert foundation.name == "tritonstack-prod-foundation"
 
 
-def test_promotion_is_proposed_with_what_a_dry_run_said(road: Road) -> None:
+def test_promotion_is_proposed_with_the_output_of_the_dry_run(road: Road) -> None:
     event = Event("workflow_dispatch", MAIN, {}, {"source": "dev", "target": "prod"})
     assert road.run("promote.yml", event) == {"road": "success", "promote": "success"}, road.told()
     pull = road.proposals()[-1]
@@ -295,7 +295,7 @@ def test_every_night_what_is_left_is_looked_for(road: Road) -> None:
     assert road.run("clean-up.yml", hourly)["audit"] == "skipped"
 
 
-def test_a_rollback_that_has_nowhere_to_go_says_so_and_proposes_nothing(road: Road) -> None:
+def test_a_rollback_without_a_target_fails_and_proposes_nothing(road: Road) -> None:
     before = len(stand_in_calls(road.runner.folder))
     event = Event("workflow_dispatch", MAIN, {}, {"environment": "prod", "endpoint": "minilm"})
     assert road.run("rollback.yml", event) == {"road": "success", "rollback": "failure"}

@@ -220,7 +220,7 @@ BRINGS_BACK = (
 
 @pytest.mark.parametrize(("action", "resource"), BRINGS_BACK)
 @pytest.mark.parametrize("duty", ["deploy", "plan", "promote"])
-def test_a_rollback_brings_back_what_was_deleted(carriers, duty, action, resource):
+def test_a_rollback_can_restore_deleted_artifacts(carriers, duty, action, resource):
     """By copying the version below the delete marker over itself; only the deploy role can."""
     role = f"tritonstack-delivery-staging-{duty}"
     found = may(
@@ -329,7 +329,7 @@ def test_an_administrator_inside_a_preview_gets_no_further(carriers, action, res
     assert not within(edge_of(carriers), action, resource, {"aws:RequestedRegion": REGION})
 
 
-def test_what_the_roles_of_previews_need_lies_within_their_edge(roads, carriers, tmp_path):
+def test_the_preview_boundary_allows_what_its_roles_need(roads, carriers, tmp_path):
     """For every option of an environment: build jobs, a network, an asynchronous endpoint."""
     root = tmp_path / "project"
     shutil.copytree(roads.root, root, symlinks=True)
@@ -392,7 +392,7 @@ def shown(action, resource):
     ("imports", "allowed"),
     [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)],
 )
-def test_a_preview_takes_in_nothing_that_stands_already(carriers, imports, allowed):
+def test_a_preview_adopts_no_existing_resource(carriers, imports, allowed):
     """Otherwise it would be deleted with the preview: keys and models do not have the preview's name."""
     stack = arn("cloudformation", "stack/tritonstack-pr-7-a/1")
     role = "tritonstack-delivery-dev-preview"
@@ -451,7 +451,7 @@ def test_every_role_is_bounded(carriers):
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
-def test_the_edge_holds_whatever_else_is_granted(carriers, environment):
+def test_the_boundary_holds_whatever_else_is_granted(carriers, environment):
     """Someone attaches an administrator policy to the deploy role."""
     template = carriers[environment] | {
         "Resources": carriers[environment]["Resources"]
@@ -533,7 +533,7 @@ def test_keys_that_are_not_a_previews_are_left_alone(carriers, action, context, 
     assert may(carriers["dev"], role, f"kms:{action}", resource, **context) is allowed
 
 
-def test_an_environment_is_known_by_its_tags_even_where_its_file_says_them(carriers):
+def test_an_environment_is_recognized_by_tags_that_its_file_sets(carriers):
     policy = executing(carriers["staging"], "staging")
     staging = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "staging"}
     region = {"aws:RequestedRegion": REGION}

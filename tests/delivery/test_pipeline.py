@@ -169,13 +169,13 @@ def test_every_step_runs_with_the_role_of_its_duty(pipeline):
     assert duties == expected | {"build-dev": "deploydev", "reap": "cleanupdev"}
 
 
-def test_nobody_is_let_in_by_a_policy_of_the_store(pipeline):
+def test_no_bucket_policy_grants_access(pipeline):
     (bucket,) = of_type(pipeline, "AWS::S3::BucketPolicy").values()
     assert {statement["Effect"] for statement in bucket["PolicyDocument"]["Statement"]} == {"Deny"}
     assert not of_type(pipeline, "AWS::Logs::ResourcePolicy")
 
 
-def test_all_that_lies_there_is_encrypted_with_its_key(pipeline):
+def test_all_objects_are_encrypted_with_its_key(pipeline):
     key = {"Fn::GetAtt": [next(iter(of_type(pipeline, "AWS::KMS::Key"))), "Arn"]}
     assert line(pipeline)["ArtifactStore"]["EncryptionKey"] == {"Id": key, "Type": "KMS"}
     assert {json.dumps(item["EncryptionKey"]) for item in projects(pipeline).values()} == {json.dumps(key)}
@@ -225,7 +225,7 @@ def test_steps_that_are_handed_their_files_get_no_token_of_the_repository(pipeli
         assert "GetConnectionToken" not in json.dumps(statements(pipeline, f"Step{step}"))
 
 
-def test_no_action_takes_on_a_role_of_its_own(pipeline):
+def test_no_action_assumes_a_role_of_its_own(pipeline):
     """CodePipeline assumes an action's role from the pipeline's, which no role trusts."""
     assert [action["Name"] for _, action in actions(pipeline) if "RoleArn" in action] == []
     (started,) = [
@@ -275,7 +275,7 @@ def test_a_branch_that_is_not_delivered_has_no_pipeline(roads):
         line_of(roads, "mine")
 
 
-def test_a_project_that_asks_for_none_is_told_how(roads):
+def test_a_project_without_it_gets_instructions(roads):
     text = roads.delivery_file.read_text()
     try:
         roads.delivery_file.write_text(text.partition("pipeline:")[0])

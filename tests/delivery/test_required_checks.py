@@ -60,7 +60,7 @@ def statuses(runner: Runner) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("code", "state"), [("0", "success"), ("2", "failure")])
-def test_a_run_started_by_name_says_of_its_commit_how_the_checks_went(runner, code, state):
+def test_a_dispatched_run_posts_the_result_of_its_checks(runner, code, state):
     sha = commit(runner.remote, "A lock")
     runner.variables = {"ENDS_WITH": code}
     results = runner.run("pull-request.yml", Event("workflow_dispatch", PROPOSAL, {}))
@@ -78,14 +78,14 @@ def test_a_run_started_by_name_says_of_its_commit_how_the_checks_went(runner, co
 
 
 @pytest.mark.parametrize("cancelled", [True, False], ids=["the run", "the job"])
-def test_checks_that_were_ended_have_not_gone_well(runner, cancelled):
+def test_cancelled_checks_do_not_succeed(runner, cancelled):
     commit(runner.remote, "A lock")
     runner.ends, runner.cancelled = {"checks": "cancelled"}, cancelled
     runner.run("pull-request.yml", Event("workflow_dispatch", PROPOSAL, {}))
     assert [status["state"] for status in statuses(runner)] == ["failure"]
 
 
-def test_what_is_said_is_said_of_the_commit_that_was_checked(runner):
+def test_the_status_is_posted_on_the_checked_commit(runner):
     """Not for a commit that was pushed to the branch meanwhile."""
     checked = commit(runner.remote, "A lock")
     event = Event("workflow_dispatch", PROPOSAL, {}, sha=checked)
@@ -111,7 +111,7 @@ def test_an_ordinary_pull_request_has_its_check_and_nothing_beside_it(runner):
     assert statuses(runner) == []
 
 
-def test_a_fork_says_nothing_of_a_commit_whatever_it_makes_of_the_workflow(runner, tmp_path, monkeypatch):
+def test_a_fork_cannot_set_a_commit_status(runner, tmp_path, monkeypatch):
     text = (WORKFLOWS / "pull-request.yml").read_text()
     own, found = re.subn(r"\$\{\{ always\(\) && .*? \}\}", "${{ always() }}", text)
     assert found == 1

@@ -83,7 +83,7 @@ def test_no_condition_holds_a_pattern(carriers):
                     assert "*" not in str(statement["Condition"])
 
 
-def test_an_account_is_told_of_github_once(carriers):
+def test_an_account_gets_one_github_provider(carriers):
     told = {
         name: [item for item in template["Resources"].values() if item["Type"] == "AWS::IAM::OIDCProvider"]
         for name, template in carriers.items()
@@ -96,7 +96,7 @@ def test_an_account_is_told_of_github_once(carriers):
     }
 
 
-def test_an_account_that_knows_github_is_not_told_again(roads, tmp_path):
+def test_an_account_with_a_github_provider_gets_no_second_one(roads, tmp_path):
     target = delivery_target(roads, "dev")
     assert target.makes_provider
     text = roads.delivery_file.read_text()
@@ -118,7 +118,7 @@ def test_the_accounts_that_promote_from_here_get_a_reader(carriers):
 
 
 @pytest.mark.parametrize("duty", ["deploy", "promote", "clean-up"])
-def test_each_step_of_the_pipeline_takes_on_the_role_of_its_duty_in_its_environment(carriers, duty):
+def test_each_step_of_the_pipeline_assumes_the_role_of_its_duty_in_its_environment(carriers, duty):
     """What runs before prod's approval cannot reach anything in prod."""
     steps = {
         other: f"arn:aws:iam::{TOOLS}:role/tritonstack-delivery-pipeline-{other}"
@@ -132,7 +132,7 @@ def test_each_step_of_the_pipeline_takes_on_the_role_of_its_duty_in_its_environm
     assert not trusts_role(role, f"arn:aws:iam::{TOOLS}:role/somebody")
 
 
-def test_roles_are_taken_on_for_hours_not_days(carriers):
+def test_role_sessions_last_hours_not_days(carriers):
     hours = {
         name.rpartition("delivery-")[2]: role["MaxSessionDuration"] / 3600
         for name, role in roles(carriers["dev"]).items()

@@ -103,7 +103,7 @@ def test_a_job_ends_in_time(file, name, job):
 
 
 @pytest.mark.parametrize(("file", "name", "job"), jobs())
-def test_what_takes_on_roles_waits_for_its_turn(file, name, job):
+def test_jobs_that_assume_roles_run_one_at_a_time(file, name, job):
     """One at a time per environment: concurrent deploys replace each other's change sets."""
     content = read_workflow(WORKFLOWS / file)
     if "id-token" in job["permissions"] and "uses" not in job:
@@ -128,7 +128,7 @@ def test_an_action_is_pinned_by_its_hash(step):
     assert uses is None or uses.startswith("./") or re.fullmatch(r"[a-z-]+/[a-z-]+@[0-9a-f]{40}", uses)
 
 
-def test_each_pin_says_its_version_and_is_the_same_everywhere():
+def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
     pins: dict[str, set[str]] = {}
     for file in (*FILES, *ACTIONS):
         for action, pin in re.findall(r"uses: ([a-z-]+/[a-z-]+)@(.*)", file.read_text()):
@@ -167,7 +167,7 @@ DELIVERY_COMMANDS = sorted(
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("tritonstack ")])
-def test_the_command_line_takes_what_a_step_says(command, monkeypatch):
+def test_the_command_line_accepts_a_steps_arguments(command, monkeypatch):
     monkeypatch.setenv("GITHUB_REPOSITORY", "example/tritonstack")
     monkeypatch.setenv("PULL_REQUEST", "7")
     words = re.sub(r"\$\{\w+:\+(.*)\}", r"\1", command.partition(" >")[0])
@@ -180,7 +180,7 @@ def test_the_command_line_takes_what_a_step_says(command, monkeypatch):
 
 
 @pytest.mark.parametrize("waiting", ["build", "rollback"])
-def test_what_waits_is_not_put_aside_by_a_deploy(waiting):
+def test_queued_jobs_are_not_cancelled_by_a_deploy(waiting):
     """GitHub keeps only the latest queued run per group; the others are cancelled."""
     groups = {
         file.stem: job["concurrency"]["group"]
@@ -219,7 +219,7 @@ def test_each_rollback_is_a_proposal_of_its_own():
     assert words[words.index("--branch") + 1] == "rollback/$ENVIRONMENT/$ENDPOINT"
 
 
-def test_deploy_goes_the_road_of_delivery_yaml():
+def test_deploy_follows_the_order_of_delivery_yaml():
     content = read_workflow(WORKFLOWS / "deploy.yml")
     assert content["on"]["push"]["branches"] == [DELIVERY.branch]
     road = {name: job for name, job in content["jobs"].items() if name != "road"}

@@ -88,7 +88,7 @@ def forget_examples(artifact: Path) -> Path:
     return artifact
 
 
-def test_it_lies_as_in_the_bucket(artifact: Path, tmp_path: Path) -> None:
+def test_it_has_the_layout_of_the_bucket(artifact: Path, tmp_path: Path) -> None:
     manifest = verify_artifact(artifact)
     assert artifact == tmp_path / "artifacts" / "models" / "tiny" / manifest.digest
     assert {file.name for file in artifact.iterdir()} == {ARCHIVE_NAME, EXAMPLES_NAME, MANIFEST_NAME}
@@ -237,7 +237,7 @@ def test_an_upload_that_was_cut_short_is_done_again(artifact: Path, s3: Any) -> 
 
 
 @pytest.mark.parametrize("body", [b"other", None])
-def test_a_manifest_beside_a_wrong_archive_is_told(artifact: Path, s3: Any, body: bytes | None) -> None:
+def test_a_manifest_beside_a_wrong_archive_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
     s3.create_bucket(Bucket=BUCKET)
     key = f"models/tiny/{artifact.name}/{ARCHIVE_NAME}"
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -362,7 +362,7 @@ def test_examples_that_a_killed_publisher_left_are_the_artifacts_own(
 @pytest.mark.parametrize(
     "left", [b"half", b'{"model": "tiny", "digest": "' + b"0" * 64 + b'", "texts": [""]}']
 )
-def test_examples_that_nobody_can_use_are_replaced(artifact: Path, s3: Any, left: bytes) -> None:
+def test_unusable_examples_are_replaced(artifact: Path, s3: Any, left: bytes) -> None:
     s3.create_bucket(Bucket=BUCKET)
     put(s3, artifact, EXAMPLES_NAME, left)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -371,7 +371,7 @@ def test_examples_that_nobody_can_use_are_replaced(artifact: Path, s3: Any, left
 
 
 @pytest.mark.parametrize("body", [b"other", None])
-def test_a_manifest_beside_other_examples_is_told(artifact: Path, s3: Any, body: bytes | None) -> None:
+def test_a_manifest_beside_other_examples_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
     s3.delete_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{EXAMPLES_NAME}")
@@ -403,7 +403,7 @@ def test_two_that_add_examples_at_once_agree(
     assert published_manifest(s3, artifact).examples_sha256
 
 
-def test_one_who_always_loses_says_so(
+def test_a_writer_that_always_loses_reports_it(
     artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3.create_bucket(Bucket=BUCKET)

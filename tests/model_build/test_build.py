@@ -33,7 +33,7 @@ def nothing_is_left(folders: BuildFolders) -> bool:
     return all(path.suffix == ".lock" for path in files)
 
 
-def test_a_target_without_its_recipe_is_refused_first(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_target_without_its_recipe_is_rejected_first(tmp_path: Path, folders: BuildFolders) -> None:
     model = write_model(tmp_path, source="file://nowhere", extra="precision: int8\n")
     with pytest.raises(UsageError, match="built for cpu, not for sm86"):
         build_model(model=model, folders=folders, targets=["sm86-24.09"])
@@ -52,7 +52,7 @@ def test_a_missing_source_leaves_nothing(tmp_path: Path, folders: BuildFolders) 
     assert nothing_is_left(folders)
 
 
-def test_a_missing_server_is_told_before_the_work(tmp_path: Path, tiny_folder: Path) -> None:
+def test_a_missing_server_is_reported_before_the_build(tmp_path: Path, tiny_folder: Path) -> None:
     folders = BuildFolders(tmp_path / "artifacts", tmp_path / "cache", tmp_path / "no-server")
     told: list[Progress] = []
     with pytest.raises(TritonNotFoundError, match="no Triton server") as caught:
@@ -183,7 +183,7 @@ def test_what_is_served_is_compared(
         ),
     ],
 )
-def test_what_does_not_serve_is_no_artifact(
+def test_an_archive_that_does_not_serve_is_not_kept(
     tmp_path: Path,
     tiny_folder: Path,
     folders: BuildFolders,

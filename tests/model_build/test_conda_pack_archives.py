@@ -59,14 +59,14 @@ def test_it_is_taken_as_it_is_with_its_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["bin/activate", "bin/conda-unpack"])
-def test_what_conda_pack_did_not_make_is_refused(tmp_path: Path, missing: str) -> None:
+def test_what_conda_pack_did_not_make_is_rejected(tmp_path: Path, missing: str) -> None:
     given = write_archive(tmp_path / "given.tar.gz", without=missing)
     with pytest.raises(EnvironmentBuildError, match=f"missing: {missing}\n.*conda-pack --name"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
     assert not (tmp_path / "env.tar.gz").exists()
 
 
-def test_a_python_of_no_image_is_refused(tmp_path: Path) -> None:
+def test_a_python_of_no_image_is_rejected(tmp_path: Path) -> None:
     given = write_archive(
         tmp_path / "given.tar.gz",
         files={name.replace("3.10", "3.9"): content for name, content in FILES.items()},
@@ -85,26 +85,26 @@ def test_a_python_of_no_image_is_refused(tmp_path: Path) -> None:
     ],
     ids=["absolute", "symbolic", "hard"],
 )
-def test_a_link_that_leads_outside_is_refused(tmp_path: Path, links: dict[str, str], kind: bytes) -> None:
+def test_a_link_that_leads_outside_is_rejected(tmp_path: Path, links: dict[str, str], kind: bytes) -> None:
     given = write_archive(tmp_path / "given.tar.gz", links=links, kind=kind)
     with pytest.raises(EnvironmentBuildError, match=r"points to .*outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "lib/../../evil"])
-def test_a_name_that_lies_outside_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_lies_outside_is_rejected(tmp_path: Path, name: str) -> None:
     given = write_archive(tmp_path / "given.tar.gz", files={**FILES, name: b""})
     with pytest.raises(EnvironmentBuildError, match="is outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
-def test_a_device_is_refused(tmp_path: Path) -> None:
+def test_a_device_is_rejected(tmp_path: Path) -> None:
     given = write_archive(tmp_path / "given.tar.gz", links={"dev/zero": ""}, kind=tarfile.CHRTYPE)
     with pytest.raises(EnvironmentBuildError, match="is not a file, folder, or link"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
-def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = write_archive(tmp_path / "given.tar.gz")
     monkeypatch.setattr("model_build.environments.given.LIMIT_MEMBERS", 3)
     with pytest.raises(EnvironmentBuildError, match="3 files"):
@@ -112,7 +112,7 @@ def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("keep", [0, 100])
-def test_a_truncated_archive_is_refused(tmp_path: Path, keep: int) -> None:
+def test_a_truncated_archive_is_rejected(tmp_path: Path, keep: int) -> None:
     given = write_archive(tmp_path / "given.tar.gz")
     given.write_bytes(given.read_bytes()[:keep])
     with pytest.raises(EnvironmentBuildError, match="cannot be read"):

@@ -34,7 +34,7 @@ def engine_model(
     return load_document(file, ModelSpec)
 
 
-def test_a_machine_without_tensorrt_is_told_before_anything_is_fetched(
+def test_missing_tensorrt_is_reported_before_anything_is_fetched(
     tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
@@ -46,7 +46,7 @@ def test_a_machine_without_tensorrt_is_told_before_anything_is_fetched(
     assert told == []
 
 
-def test_a_machine_without_a_gpu_is_told_too(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_missing_gpu_is_reported_too(tmp_path: Path, folders: BuildFolders) -> None:
     model = engine_model(tmp_path / "model", tmp_path / "no-source")
     with pytest.raises(UsageError, match="this machine has no GPU"):
         build_model(model=model, folders=folders, targets=[TARGET])

@@ -148,7 +148,7 @@ def test_every_release_takes_the_flags_that_the_rules_let_through(
         ((11, 0, 0), ["--fp16"]),
     ],
 )
-def test_the_stand_in_refuses_what_trtexec_would(version: tuple[int, ...], words: list[str]) -> None:
+def test_the_stand_in_rejects_what_trtexec_would(version: tuple[int, ...], words: list[str]) -> None:
     good = ["--onnx=graph", "--saveEngine=plan", "--skipInference"]
     pairs = [word.removeprefix("--").partition("=")[::2] for word in (*good, *words)]
     stand_in_trtexec.check(pairs[: len(good)], version)  # type: ignore[arg-type] # as above
@@ -192,7 +192,7 @@ def test_several_profiles_are_numbered_and_need_tensorrt_10() -> None:
         order((8, 6, 1), profiles=[SHAPES, LONG]).flags()
 
 
-def test_a_version_that_no_release_has_is_refused() -> None:
+def test_a_version_that_no_release_has_is_rejected() -> None:
     with pytest.raises(EngineError, match=r"unsupported TensorRT version 11\.0\.0"):
         order((11, 0, 0)).flags()
 
@@ -297,7 +297,7 @@ def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
     assert onnx.load(graph.file).opset_import[0].version == 18
 
 
-def test_operators_that_tensorrt_8_does_not_have_are_refused(
+def test_operators_that_tensorrt_8_does_not_have_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
@@ -307,7 +307,7 @@ def test_operators_that_tensorrt_8_does_not_have_are_refused(
     assert "triton_release 24.05" in caught.value.remedy
 
 
-def test_types_that_engines_do_not_have_are_refused(
+def test_types_that_engines_do_not_have_are_rejected(
     tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     graph = perceptron(tmp_path / "graph")
@@ -332,7 +332,7 @@ def test_int8_is_spelt_out_in_the_graph(
     assert all(not onnx.numpy_helper.to_array(zero).any() for zero in zeros)
 
 
-def test_another_tensorrt_than_the_releases_is_refused(
+def test_another_tensorrt_than_the_releases_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
@@ -340,7 +340,7 @@ def test_another_tensorrt_than_the_releases_is_refused(
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
-def test_another_gpu_than_the_targets_is_refused(
+def test_another_gpu_than_the_targets_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
@@ -348,7 +348,7 @@ def test_another_gpu_than_the_targets_is_refused(
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
-def test_what_trtexec_refuses_is_shown_with_the_command(
+def test_what_trtexec_rejects_is_shown_with_the_command(
     tmp_path: Path, machine_here: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = lookup(tmp_path / "graph")
@@ -370,7 +370,7 @@ def test_an_error_is_shown_and_not_the_help_behind_it(
     assert "--option" not in caught.value.message
 
 
-def test_what_a_release_cannot_do_is_told_with_its_line(
+def test_what_a_release_cannot_do_is_reported_with_its_line(
     tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     with pytest.raises(InvalidFilesError) as caught:

@@ -129,7 +129,7 @@ def test_of_a_model_that_makes_up_texts_there_are_questions_alone() -> None:
     assert (examples.texts, examples.requests) == (("a", "b", "c"), ())
 
 
-def test_who_says_what_is_right_is_told(tmp_path: Path) -> None:
+def test_the_origin_of_right_answers_is_recorded(tmp_path: Path) -> None:
     file = tmp_path / "model.yaml"
     file.write_text(
         "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"

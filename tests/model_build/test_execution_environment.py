@@ -191,7 +191,7 @@ def test_activated_again_and_by_many_at_once(packed: Packed, tmp_path: Path) -> 
     ]
 
 
-def test_a_python_without_numpy_is_told(packed: Packed, tmp_path: Path) -> None:
+def test_a_python_without_numpy_is_reported(packed: Packed, tmp_path: Path) -> None:
     environment = unpacked(packed, tmp_path / "env")
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
@@ -317,7 +317,7 @@ def test_compiled_packages_are_found_without_activation(tmp_path: Path) -> None:
     assert f"/packages-{tag}/" in done.stdout
 
 
-def test_a_python_that_the_environment_is_not_for_is_told(tmp_path: Path, plain_cache: Path) -> None:
+def test_an_unsupported_python_is_reported(tmp_path: Path, plain_cache: Path) -> None:
     report = build_environment(
         ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.10", "3.12"]
     )
@@ -353,7 +353,7 @@ def test_an_environment_for_one_python_binds_the_artifact(tmp_path: Path, plain_
         ("./six", "is not a requirement"),
     ],
 )
-def test_what_is_no_exact_version_is_refused(line: str, message: str) -> None:
+def test_inexact_versions_are_rejected(line: str, message: str) -> None:
     with pytest.raises(EnvironmentBuildError, match=message):
         read_requirements(f"# packages\n{line}\n")
 

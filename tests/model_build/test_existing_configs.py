@@ -79,7 +79,7 @@ def test_what_is_whole_stays_as_it_is(tmp_path: Path, text: str) -> None:
     assert write_config(tmp_path, text) == text
 
 
-def test_what_is_missing_stands_below(tmp_path: Path) -> None:
+def test_missing_prices_are_listed_below(tmp_path: Path) -> None:
     text = '# ours\ninput { name: "mask" data_type: TYPE_INT64 dims: -1 }  # which count\n'
     written = write_config(tmp_path, text, batching="{max_batch: 8, queue_delay_us: 70}")
     assert written.startswith(text + "\n# Added by the build")
@@ -126,7 +126,7 @@ def test_several_gpus_are_added(tmp_path: Path) -> None:
         ('name: "a"\nname: "b"\n', "config.pbtxt:2", 'column 7: .*multiple "name" fields'),
     ],
 )
-def test_what_is_no_configuration(tmp_path: Path, text: str, place: str, message: str) -> None:
+def test_what_is_not_a_configuration(tmp_path: Path, text: str, place: str, message: str) -> None:
     with pytest.raises(InvalidFilesError, match=rf"{place}: {message}"):
         write_config(tmp_path, text)
 

@@ -59,7 +59,7 @@ def test_what_is_needed_of_what(inner: MemberFolder) -> None:
     assert [step.model for step in needed_steps(flat, ["norm"])] == ["words-cut", "words-length"]
 
 
-def test_parts_get_names_that_nobody_else_has(inner: MemberFolder, tmp_path: Path) -> None:
+def test_parts_get_unique_names(inner: MemberFolder, tmp_path: Path) -> None:
     config = inner.folder / "cut/config.pbtxt"
     config.write_text("# written by hand\n" + config.read_text())
     copy_parts(inner, tmp_path / "whole", {"words-cut", "words-run"})

@@ -43,7 +43,7 @@ def test_every_release_has_the_driver_that_its_cuda_needs(host: Any, release: st
 @pytest.mark.parametrize(
     ("release", "driver"), [("25.09", "535.216.01"), ("26.03", "470.1"), ("25.04", "418.1")]
 )
-def test_an_old_driver_is_refused_in_words(host: Any, release: str, driver: str) -> None:
+def test_an_old_driver_is_rejected_with_a_message(host: Any, release: str, driver: str) -> None:
     host(f"{driver}\\n")
     with pytest.raises(DriverError) as caught:
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": release})
@@ -56,7 +56,7 @@ def test_an_old_driver_is_refused_in_words(host: Any, release: str, driver: str)
 
 
 @pytest.mark.parametrize(("printed", "code"), [(None, 0), ("", 0), ("NVIDIA-SMI has failed", 9)])
-def test_a_host_without_a_driver_is_refused(host: Any, printed: str | None, code: int) -> None:
+def test_a_host_without_a_driver_is_rejected(host: Any, printed: str | None, code: int) -> None:
     host(printed, code)
     with pytest.raises(DriverError, match="finds no driver on this host"):
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": "25.09"})

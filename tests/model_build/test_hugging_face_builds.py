@@ -152,7 +152,7 @@ def test_names_of_parts_are_taken(tmp_path: Path, name: str) -> None:
         recipe_for(load_document(file, ModelSpec))
 
 
-def test_a_model_without_batches_is_refused(tmp_path: Path) -> None:
+def test_a_model_without_batches_is_rejected(tmp_path: Path) -> None:
     file = write_model_file(tmp_path, recipe="kind: text-classification", source=tmp_path, tests=TEXTS)
     file.write_text(file.read_text().replace("max_batch: 4", "max_batch: 0"))
     with pytest.raises(InvalidFilesError, match=r"batching\.max_batch: .*support batches"):

@@ -125,7 +125,7 @@ def test_an_image_that_would_fill_the_memory_once_it_is_scaled(
     assert responses[2].error == "IMAGE is none of BMP, GIF, JPEG, PNG, TIFF, WEBP"
 
 
-def test_images_are_turned_as_their_camera_says(
+def test_images_are_rotated_by_their_exif_orientation(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_model: Path
 ) -> None:
     framework = framework_of(image_model)
@@ -141,7 +141,7 @@ def test_images_are_turned_as_their_camera_says(
     assert np.abs(expected - framework.pixels([noise(40, 50, 3)])["pixel_values"]).max() > 0.5
 
 
-def test_a_processor_that_does_more_is_refused_for_images_only(tmp_path: Path) -> None:
+def test_a_processor_that_does_more_is_rejected_for_images_only(tmp_path: Path) -> None:
     folder = save_image_model(tmp_path / "model")
     processor = transformers.MobileViTImageProcessorPil(
         size={"shortest_edge": 36}, crop_size={"height": 32, "width": 32}
@@ -153,7 +153,7 @@ def test_a_processor_that_does_more_is_refused_for_images_only(tmp_path: Path) -
     assert framework_of(folder, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)
 
 
-def test_sizes_that_depend_on_the_image_are_refused(tmp_path: Path) -> None:
+def test_sizes_that_depend_on_the_image_are_rejected(tmp_path: Path) -> None:
     folder = save_image_model(tmp_path / "model", size=32)
     transformers.CLIPImageProcessorPil(do_center_crop=False, size={"shortest_edge": 32}).save_pretrained(
         folder

@@ -47,7 +47,7 @@ def test_inline_values_take_the_models_types(tmp_path: Path) -> None:
     assert row.case({}, batches=False).inputs["x"].tolist() == [1.0, 2.5]
 
 
-def test_without_a_model_that_says_values_have_their_natural_types(tmp_path: Path) -> None:
+def test_without_model_metadata_values_have_their_natural_types(tmp_path: Path) -> None:
     text = "test_inputs:\n- inputs: {a: [1, 2], b: [1, 2.5], c: [true], d: [[text]], e: [1]}\n"
     rows = read_rows(model(tmp_path, text + "tensors: {e: {datatype: FP16}}\n"))
     types = {name: array.dtype for name, array in rows[0].inputs.items()}
@@ -131,7 +131,7 @@ def test_values_of_several_sorts_and_unknown_types(tmp_path: Path) -> None:
     assert "BF16 values cannot be written inline" in told
 
 
-def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+def test_every_fault_is_reported_together(tmp_path: Path) -> None:
     told = fault(model(tmp_path, "test_inputs:\n- inputs: {x: [1]}\n- inputs: {x: [a, b]}\n"), X)
     assert told.count("model.yaml:") == 2
 
@@ -175,7 +175,7 @@ def test_files_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], message: 
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x05\x06" + bytes(18)])
-def test_a_file_that_is_no_archive(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_an_archive(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "rows.npz").write_bytes(content)
     document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
     with pytest.raises(InvalidFilesError):
@@ -227,7 +227,7 @@ def test_random_numbers_that_cannot_be(
         assert part in told
 
 
-def test_rows_tell_of_tensors_what_they_have_in_common(tmp_path: Path) -> None:
+def test_rows_give_tensors_their_common_shape(tmp_path: Path) -> None:
     text = "test_inputs:\n- inputs: {x: [[1.0], [2.0]], n: 1}\n- inputs: {x: [[1.0]], n: 2}\n"
     document = model(tmp_path, text)
     assert tensors_of_rows(document, read_rows(document)) == (
@@ -311,7 +311,7 @@ def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path: Path) 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
-def test_an_array_that_no_memory_can_hold_is_refused(tmp_path: Path) -> None:
+def test_an_array_that_no_memory_can_hold_is_rejected(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "rows.npz", "w") as archive, archive.open("x.npy", "w") as stream:
         np.lib.format.write_array_header_1_0(
             stream, {"descr": "<f4", "fortran_order": False, "shape": (2**50, 2)}

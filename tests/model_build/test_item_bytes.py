@@ -48,7 +48,7 @@ def test_what_a_tensor_takes(datatype: str, shape: tuple[int, ...], least: int) 
     assert TensorSpec(name="x", datatype=datatype, shape=shape).least_bytes == least
 
 
-def test_a_lock_carries_the_heavier_of_request_and_answer() -> None:
+def test_a_lock_has_the_larger_of_request_and_answer() -> None:
     text = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
     image = TensorSpec(name="image", datatype="UINT8", shape=(3, 100, 100))
     for made, weight in (

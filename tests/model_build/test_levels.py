@@ -130,7 +130,7 @@ def test_what_every_release_reads(tmp_path: Path) -> None:
     assert make_readable(made, CPU) is made
 
 
-def test_a_graph_newer_than_a_release_is_refused(tmp_path: Path) -> None:
+def test_a_graph_newer_than_a_release_is_rejected(tmp_path: Path) -> None:
     newer = normalised(tmp_path / "graph", kind="Gelu", opset=20)
     assert make_readable(newer, parse_target("sm86-25.04")) is newer
     with pytest.raises(ExportError, match=r"Gelu of opset 20; Triton 23\.12 \(ONNX Run.* 1\.16\.3\)") as told:
@@ -171,7 +171,7 @@ def test_convolutions_are_calibrated(tmp_path: Path) -> None:
     assert other.file.read_bytes() == (servable.folder / "model.onnx").read_bytes()
 
 
-def test_nothing_to_quantise_is_said(tmp_path: Path) -> None:
+def test_a_graph_without_quantizable_nodes_is_reported(tmp_path: Path) -> None:
     from tests.model_build.tiny_graphs import lookup
 
     graph = lookup(tmp_path / "graph")
@@ -188,7 +188,7 @@ def test_a_miss_fails_with_the_table(tmp_path: Path) -> None:
     assert "case" in caught.value.message.splitlines()[1]
 
 
-def test_auto_keeps_one_and_tells_of_all(tmp_path: Path) -> None:
+def test_auto_keeps_one_and_reports_all(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto")
     names = [candidate.name for candidate in servable.candidates]
@@ -226,7 +226,7 @@ def test_a_converter_that_fails_is_a_reason_not_the_end(
     assert not broken_one.kept
 
 
-def test_answers_that_are_no_numbers_are_a_reason_that_can_be_written_down(
+def test_answers_that_are_not_numbers_are_a_reason_that_can_be_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
@@ -303,7 +303,7 @@ def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
         ({"outputs": {"y": {"cosine": 0.9}}}, "relative 4."),
     ],
 )
-def test_auto_refuses_an_error_that_nobody_has_written(
+def test_auto_rejects_an_error_that_the_file_does_not_allow(
     accept: dict[str, Any], refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All answers of the graph are 4.5 % too small; its cosine is 1."""
@@ -336,7 +336,7 @@ def test_no_accept_at_all_means_the_precisions_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8, to_int8_for_tensorrt])
-def test_weights_that_stand_the_other_way_round(convert: levels.Converter, tmp_path: Path) -> None:
+def test_transposed_weights(convert: levels.Converter, tmp_path: Path) -> None:
     """As PyTorch's layers store them, and exporters note their shapes."""
     graph = transposed(tmp_path / "graph")
     cases = answered(graph)
@@ -371,7 +371,7 @@ def test_an_encoder_takes_any_batch_and_length_at_every_level(
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)
-def test_weights_that_protobuf_cannot_carry_lie_beside_the_graph(
+def test_weights_too_large_for_protobuf_are_stored_beside_the_graph(
     convert: levels.Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = perceptron(tmp_path / "small")

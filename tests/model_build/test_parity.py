@@ -57,7 +57,7 @@ def test_nan_never_passes() -> None:
         judge("served", [compare("a", "y", actual=actual, expected=RIGHT)], Accept(cosine=-1, absolute=9))
 
 
-def test_another_shape_is_told() -> None:
+def test_another_shape_is_reported() -> None:
     with pytest.raises(ParityError, match=r"case 1: y has shape \[1, 2\], expected \[2, 2\]"):
         compare("case 1", "y", actual=RIGHT[:1], expected=RIGHT)
 

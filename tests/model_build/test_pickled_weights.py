@@ -57,7 +57,7 @@ def test_a_trusted_pickle_is_the_same_model(tiny_source: FetchedSource, tmp_path
     np.testing.assert_array_equal(found.answer(tokens)["embedding"], safe.answer(tokens)["embedding"])
 
 
-def test_nothing_reads_a_pickle_that_nobody_trusts(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_no_untrusted_pickle_is_read(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = as_pickle(tiny_source, tmp_path / "model")
     with pytest.raises(ExportError, match=r"no file named model\.safetensors"):
         TextFramework(source=source, recipe=RECIPE)
@@ -73,7 +73,7 @@ class _Runs:
         return os.mkdir, (str(self.file),)
 
 
-def test_a_trusted_pickle_runs_nothing_all_the_same(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_a_trusted_pickle_runs_nothing_nevertheless(tiny_source: FetchedSource, tmp_path: Path) -> None:
     import torch
 
     source = as_pickle(tiny_source, tmp_path / "model")

@@ -48,7 +48,7 @@ def test_an_interrupt_ends_the_step(action: object) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_step_that_nobody_disturbs() -> None:
+def test_an_uninterrupted_step() -> None:
     told: list[Progress] = []
     assert BuildSteps(told.append).run("export", lambda: 3, lambda result: f"{result} nodes") == 3
     assert [(progress.state, progress.detail) for progress in told] == [("started", ""), ("done", "3 nodes")]

@@ -58,7 +58,7 @@ def test_a_python_model_with_a_reference_and_weights(tmp_path: Path) -> None:
     np.testing.assert_array_equal(written.cases[1].expected["y"], np.array([[1.0]], np.float32))
 
 
-def test_a_python_model_whose_tensors_its_config_tells(tmp_path: Path) -> None:
+def test_a_python_model_whose_config_declares_its_tensors(tmp_path: Path) -> None:
     (tmp_path / "config.pbtxt").write_text(
         'input { name: "x" data_type: TYPE_FP64 dims: [-1] }\n'
         'output { name: "y" data_type: TYPE_FP64 dims: [-1] }\n'
@@ -79,14 +79,14 @@ def test_a_python_model_whose_tensors_its_config_tells(tmp_path: Path) -> None:
         ("class TritonPythonModel\n", "model.py:1: not valid Python"),
     ],
 )
-def test_code_that_is_no_model(tmp_path: Path, code: str, message: str) -> None:
+def test_code_that_is_not_a_model(tmp_path: Path, code: str, message: str) -> None:
     model = python_model(tmp_path)
     (tmp_path / "model.py").write_text(code)
     with pytest.raises(InvalidFilesError, match=message):
         recipe_for(model)
 
 
-def test_somebody_has_to_say_what_is_right(tmp_path: Path) -> None:
+def test_right_answers_are_required(tmp_path: Path) -> None:
     model = python_model(tmp_path, test_inputs=[{"inputs": {"x": [1.0]}}])
     with pytest.raises(InvalidFilesError, match=r"test_inputs\.0: no expected answers"):
         recipe_for(model)

@@ -33,13 +33,13 @@ def full(file: Path) -> OSError:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
 
-def test_too_little_space_is_told_with_numbers(tmp_path: Path) -> None:
+def test_too_little_space_is_reported_with_numbers(tmp_path: Path) -> None:
     require_space(tmp_path / "not/there/yet", 1, purpose="packing")
     with pytest.raises(ResourceError, match=r"packing needs 1000000\.0 GB in .*; free: .*B"):
         require_space(tmp_path, 10**15, purpose="packing")
 
 
-def test_too_little_memory_is_told_with_numbers() -> None:
+def test_too_little_memory_is_reported_with_numbers() -> None:
     assert 0 < available_memory() < 1 << 50
     with pytest.raises(
         ResourceError, match=r"exporting 'm' needs about 1000000\.0 GB of memory; available: .*B"
@@ -76,7 +76,7 @@ def test_what_a_shortage_made_of_a_step(tmp_path: Path, error: Exception, messag
         raise ArchiveError("cannot be unpacked") from error
 
 
-def test_a_tool_that_does_not_say_so_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_hides_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError), shortages_explained(tmp_path):
         raise RuntimeError("the writer failed")
     monkeypatch.setattr(resources, "free_space", lambda _: 4096)
@@ -85,7 +85,7 @@ def test_a_tool_that_does_not_say_so_on_a_full_disk(tmp_path: Path, monkeypatch:
         raise RuntimeError("the writer failed")
 
 
-def test_a_model_larger_than_memory_is_refused_before_it_is_loaded(
+def test_a_model_larger_than_memory_is_rejected_before_it_is_loaded(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = sum(file.stat().st_size for file in tiny_folder.iterdir())
@@ -111,7 +111,7 @@ def plain_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("plain_recipe")
-def test_no_room_for_the_archive_is_told_before_it_is_packed(
+def test_too_little_space_for_the_archive_is_reported_before_packing(
     tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "free_space", lambda _: 3_000_000)

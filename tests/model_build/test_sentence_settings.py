@@ -220,7 +220,7 @@ def test_the_longest_text_comes_from_the_source(
     assert loaded.tokenize(["a " * 100])["input_ids"].shape == (1, length)
 
 
-def test_texts_are_put_into_lower_case_where_the_source_says_so(tiny_folder: Path, tmp_path: Path) -> None:
+def test_texts_are_lowercased_if_the_source_says_so(tiny_folder: Path, tmp_path: Path) -> None:
     files = {"sentence_bert_config": {"max_seq_length": 16, "do_lower_case": True}}
     folder = sentence_model(tiny_folder, tmp_path / "m", **files)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
@@ -349,7 +349,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "told"), REFUSED.values(), ids=REFUSED)
-def test_settings_that_cannot_be_applied_are_refused(
+def test_settings_that_cannot_be_applied_are_rejected(
     tiny_folder: Path, tmp_path: Path, changes: dict[str, Any], told: str
 ) -> None:
     facts = dict(changes)
@@ -384,7 +384,7 @@ DENSE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "told"), DENSE.values(), ids=DENSE)
-def test_dense_layers_that_cannot_be_applied_are_refused(
+def test_dense_layers_that_cannot_be_applied_are_rejected(
     tiny_folder: Path, tmp_path: Path, changes: dict[str, Any], told: str
 ) -> None:
     facts = dict(changes)

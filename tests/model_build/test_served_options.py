@@ -181,7 +181,7 @@ def numbers(*values: int, words: str = "ab") -> dict[str, Any]:
     return {"values": np.array([values], np.int64), "words": np.array([[words]], np.object_)}
 
 
-def test_a_model_is_warm_before_anybody_asks(host: Host) -> None:
+def test_a_model_is_warmed_up_before_the_first_request(host: Host) -> None:
     """One call with one request, one with four, each with the first test input; then this one."""
     host.load("warm")
     seen = host.ask("warm", numbers(1))["seen"].ravel().tolist()

@@ -163,9 +163,7 @@ def test_the_best_span_is_the_one_found_step_by_step(
     assert [found[name].dtype.name for name in ("score", "start", "end")] == ["float32", "int64", "int64"]
 
 
-def test_a_context_that_is_no_text_spares_its_neighbours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_context_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.zeros((1, 4), np.float32)
     offsets = np.array([[[0, 0], [0, 1], [1, 3], [0, 0]]])
     good = tensors(start_logits=numbers, end_logits=numbers, offsets=offsets, CONTEXT=["naïf".encode()])
@@ -194,7 +192,7 @@ def test_tokens_come_in_the_types_that_the_graph_takes(
     np.testing.assert_array_equal(response.outputs["input_ids"], expected)
 
 
-def test_requests_whose_tokens_nobody_sees_are_padded_together(
+def test_requests_with_hidden_tokens_are_padded_together(
     tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that the next model can answer them as one batch."""

@@ -148,7 +148,7 @@ def test_a_model_that_nothing_is_asked_is_not_let_through(tmp_path: Path) -> Non
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("lasting", [False, True])
-def test_a_model_of_which_nothing_is_heard_is_served_once_more(
+def test_a_silent_model_is_served_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
 ) -> None:
     """Triton's message about a silent process disappears with a new server if the machine was only busy."""
@@ -195,7 +195,7 @@ def test_shared_memory_grows_with_the_largest_request(tmp_path: Path) -> None:
         ("sequence_batching { }", RepositoryProperties(keeps_answers=False, keeps_state=True)),
     ],
 )
-def test_what_the_configurations_say(tmp_path: Path, extra: str, facts: RepositoryProperties) -> None:
+def test_the_configurations(tmp_path: Path, extra: str, facts: RepositoryProperties) -> None:
     repository = write_repository(tmp_path, extra=extra)
     (repository / "other").mkdir()
     (repository / "other/config.pbtxt").write_text('name: "other" backend: "python"')

@@ -51,7 +51,7 @@ FOLDED = {
 
 @pytest.mark.parametrize("max_batch", [0, 4])
 @pytest.mark.parametrize("body", FOLDED.values(), ids=FOLDED)
-def test_a_traced_module_that_folded_a_size_is_refused(tmp_path: Path, body: str, max_batch: int) -> None:
+def test_a_traced_module_that_folded_a_size_is_rejected(tmp_path: Path, body: str, max_batch: int) -> None:
     told = refusal(lambda: traced(tmp_path, body, batching={"max_batch": max_batch}), tmp_path)
     assert "model.yaml:" in told
     assert "tensors.x.shape: the traced module is wrong at sizes not in the test inputs" in told
@@ -61,13 +61,13 @@ def test_a_traced_module_that_folded_a_size_is_refused(tmp_path: Path, body: str
     assert "widen" not in told
 
 
-def test_a_folded_size_that_fails_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_a_folded_size_that_fails_elsewhere_is_rejected(tmp_path: Path) -> None:
     told = refusal(lambda: traced(tmp_path, "return x.reshape([int(n) for n in x.shape]) * 2"), tmp_path)
     assert "it fails (" in told
     assert "size 5 is a constant in the graph" in told
 
 
-def test_a_module_that_is_wrong_everywhere_is_not_said_to_have_built_in_a_size(tmp_path: Path) -> None:
+def test_a_module_wrong_at_every_size_is_not_reported_as_size_dependent(tmp_path: Path) -> None:
     told = refusal(lambda: traced(tmp_path, "return x + torch.rand_like(x)"), tmp_path)
     assert "the exported graph differs from the framework" in told
 
@@ -136,7 +136,7 @@ def test_a_second_size_is_asked_for_where_none_can_be_derived(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("body", ["return x * 2 if x.shape[0] < 3 else x * 3", "return x - x.amax(0)"])
-def test_a_module_that_depends_on_the_batch_is_refused(tmp_path: Path, body: str) -> None:
+def test_a_module_that_depends_on_the_batch_is_rejected(tmp_path: Path, body: str) -> None:
     """One test input alone does not show it."""
     told = refusal(lambda: traced(tmp_path, body, tensors={}, batching={"max_batch": 4}), tmp_path)
     assert "batching.max_batch: the traced module: a batch of" in told
@@ -171,7 +171,7 @@ def given(folder: Path, *rows: dict[str, Any], folded: str = "divide", **more: A
     )
 
 
-def test_a_given_graph_that_runs_at_one_size_only_is_refused(tmp_path: Path) -> None:
+def test_a_given_graph_that_runs_at_one_size_only_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         given(tmp_path, *FIVE, folded="add")
     told = str(caught.value)
@@ -183,7 +183,7 @@ def test_a_given_graph_that_runs_at_one_size_only_is_refused(tmp_path: Path) -> 
     assert tensors(fixed)[0] == ("x", "FP32", (5,))
 
 
-def test_a_given_graph_that_answers_other_shapes_than_it_declares_is_refused(tmp_path: Path) -> None:
+def test_a_given_graph_that_answers_other_shapes_than_it_declares_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         given(tmp_path, *FIVE, folded="reshape")
     told = str(caught.value)

@@ -256,7 +256,7 @@ def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(
     assert build_model(model=model, folders=folders).reused
 
 
-def test_asking_needs_no_framework() -> None:
+def test_smoke_requests_need_no_framework() -> None:
     """A machine that runs verify has only the core dependencies, without any of the build's."""
     script = (
         "import sys, tritonstack.operations.smoke.asking\n"

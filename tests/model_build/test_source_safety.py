@@ -268,7 +268,7 @@ def test_an_object_that_does_not_arrive_as_it_is_listed(
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
 
-def test_incomplete_weights_in_a_bucket_are_refused_before_they_are_hashed(
+def test_incomplete_weights_in_a_bucket_are_rejected_before_they_are_hashed(
     bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hashed(*_: object) -> None:
@@ -316,7 +316,7 @@ def test_secrets_are_not_shown(text: str, shown: str) -> None:
     assert redact(text, environment) == shown
 
 
-def test_no_error_of_a_build_tells_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_error_of_a_build_reveals_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "sesame-open-now!")
     error = ModelBuildError("pip said https://u:p@h/ sesame-open-now!", remedy="not sesame-open-now!")
     assert str(error) == "pip said https://***@h/ ***\n  help: not ***"

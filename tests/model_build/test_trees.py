@@ -168,7 +168,7 @@ def test_trees_that_are_asked_for_what_they_cannot(
         ("c.pkl", b"\x80\x04", "cannot be unpickled"),
     ],
 )
-def test_files_that_are_no_trees(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_files_that_are_not_trees(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / name).write_bytes(content)
     save_rows(tmp_path / "rows.npz")

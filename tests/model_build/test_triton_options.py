@@ -288,7 +288,7 @@ def test_an_ensemble_may_keep_answers(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_only_the_graph_can_tell(
+def test_errors_that_need_the_graph(
     tmp_path: Path, blocks: dict[str, str], graph: dict[str, Any], target: str, complaint: str
 ) -> None:
     with pytest.raises(InvalidFilesError, match=complaint):

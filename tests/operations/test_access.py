@@ -76,7 +76,7 @@ def test_a_role_that_does_not_trust_us_says_which_account_and_whose_credentials(
     assert "--from-profile" in said
 
 
-def test_a_profile_of_another_account_is_refused(dev: EnvironmentSpec) -> None:
+def test_a_profile_of_another_account_is_rejected(dev: EnvironmentSpec) -> None:
     with pytest.raises(CloudAccessError, match="credentials of profile 'team' belong to account"):
         readable_cloud(dev, profile="team", at_hand=HERE)
 

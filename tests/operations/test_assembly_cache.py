@@ -225,7 +225,7 @@ def test_the_oldest_assemblies_and_unfinished_copies_are_removed(project, assemb
     assert len(kept) == assembly_cache._MOST_KEPT
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(project, assembly, tmp_path):
+def test_a_cache_that_cannot_be_written_is_not_an_error(project, assembly, tmp_path):
     project.cache_dir.mkdir(parents=True)
     (project.cache_dir / "assemblies").write_text("a file where the folder should be")
     AssemblyCache(project).keep("k", assembly)

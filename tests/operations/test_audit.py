@@ -349,7 +349,7 @@ def test_what_moto_does_not_play_is_found_by_its_name(kind: str, monkeypatch: py
         ("arn:aws:sqs:r:1:q", "sqs:resource", "arn:aws:sqs:r:1:q"),
     ],
 )
-def test_arns_are_told_as_cloudformation_tells_them(arn: str, kind: str, name: str) -> None:
+def test_arns_are_formed_as_in_cloudformation(arn: str, kind: str, name: str) -> None:
     assert type_and_id(arn) == (kind, name)
 
 
@@ -380,7 +380,7 @@ GONE = [
 ]
 
 
-def test_what_the_tagging_service_still_tells_of_though_it_has_gone_is_left_out(cloud: Cloud) -> None:
+def test_deleted_resources_that_are_still_tagged_are_omitted(cloud: Cloud) -> None:
     lists: Lists = {}
     told = [Found(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")]
     assert [item.type for item in told if still_there(cloud, item, lists)] == ["lambda:function"]
@@ -406,7 +406,7 @@ def test_what_the_tagging_service_still_tells_of_though_it_has_gone_is_left_out(
         "AWS::CloudFormation::Stack",
     ],
 )
-def test_what_is_there_is_not_taken_for_gone(cloud: Cloud, kind: str) -> None:
+def test_existing_resources_are_not_reported_as_deleted(cloud: Cloud, kind: str) -> None:
     PLANTED[kind](cloud)
     listed = listing_of(kind).find(cloud, SCOPE)
     found = [item for item in listed if isinstance(item, Found) and item.type == kind]
@@ -441,7 +441,7 @@ def test_whose_a_resource_is() -> None:
     assert decided(Found("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
 
 
-def test_what_a_stack_has_let_go_of_is_no_longer_its_own_whatever_its_tag_says() -> None:
+def test_a_resource_removed_from_its_stack_is_a_leftover_despite_its_tag() -> None:
     standing = owned(a_bucket=MINE)
     assert decided(bucket("a-bucket", **{STACK_TAG: MINE}), standing) == [MINE]
     assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), standing) == [None]
@@ -450,7 +450,7 @@ def test_what_a_stack_has_let_go_of_is_no_longer_its_own_whatever_its_tag_says()
     assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), busy) == [MINE]
 
 
-def test_what_is_another_environments_is_not_this_ones() -> None:
+def test_resources_of_an_environment_with_a_similar_name_are_excluded() -> None:
     """Their names start alike: tritonstack-dev and tritonstack-dev-two."""
     both = owned(mine=MINE, theirs=OTHERS)
     assert decided(bucket("theirs"), both) == []
@@ -466,13 +466,15 @@ def test_all_environments_are_meant_by_the_whole() -> None:
     assert decided(bucket("theirs"), owned(theirs=OTHERS), whole) == [OTHERS]
 
 
-def test_what_several_listings_tell_of_is_one() -> None:
+def test_a_resource_in_several_listings_counts_once() -> None:
     first, again = bucket("b"), Found("AWS::S3::Bucket", "b", {"environment": "dev"}, pending=True)
     (one,) = merge([first, again])
     assert (one.tags, one.pending) == ({"environment": "dev"}, True)
 
 
-def test_a_stacks_own_is_told_from_what_was_planted(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types[0] not in PLAYED])
     properties = {"BucketName": f"{BASE}-logs"}
     body = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}}
@@ -490,7 +492,7 @@ def test_a_stacks_own_is_told_from_what_was_planted(cloud: Cloud, monkeypatch: p
     assert [item.id for item in found.pending] == [key]
 
 
-def test_a_service_that_refuses_is_named_and_the_others_still_tell(
+def test_a_service_that_fails_is_named_and_the_others_are_reported(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> Iterator[Found]:
@@ -507,7 +509,7 @@ def test_a_service_that_refuses_is_named_and_the_others_still_tell(
     assert [item.id for item in found.there] == ["mine", "before"]
 
 
-def test_names_are_whole_words() -> None:
+def test_names_match_whole_words() -> None:
     for name, meant in (
         (BASE, True),
         (f"{BASE}-x", True),
@@ -521,5 +523,5 @@ def test_names_are_whole_words() -> None:
     assert not SCOPE.names(f"{BASE}/x", "/")
 
 
-def test_listings_say_which_service_they_ask() -> None:
+def test_listings_name_their_service() -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+", listing.service) and listing.types for listing in LISTINGS)

@@ -38,9 +38,7 @@ def guard_key(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, guarded: str, error
     monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types == ("AWS::KMS::Key",)])
 
 
-def test_a_key_that_lets_nobody_look_keeps_no_other_back(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = cloud.client("kms").create_key(Description="somebody's")["KeyMetadata"]["KeyId"]
     mine = [
         cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
@@ -53,14 +51,14 @@ def test_a_key_that_lets_nobody_look_keeps_no_other_back(
     assert found.facts()["not_looked_at"] == [{"type": "AWS::KMS::Key", "id": foreign}]
 
 
-def test_whoever_may_look_at_no_key_is_refused(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
     guard_key(cloud, monkeypatch, key, kept_out("no identity-based"))
     found = audit(cloud, SCOPE)
     assert ([item.service for item in found.refusals], found.unseen) == (["kms"], ())
 
 
-def test_what_only_tags_tell_of_is_believed_where_its_service_refuses(
+def test_the_tagging_service_is_trusted_if_the_service_itself_refuses(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tell(*_: Any) -> Iterator[Found]:
@@ -111,7 +109,7 @@ def model_arn(name: str) -> str:
     return f"arn:aws:sagemaker:us-east-1:123456789012:model/{name.lower()}"
 
 
-def test_a_model_is_found_whatever_letters_its_name_is_written_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_found_regardless_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
     models = Models("EncoderModel-AbC", "RankerModel-DeF")
     monkeypatch.setattr(Cloud, "client", lambda *_: models)
     names = ("EncoderModel-AbC", "RankerModel-DeF", "Gone-GhI")

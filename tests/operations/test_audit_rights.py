@@ -77,7 +77,7 @@ class Recorder:
         return lambda **_: self.answer(operation)
 
 
-def test_a_clean_up_may_ask_whatever_an_audit_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clean_up_role_allows_every_call_of_an_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: set[tuple[str, str]] = set()
     monkeypatch.setattr(Cloud, "client", lambda _, service: Recorder(service, asked))
     audit(Cloud("1", "us-east-1", {}), Scope(BASE, {"project": "tritonstack"}))

@@ -48,7 +48,7 @@ def subscriptions(report: Report) -> list[Item]:
     return [item for item in report.items if item.type == "AWS::SNS::Subscription"]
 
 
-def test_each_is_told_of_and_belongs_to_its_topics_stack(subscribed: Cloud) -> None:
+def test_each_is_reported_and_belongs_to_its_topics_stack(subscribed: Cloud) -> None:
     found = audit(subscribed, SCOPE)
     assert [(item.stack, item.pending) for item in subscriptions(found)] == [(MINE, False)] * 2
     first, second = (item.id for item in subscriptions(found))
@@ -56,7 +56,7 @@ def test_each_is_told_of_and_belongs_to_its_topics_stack(subscribed: Cloud) -> N
     assert second.endswith(TEAM)
 
 
-def test_when_the_topic_has_gone_they_wait_and_are_no_orphans(subscribed: Cloud) -> None:
+def test_subscriptions_of_a_deleted_topic_are_pending_and_not_leftovers(subscribed: Cloud) -> None:
     subscribed.client("cloudformation").delete_stack(StackName=MINE)
     found = audit(subscribed, SCOPE)
     assert (found.there, found.orphans) == ([], [])

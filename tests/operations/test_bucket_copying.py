@@ -60,7 +60,7 @@ def test_what_is_there_is_not_copied_again(accounts: TwoAccounts) -> None:
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
 
 
-def test_a_copy_that_was_stopped_before_its_manifest_is_gone_on_with(accounts: TwoAccounts) -> None:
+def test_a_copy_that_was_stopped_before_its_manifest_is_resumed(accounts: TwoAccounts) -> None:
     artifact = source(accounts)
     accounts.dev.client("s3").put_object(Bucket=TARGET, Key=f"{artifact.prefix}/model.tar.gz", Body=b"half")
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)

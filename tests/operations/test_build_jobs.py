@@ -95,7 +95,7 @@ def test_a_jobs_name_changes_with_all_that_decides_what_comes_of_it() -> None:
     assert ORDER.name(GROUND) == ORDER.name(replace(GROUND, images={**GROUND.images, "gpu": "other"}))
 
 
-def test_a_build_is_told_what_to_do(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_a_build_gets_its_instructions(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
     begin(service)
     (started,) = codebuild.started
     variables = {item["name"]: item["value"] for item in started["environmentVariablesOverride"]}
@@ -250,7 +250,7 @@ def test_following_gives_each_line_once_and_ends_with_the_build(
     assert phases[:2] == ["waiting for a machine", "building"]
 
 
-def test_whoever_has_seen_enough_leaves_the_build_alone(
+def test_ctrl_c_detaches_from_a_build_without_stopping_it(
     codebuild: StrictCodeBuild, service: CodeBuildJobs
 ) -> None:
     first, enough = begin(service)[0], threading.Event()
@@ -278,7 +278,7 @@ def test_events_among_other_lines(line: str, event: dict[str, Any] | None) -> No
     assert parse_event(line) == event
 
 
-def test_a_stack_of_older_files_is_told_of() -> None:
+def test_a_stack_of_older_files_is_reported() -> None:
     ground = replace(GROUND, processing_role=None, images={"cpu": "x"})
     with pytest.raises(BuildStackError, match="no build image for sm89"):
         ON_L4.name(ground)
@@ -286,7 +286,7 @@ def test_a_stack_of_older_files_is_told_of() -> None:
         ProcessingJobs(account(sagemaker=StrictProcessing()), ground).start(ON_L4, "job", 1)
 
 
-def test_the_stand_ins_refuse_what_the_services_do_not_know() -> None:
+def test_the_stand_ins_reject_unknown_parameters() -> None:
     with pytest.raises(ValueError, match="Unknown parameter"):
         StrictCodeBuild(PROJECT).start_build(projectName=PROJECT, idempotencyToken="x", wrong=1)
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
@@ -355,7 +355,7 @@ def test_what_an_earlier_version_built_without_examples_is_built_again(cloud: Cl
         {"digest": "ee" * 32},
     ],
 )
-def test_a_record_of_something_else_is_refused(cloud: Cloud, changes: dict[str, Any]) -> None:
+def test_a_record_of_something_else_is_rejected(cloud: Cloud, changes: dict[str, Any]) -> None:
     cloud.client("s3").create_bucket(Bucket="artifacts")
     leave(cloud, **changes)
     with pytest.raises(BuildJobError, match="does not match the request"):
@@ -363,7 +363,7 @@ def test_a_record_of_something_else_is_refused(cloud: Cloud, changes: dict[str, 
 
 
 @pytest.mark.parametrize("kind", ["image.manifest", "image.index"])
-def test_an_image_that_sagemaker_would_refuse_is_refused(
+def test_an_image_that_sagemaker_would_refuse_is_rejected(
     cloud: Cloud, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """moto omits the manifest's media type, which ECR returns."""

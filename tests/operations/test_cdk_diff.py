@@ -27,7 +27,7 @@ Resources
 SEARCH = "tritonstack-dev-endpoint-search"
 
 
-def test_each_resource_that_does_not_stay_is_told_of() -> None:
+def test_each_resource_that_does_not_stay_is_reported() -> None:
     fates = resource_fates(LINES, {}, {})
     assert [(fate.logical_id, fate.fate) for fate in fates[SEARCH]] == [
         ("Model2AD80A05", "replaced"),
@@ -71,5 +71,5 @@ def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, 
         ("left behind", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
     ],
 )
-def test_fates_in_words(fate: Any, words: str) -> None:
+def test_resource_changes_are_described(fate: Any, words: str) -> None:
     assert ResourceFate("stack", "Key1", "AWS::KMS::Key", fate).words == words

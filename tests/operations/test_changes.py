@@ -44,7 +44,7 @@ def hold(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, templates: dict[str, Tem
     )
 
 
-def test_templates_of_stacks_that_stand(cloud: Cloud) -> None:
+def test_templates_of_deployed_stacks(cloud: Cloud) -> None:
     client = cloud.client("cloudformation")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     client.create_stack(StackName=STACK, TemplateBody=json.dumps(template))
@@ -71,11 +71,11 @@ def test_templates_of_stacks_that_stand(cloud: Cloud) -> None:
         ("DELETE_IN_PROGRESS", False),
     ],
 )
-def test_what_stands(status: str, stands: bool) -> None:
+def test_deployed_state(status: str, stands: bool) -> None:
     assert StackState("x", status).stands is stands
 
 
-def test_before_anything_stands_all_is_created(cloud: Cloud, synthesised: Synthesised) -> None:
+def test_the_first_deploy_creates_everything(cloud: Cloud, synthesised: Synthesised) -> None:
     changes = look_ahead(cloud, BASE, synthesised())
     assert {plan.action for plan in changes.plans} == {"create"}
     changes.require_possible()
@@ -94,7 +94,7 @@ def test_each_stack_is_held_against_its_own(
     changes.require_possible()
 
 
-def test_what_sagemaker_never_does_is_refused_with_its_remedy(
+def test_what_sagemaker_never_does_is_rejected_with_its_remedy(
     cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued = copied(synthesised().template(STACK))
@@ -105,7 +105,7 @@ def test_what_sagemaker_never_does_is_refused_with_its_remedy(
     assert "another endpoint" in str(caught.value.remedy)
 
 
-def test_the_first_phase_deploys_what_stands_without_its_scaling(
+def test_the_first_phase_deploys_the_current_stack_without_scaling(
     cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     deployed = synthesised().template(STACK)

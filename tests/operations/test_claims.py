@@ -78,7 +78,7 @@ def nothing() -> None:
     """Return no competing claim."""
 
 
-def test_a_conflict_is_no_refusal(bucket: Bucket) -> None:
+def test_a_conflict_is_not_a_rejection(bucket: Bucket) -> None:
     """S3 may reject both of two simultaneous writes, and then no object exists."""
     bucket.answers = [("ConditionalRequestConflict", nothing)] * 2
     assert bucket.claim(ANN) == Claim(ANN, won=True)
@@ -86,7 +86,7 @@ def test_a_conflict_is_no_refusal(bucket: Bucket) -> None:
     assert len(bucket.slept) == 2
 
 
-def test_a_conflict_that_somebody_else_comes_out_of(bucket: Bucket) -> None:
+def test_a_conflict_that_another_writer_wins(bucket: Bucket) -> None:
     bucket.answers = [("ConditionalRequestConflict", lambda: bucket.hold(BOB))]
     with pytest.raises(PromotionTakenError, match="bob is promoting bbb"):
         bucket.claim(ANN)
@@ -113,7 +113,7 @@ def test_a_claim_given_up_that_is_deleted_before_it_is_replaced(bucket: Bucket, 
     assert bucket.conditions == ["IfNoneMatch", "IfMatch", "IfNoneMatch"]
 
 
-def test_a_claim_given_up_that_somebody_else_takes_first(bucket: Bucket) -> None:
+def test_a_claim_given_up_that_someone_else_takes_first(bucket: Bucket) -> None:
     """The new claimant is named, not the previous one."""
     bucket.hold(GIVEN_UP)
     carl = promotion("carl", "c")
@@ -123,7 +123,7 @@ def test_a_claim_given_up_that_somebody_else_takes_first(bucket: Bucket) -> None
     assert bucket.holder == carl
 
 
-def test_who_never_gets_through_says_so(bucket: Bucket) -> None:
+def test_a_build_that_never_gets_a_slot_reports_it(bucket: Bucket) -> None:
     bucket.answers = [("ConditionalRequestConflict", nothing)] * 100
     with pytest.raises(PromotionTakenError, match="others keep writing it") as caught:
         bucket.claim(ANN)

@@ -146,7 +146,7 @@ def test_a_stack_at_rest_is_deleted_at_once(
     assert told == [f"one: deleting ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
 
 
-def test_what_is_under_way_is_waited_for(
+def test_running_operations_are_awaited(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     """Neither an update nor another run's deletion is started again."""
@@ -156,7 +156,7 @@ def test_what_is_under_way_is_waited_for(
     assert (updating.asked, going.asked) == (1, 0)
 
 
-def test_a_deploy_waits_for_what_somebody_else_is_changing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deploy_waits_for_what_someone_else_is_changing(monkeypatch: pytest.MonkeyPatch) -> None:
     updating = PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"])
     going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
     monkeypatch.setattr(Cloud, "client", lambda *_: PlayedCloudFormation(one=updating, two=going))
@@ -283,7 +283,7 @@ def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
     assert sum("retrying" in line for line in told) == 5
 
 
-def test_a_bucket_that_may_not_be_emptied_is_told_of_when_the_others_have_gone(
+def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     """S3's error counts, not the names of the objects."""

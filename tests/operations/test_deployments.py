@@ -85,7 +85,7 @@ def test_a_deploy_that_changes_nothing_writes_nothing(cloud: Cloud, project: Pro
     assert [artifact.model for artifact in written.artifacts] == ["minilm"]
 
 
-def test_deploys_and_verdicts_tell_of_the_images_that_endpoints_run(cloud: Cloud, project: Project) -> None:
+def test_deploys_and_verdicts_record_the_endpoints_images(cloud: Cloud, project: Project) -> None:
     add_image(project.root, "serving")
     edit(project.environment_file("dev"), "    model: minilm\n", "    model: minilm\n    image: serving\n")
     workspace = held(cloud, project)
@@ -132,7 +132,7 @@ def test_no_more_events_are_fetched_than_are_asked_for(
     assert len(minutes()) == 9
 
 
-def test_what_is_no_event_is_named_and_nothing_is_passed_over(cloud: Cloud, project: Project) -> None:
+def test_an_invalid_event_is_named_and_nothing_is_skipped(cloud: Cloud, project: Project) -> None:
     bucket = held(cloud, project).spec.artifact_bucket
     for at in range(4):
         record_event(cloud, bucket, deployed(at))

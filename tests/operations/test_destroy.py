@@ -44,7 +44,7 @@ def destroyed(cloud: Cloud, base: str = BASE) -> Destroyed:
     return destroy_environment(cloud, base, tell=lambda _: None)
 
 
-def test_what_stands_on_others_goes_first(cloud: Cloud) -> None:
+def test_dependent_stacks_are_deleted_first(cloud: Cloud) -> None:
     stand(cloud, *SHARED[1:], "build", "endpoint-search", "endpoint-rank")
     stand_with(cloud, "foundation", Log=bucket("a-log"), Artifacts=bucket("an-artifact-bucket"))
     fill(cloud, "a-log", "an-artifact-bucket")
@@ -58,7 +58,7 @@ def test_what_stands_on_others_goes_first(cloud: Cloud) -> None:
     assert buckets(cloud) == []
 
 
-def test_what_a_stack_is_to_retain_stays_whole_and_is_told(cloud: Cloud) -> None:
+def test_retained_stacks_are_kept_and_reported(cloud: Cloud) -> None:
     stand_with(
         cloud,
         "foundation",
@@ -78,7 +78,7 @@ def test_what_an_earlier_run_left_goes(cloud: Cloud, left: list[str]) -> None:
     assert environment_stacks(cloud, BASE) == []
 
 
-def test_environments_whose_names_begin_alike_keep_to_their_own(cloud: Cloud) -> None:
+def test_environments_with_similar_names_stay_separate(cloud: Cloud) -> None:
     """One has the name of another's stacks: t-dev and t-dev-network, t-dev-monitoring."""
     stand(cloud, *SHARED, "endpoint-search")
     for other in ("network", "monitoring", "foundation"):
@@ -103,7 +103,7 @@ def test_log_groups_that_services_made_go(cloud: Cloud) -> None:
     assert left == [f"{GROUP}-kept", f"{GROUP}elopment-search"]
 
 
-def test_log_groups_of_another_environment_that_stands_are_its_own(cloud: Cloud) -> None:
+def test_log_groups_of_another_deployed_environment_are_its_own(cloud: Cloud) -> None:
     stand(cloud, "two-foundation")
     cloud.client("logs").create_log_group(logGroupName=f"{GROUP}-two-search")
     assert destroyed(cloud).log_groups == ()

@@ -103,14 +103,14 @@ def test_one_that_may_not_be_deleted_keeps_the_stacks(
     assert [stack["StackName"] for stack in stacks] == [BUILD]
 
 
-def test_they_belong_to_the_build_stack_while_it_stands(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_they_belong_to_an_existing_build_stack(cloud: Cloud, jobs: StrictProcessing) -> None:
     del jobs.jobs[BY_HAND]
     found = audit(cloud, SCOPE)
     assert of_jobs(found) == dict.fromkeys(ENDED, BUILD)
     assert found.orphans == []
 
 
-def test_one_that_is_no_builds_is_left_over(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_a_job_without_a_build_stack_is_a_leftover(cloud: Cloud, jobs: StrictProcessing) -> None:
     found = audit(cloud, SCOPE)
     assert [item.id for item in found.orphans] == [jobs.jobs[BY_HAND]["ProcessingJobArn"]]
 
@@ -121,7 +121,7 @@ def test_without_the_stack_they_are_left_over(cloud: Cloud, jobs: StrictProcessi
     assert of_jobs(audit(cloud, SCOPE)) == dict.fromkeys(ENDED)
 
 
-def test_after_a_destruction_nothing_is_left_though_the_tags_still_tell(
+def test_after_a_destruction_nothing_is_left_although_tags_are_still_listed(
     cloud: Cloud, jobs: StrictProcessing
 ) -> None:
     del jobs.jobs[BY_HAND]

@@ -33,7 +33,7 @@ def faults(stack: str, live: LiveEndpoint) -> list[str]:
 
 
 @pytest.mark.parametrize("stack", ENDPOINTS)
-def test_an_endpoint_that_runs_as_asked_passes_whatever_its_kind(stack: str) -> None:
+def test_an_endpoint_that_runs_as_configured_passes(stack: str) -> None:
     wanted = expected(stack)
     checks = endpoint_checks(wanted, running(wanted))
     assert [fault for check in checks for fault in check.faults] == []
@@ -211,13 +211,13 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("stack", "path", "value", "words"), DEVIATIONS, ids=lambda item: str(item)[:60])
-def test_each_deviation_is_found_and_said(stack: str, path: str, value: Any, words: str) -> None:
+def test_each_deviation_is_found_and_reported(stack: str, path: str, value: Any, words: str) -> None:
     live = spoiled(running(expected(stack)), path, value)
     found = faults(stack, live)
     assert any(words in fault for fault in found), found
 
 
-def test_an_update_that_was_taken_back_silently_is_told_with_its_reason() -> None:
+def test_a_silent_rollback_is_reported_with_its_reason() -> None:
     live = running(expected(PLAIN))
     live = spoiled(live, "described/EndpointConfigName", "before")
     live = spoiled(live, "described/FailureReason", "alarm latency-p99 rang")

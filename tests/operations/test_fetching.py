@@ -25,7 +25,7 @@ class Silent:
         raise ReadTimeoutError(endpoint_url="https://s3.eu-west-1.amazonaws.com")
 
 
-def test_a_source_that_never_answers_is_told_of(tmp_path: Path) -> None:
+def test_a_source_that_never_answers_is_reported(tmp_path: Path) -> None:
     manifest = make_manifest("minilm", b"content", spec_hash="ab" * 32)
     source = SourceArtifact(cast("Cloud", Silent()), "bucket", "minilm", "cpu", entry_of(manifest))
     with pytest.raises(TritonstackError, match=r"cannot fetch .*: Read timeout"):

@@ -140,7 +140,7 @@ def test_not_soaked_long_enough() -> None:
     ]
 
 
-def test_what_is_not_deployed_is_told_of_once() -> None:
+def test_what_is_not_deployed_is_reported_once() -> None:
     spec = PromotionSpec(source="dev", soaked_hours=48)
     assert shut(spec, event("deployed", "17T09:00", OTHER)) == [
         "gate soaked_hours failed: minilm for cpu (abababababab) is not deployed in dev; "
@@ -303,7 +303,7 @@ def test_a_closed_window_names_the_next_of_several() -> None:
     assert shut(spec.model_copy(update={"windows": (*windows, DUBLIN)})) == []
 
 
-def test_only_what_was_shut_is_recorded_as_overridden() -> None:
+def test_only_failed_gates_are_recorded_as_overridden() -> None:
     overrides = parse_overrides(["verified=the endpoint  is down", "soaked_hours=the same"])
     gates = shut_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON, asked=("search",))
     assert override_note(gates, overrides) == "gate verified overridden: the endpoint is down"

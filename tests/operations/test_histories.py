@@ -41,7 +41,7 @@ def lines(told: list[Happening]) -> list[str]:
     ]
 
 
-def test_a_build_that_several_locks_tell_of_is_one() -> None:
+def test_a_build_in_several_locks_counts_once() -> None:
     dev = told_by_locks("dev", "m", [version(entry("11", built=BUILT))] * 2)
     prod = told_by_locks("prod", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
     events = told_by_events("m", [event("built", "11", BUILT.at)])
@@ -59,7 +59,7 @@ def test_what_was_promoted_twice_was_built_where_it_was_promoted_first() -> None
     assert lines([*prod, *stage, *dev])[0] == "11 built dev ann"
 
 
-def test_what_happened_is_in_order_of_time_whatever_told_of_it() -> None:
+def test_events_and_locks_are_merged_in_order_of_time() -> None:
     events = [
         event("refuted", "22", "2026-11-22T12:00:00Z", note="answers wrongly"),
         event("deployed", "22", "2026-11-22T11:00:00Z"),
@@ -83,7 +83,7 @@ def test_what_happened_is_in_order_of_time_whatever_told_of_it() -> None:
     ]
 
 
-def test_a_lock_without_provenance_tells_at_least_since_when_it_named_something() -> None:
+def test_a_lock_without_provenance_shows_when_it_first_named_a_digest() -> None:
     told = told_by_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
     (artifact,) = history_of(told)
     assert [(item.kind, item.at, item.note) for item in artifact.happenings] == [
@@ -97,5 +97,5 @@ def test_figures_are_those_of_the_build() -> None:
     assert artifact.facts()["figures"]["p99_ms"] == 4.5
 
 
-def test_versions_that_cannot_be_read_tell_nothing() -> None:
+def test_unreadable_versions_are_skipped() -> None:
     assert list(told_by_locks("dev", "m", [LockVersion(None, None)])) == []

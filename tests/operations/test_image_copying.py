@@ -161,7 +161,7 @@ def test_a_server_that_cannot_be_reached_for_a_while(
     assert prod.tags == {"v1": digest}
 
 
-def test_a_connection_that_goes_on_failing_is_no_bad_image(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_repeatedly_failing_connection_is_not_a_bad_image(dev: StrictEcr, prod: StrictEcr) -> None:
     digest, slept = dev.push(LAYERS[1]), list[float]()
     dev.breaks = [Break(), Break(after=10), *[Break(after=0)] * 100]
     with pytest.raises(LayerReadError, match="the connection failed after 10 of 31 bytes") as caught:
@@ -174,7 +174,7 @@ def test_a_connection_that_goes_on_failing_is_no_bad_image(dev: StrictEcr, prod:
     assert prod.tags == {"v1": digest}
 
 
-def test_links_that_are_refused_are_told_of_as_that(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_rejected_links_are_reported_as_links(dev: StrictEcr, prod: StrictEcr) -> None:
     digest = dev.push(*LAYERS)
     dev.url += "/elsewhere"
     with pytest.raises(LayerReadError, match="HTTP Error 403: Request has expired"):
@@ -247,7 +247,7 @@ def test_an_image_that_is_not_there(dev: StrictEcr, prod: StrictEcr) -> None:
 
 
 @pytest.mark.parametrize("operation", ["upload_layer_part", "complete_layer_upload", "put_image"])
-def test_a_copy_that_broke_off_is_gone_on_with(
+def test_a_copy_that_broke_off_is_resumed(
     dev: StrictEcr, prod: StrictEcr, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = dev.push(*LAYERS)

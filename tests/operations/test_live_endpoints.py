@@ -183,7 +183,7 @@ def test_what_was_deployed_is_what_is_asked_for(deployed: Deployed, name: str) -
     assert sum(check.skipped for check in found.checks) == 0
 
 
-def test_stacks_that_were_never_deployed_are_told(deployed: Deployed) -> None:
+def test_stacks_that_were_never_deployed_are_reported(deployed: Deployed) -> None:
     checks = look_at_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
     assert {check.aspect: check.faults for check in checks} == dict.fromkeys(
         ("tritonstack-dev-foundation", "tritonstack-dev-monitoring"),
@@ -377,7 +377,7 @@ def test_weights_changed_by_hand_are_found(deployed: Deployed) -> None:
     assert deployed.verdict("compared").faults == []
 
 
-def test_a_model_that_left_its_shelf_is_found(deployed: Deployed) -> None:
+def test_a_model_that_left_its_prefix_is_found(deployed: Deployed) -> None:
     s3, shelf = deployed.client("s3"), naming.shelf_prefix(deployed.workspace.spec.endpoint_name("many"))
     key = shelf + naming.target_model("minilm", "ab" * 32)
     head = s3.get_object(Bucket=deployed.bucket, Key=key)
@@ -399,7 +399,7 @@ def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
     assert deployed.status("many").models[0].live == "ab" * 32
 
 
-def test_deployments_and_verdicts_are_told_by_endpoint(deployed: Deployed) -> None:
+def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed: Deployed) -> None:
     s3 = deployed.client("s3")
     written = [record_deployment(deployed.cloud, deployed.workspace, ["search", "many"])]
     written.append(new_event("refuted", deployed.workspace, endpoints=["search"], note="one rings"))
@@ -423,7 +423,7 @@ def test_what_passed_through_lately_is_counted(deployed: Deployed) -> None:
     assert (traffic.requests, traffic.server_errors, traffic.client_errors) == (3, 3, 0)
 
 
-def test_drift_is_told_below_a_table_that_fits(deployed: Deployed) -> None:
+def test_drift_is_shown_below_a_table_that_fits(deployed: Deployed) -> None:
     with threshold(deployed):
         environment = environment_status(deployed.cloud, deployed.workspace, now=datetime.now(UTC))
     lines = list(status_lines(environment))
@@ -432,7 +432,7 @@ def test_drift_is_told_below_a_table_that_fits(deployed: Deployed) -> None:
     assert f"  search: not as deployed: alarms: {ALARM}: Threshold is 999.0, expected 5" in lines
 
 
-def test_a_stack_that_is_stuck_is_told_though_its_endpoint_serves(
+def test_a_stuck_stack_is_reported_although_its_endpoint_serves(
     deployed: Deployed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look = standing_stack

@@ -70,7 +70,7 @@ def deployed(digest: str, *, commit: str | None = None) -> dict[str, Event]:
         ),
     ],
 )
-def test_a_change_in_words(
+def test_a_change_is_described(
     before: str | None, figures: Figures | None, facts: dict[str, Any], words: str
 ) -> None:
     change = ArtifactChange("minilm", "cpu", before, figures, artifact(NEW, **facts))
@@ -78,7 +78,7 @@ def test_a_change_in_words(
     assert change.facts()["words"] == words
 
 
-def test_only_what_is_not_deployed_is_told_of(project: Project) -> None:
+def test_only_what_is_not_deployed_is_reported(project: Project) -> None:
     workspace = locked(project, NEW)
     assert artifact_changes(workspace, None, {("minilm", "cpu"): NEW}) == []
     (change,) = artifact_changes(workspace, None, {("minilm", "cpu"): OLD})
@@ -93,7 +93,7 @@ def test_figures_are_compared_with_those_of_what_is_deployed_and_no_other(projec
     assert (known.figures_before, other.figures_before) == (figures, None)
 
 
-def test_templates_that_stand_know_better_than_what_was_written_down(project: Project) -> None:
+def test_deployed_templates_take_precedence_over_records(project: Project) -> None:
     workspace = locked(project, NEW)
     template = {"Resources": {"Model": {"Url": f"s3://bucket/models/minilm/{OLD}/model.tar.gz"}}}
     key = ("minilm", "cpu")

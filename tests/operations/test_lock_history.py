@@ -79,7 +79,7 @@ def test_a_subject_may_hold_any_character(repository: Repository) -> None:
     assert held(history.versions)[0] == "44 one\u2028two\x0cthree"
 
 
-def test_a_version_that_cannot_be_read_is_told(repository: Repository) -> None:
+def test_a_version_that_cannot_be_read_is_reported(repository: Repository) -> None:
     file = Project(repository.root).lock_file("dev")
     edit(file, "spec_hash:", "spec_hush:")
     repository.commit("broken")
@@ -92,7 +92,7 @@ def test_a_version_that_cannot_be_read_is_told(repository: Repository) -> None:
     assert "this version cannot read" in str(history.held().gap)
 
 
-def test_what_a_merged_branch_held_counts_as_held_but_is_no_version_of_its_own(
+def test_a_merged_branchs_lock_counts_as_named_but_not_as_a_version(
     repository: Repository,
 ) -> None:
     repository.git("checkout", "-b", "feature")
@@ -118,7 +118,7 @@ def test_a_shallow_clone_does_not_know_all(repository: Repository, tmp_path: Pat
     assert "shallow clone" in str(history.gap)
 
 
-def test_without_git_there_is_what_lies_here(tmp_path: Path) -> None:
+def test_without_git_there_is_only_the_current_lock(tmp_path: Path) -> None:
     write_project(tmp_path)
     build(tmp_path, "11")
     history = lock_history(Project(tmp_path), "dev")

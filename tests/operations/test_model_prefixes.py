@@ -64,7 +64,7 @@ def test_a_copy_bears_no_mark_of_its_source(stocked: Cloud) -> None:
     assert s3.get_object_tagging(Bucket=BUCKET, Key=copy_of("one").key)["TagSet"] == []
 
 
-def test_what_lies_there_stays_as_it_is(stocked: Cloud) -> None:
+def test_existing_files_are_unchanged(stocked: Cloud) -> None:
     fill(stocked, [copy_of("one")])
     s3 = stocked.client("s3")
     before = s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"]
@@ -177,5 +177,5 @@ def test_a_build_of_some_models_puts_only_those(workspace: Workspace) -> None:
     assert [copy.model for copy in shelf_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]
 
 
-def test_other_endpoints_have_no_shelf(tmp_path: Path) -> None:
+def test_other_endpoints_have_no_model_prefix(tmp_path: Path) -> None:
     assert shelf_copies(load_workspace(write_project(tmp_path), "dev")) == []

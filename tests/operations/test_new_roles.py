@@ -75,7 +75,7 @@ def test_a_role_that_can_be_assumed_a_moment_later_is_waited_for(venue: str) -> 
 
 
 @pytest.mark.parametrize("venue", ["codebuild", "processing"])
-def test_a_role_that_is_never_assumed_is_told_of_in_the_services_words(venue: str) -> None:
+def test_a_role_that_is_never_assumable_is_reported_with_the_services_error(venue: str) -> None:
     _, service, clock = new_roles(venue, times=float("inf"))
     began = clock.passed
     with pytest.raises(BuildJobError, match=r"AssumeRole on|Could not assume role"):

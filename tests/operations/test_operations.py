@@ -24,7 +24,7 @@ def test_credentials_of_the_right_account_are_accepted(cloud: Cloud) -> None:
     require_account(cloud)
 
 
-def test_credentials_of_another_account_are_refused(cloud: Cloud) -> None:
+def test_credentials_of_another_account_are_rejected(cloud: Cloud) -> None:
     other = replace(cloud, account="111111111111")
     with pytest.raises(CloudAccessError) as caught:
         require_account(other)
@@ -75,7 +75,7 @@ def test_only_an_environments_own_stacks_are_its_own(cloud: Cloud) -> None:
     assert {stack.name for stack in environment_stacks(cloud, "t-dev")} == names
 
 
-def test_an_object_that_cannot_be_deleted_is_told(bucket: RefusingBucket) -> None:
+def test_an_object_that_cannot_be_deleted_is_reported(bucket: RefusingBucket) -> None:
     bucket.put("key", "other")
     bucket.refusals = [{"key": "AccessDenied", "other": "InternalError"}]
     with pytest.raises(
@@ -85,7 +85,7 @@ def test_an_object_that_cannot_be_deleted_is_told(bucket: RefusingBucket) -> Non
     assert bucket.slept == []
 
 
-def test_what_s3_did_not_get_to_is_deleted_again(bucket: RefusingBucket) -> None:
+def test_objects_that_s3_failed_to_delete_are_retried(bucket: RefusingBucket) -> None:
     """S3 reports single objects in a 200 response, which no SDK retries."""
     bucket.put("a", "b", "c")
     bucket.refusals = [{"a": "InternalError", "c": "SlowDown"}, {"c": "ServiceUnavailable"}]
@@ -95,7 +95,7 @@ def test_what_s3_did_not_get_to_is_deleted_again(bucket: RefusingBucket) -> None
     bucket.s3.delete_bucket(Bucket="artifacts")
 
 
-def test_what_s3_never_gets_to_is_told(bucket: RefusingBucket) -> None:
+def test_objects_that_s3_never_deletes_are_reported(bucket: RefusingBucket) -> None:
     bucket.put("key")
     bucket.refusals = [{"key": "SlowDown"}] * 100
     with pytest.raises(BucketNotEmptyError, match="key: SlowDown") as caught:
@@ -183,7 +183,7 @@ def test_a_failing_cdk_is_quoted(tmp_path: Path) -> None:
         "Stack [x] is in UPDATE_IN_PROGRESS state and can not be updated",
     ],
 )
-def test_two_deploys_at_once_are_told_apart_from_other_failures(tmp_path: Path, words: str) -> None:
+def test_two_deploys_at_once_are_distinguished_from_other_failures(tmp_path: Path, words: str) -> None:
     stand_in_cdk(tmp_path, f"echo '{words}'; exit 1")
     cdk = find_cdk(tmp_path, environment_name="dev", variables={})
     with pytest.raises(CdkFailedError) as caught:

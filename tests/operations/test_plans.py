@@ -30,7 +30,7 @@ def plan(old: Template | None, new: Template) -> StackPlan:
     return plan_stack(STACK, deployed=old, new=new)
 
 
-def test_what_does_not_stand_is_created(template: Template) -> None:
+def test_missing_stacks_are_created(template: Template) -> None:
     made = plan(None, template)
     assert (made.action, made.words) == ("create", f"{STACK}: is created with the endpoint {FULL}")
 
@@ -39,7 +39,7 @@ def test_the_same_again_changes_nothing(template: Template) -> None:
     assert plan(template, copied(template)).words == f"{STACK}: nothing changes"
 
 
-def test_an_alarm_is_no_rollout(template: Template) -> None:
+def test_an_alarm_change_is_not_a_rollout(template: Template) -> None:
     changed = copied(template)
     properties(changed, "AWS::CloudWatch::Alarm")["Threshold"] = 1
     made = plan(template, changed)
@@ -49,7 +49,7 @@ def test_an_alarm_is_no_rollout(template: Template) -> None:
     )
 
 
-def test_a_tag_or_another_rollout_is_no_rollout(template: Template) -> None:
+def test_a_tag_or_another_rollout_is_not_a_rollout(template: Template) -> None:
     changed = copied(template)
     for kind in (CONFIG, MODEL):
         properties(changed, kind)["Tags"] = []
@@ -98,7 +98,7 @@ def test_another_type_takes_two_phases(synthesised: Synthesised) -> None:
     assert made.details[1].startswith("two phases, because the instance type of variant 'main' changes from")
 
 
-def test_what_cannot_be_is_refused_whatever_else_there_is(synthesised: Synthesised) -> None:
+def test_impossible_combinations_are_rejected(synthesised: Synthesised) -> None:
     changed = copied(synthesised(instance_type="ml.m7i.xlarge").template(STACK))
     properties(changed, CONFIG)["AsyncInferenceConfig"] = {}
     made = plan(synthesised().template(STACK), changed)
@@ -168,7 +168,7 @@ def percent(value: int) -> dict[str, Any]:
         ({}, "all at once, old instances kept 0 s"),
     ],
 )
-def test_every_rollout_has_its_words(template: Template, policy: dict[str, Any], words: str) -> None:
+def test_every_rollout_is_described(template: Template, policy: dict[str, Any], words: str) -> None:
     changed = copied(template)
     properties(changed, ENDPOINT)["DeploymentConfig"] = {
         **policy,

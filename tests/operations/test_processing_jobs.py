@@ -60,7 +60,7 @@ def test_one_that_runs_is_found_on_a_later_page() -> None:
     assert begin(service, ON_L4) == (f"{base}-1", True)
 
 
-def test_what_a_deleted_job_of_the_same_name_has_said_is_not_this_ones() -> None:
+def test_the_log_of_a_deleted_job_with_the_same_name_is_ignored() -> None:
     sagemaker, logs = StrictProcessing(), StrictLogs()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     name, _ = begin(service, ON_L4)

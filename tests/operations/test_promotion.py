@@ -90,7 +90,7 @@ def test_what_the_target_takes_first_gives_way_to_what_is_promoted_for_another_t
     assert set(after.models["minilm"]) == {"cpu"}
 
 
-def test_what_the_target_was_taken_back_from_is_left_out_unless_it_is_named(files: Project) -> None:
+def test_what_the_target_rolled_back_is_skipped_unless_named(files: Project) -> None:
     bad = build(files)
     back = RolledBack(instead_of=bad.digest, as_of=bad.spec_hash, by="bob", at=MOMENT)
     good = bad.model_copy(update={"digest": "ee" * 32, "rolled_back": back})
@@ -157,7 +157,7 @@ def test_a_missing_capability_is_named(files: Project) -> None:
     assert "`tritonstack build prod minilm`" in said
 
 
-def test_every_obstacle_is_told_of_at_once(files: Project) -> None:
+def test_every_obstacle_is_reported_together(files: Project) -> None:
     add_model(files, "ranker", "dev", "prod")
     said = refusal(files)
     assert "minilm: prod runs it" in said
@@ -181,7 +181,7 @@ def test_an_artifact_that_is_older_than_its_files_is_promoted(files: Project) ->
     assert item.entry == entry
 
 
-def test_engines_that_the_target_cannot_load_are_refused_before_its_deploy_would(files: Project) -> None:
+def test_engines_that_the_target_cannot_load_are_rejected_before_its_deploy_would(files: Project) -> None:
     build(files, target="sm86-25.04", tensorrt="10.3.0")
     edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
     assert "were built with TensorRT 10.3.0, but Triton 25.04 has" in refusal(files)
@@ -193,7 +193,7 @@ def test_a_model_that_the_target_does_not_serve(files: Project) -> None:
     assert str(caught.value) == "'prod' does not serve model 'minilmm'\n  help: did you mean 'minilm'?"
 
 
-def test_who_went_back_to_it_in_the_source_is_no_matter_in_the_target(files: Project) -> None:
+def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files: Project) -> None:
     entry = build(files)
     back = RolledBack(instead_of="cd" * 32, as_of=entry.spec_hash, by="bob", at=MOMENT)
     gone_back = entry.model_copy(update={"rolled_back": back})

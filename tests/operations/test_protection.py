@@ -62,7 +62,7 @@ def permitted(project: Project, *stacks: StackState) -> bool:
 
 
 @pytest.mark.parametrize("lines", [(), ("removal: retain",), ("removal: destroy", "protected: true")])
-def test_a_file_that_protects_is_obeyed_whatever_is_deployed(
+def test_protection_in_the_file_holds_whatever_is_deployed(
     committed: Project, lines: tuple[str, ...]
 ) -> None:
     says(committed, *lines)
@@ -120,7 +120,7 @@ def test_what_keeps_data_wants_its_name(project: Project) -> None:
     assert named(project, keeps_data=True)
 
 
-def test_what_was_protected_at_any_time_wants_its_name(committed: Project) -> None:
+def test_an_environment_that_was_ever_protected_needs_its_name(committed: Project) -> None:
     """It was protected by default; then `destroy`, twice: git remembers."""
     says(committed, "removal: destroy")
     commit(committed)

@@ -28,7 +28,7 @@ def verdicts(*stacks: StackState) -> dict[str, str]:
     return {item.base: item.verdict for item in judge(stacks, NOW)}
 
 
-def test_what_has_expired_is_told_with_its_owner() -> None:
+def test_expired_environments_are_listed_with_their_owner() -> None:
     (found,) = judge([stack("t-pr-1-foundation"), stack("t-pr-1-endpoint-search")], NOW)
     assert (found.base, found.owner, found.expires, found.verdict) == ("t-pr-1", "ann", PAST, "expired")
     assert found.stacks == ("t-pr-1-foundation", "t-pr-1-endpoint-search")
@@ -54,13 +54,13 @@ def test_what_has_expired_is_told_with_its_owner() -> None:
         ),
     ],
 )
-def test_what_carries_no_expiry_or_is_protected_stays(
+def test_environments_without_expiry_or_with_protection_are_kept(
     stacks: list[StackState], expected: dict[str, str]
 ) -> None:
     assert verdicts(*stacks) == expected
 
 
-def test_every_stack_says_whose_it_is() -> None:
+def test_every_stack_names_its_project() -> None:
     """A clean-up recognizes a stack of this project only by its description."""
     for module in (build, endpoint, foundation, monitoring, network):
         assert module.__file__ is not None
@@ -79,7 +79,9 @@ def test_it_looks_once_more_before_it_destroys(
     assert destroyed == (["t-a"] if taken else [])
 
 
-def test_what_is_given_time_while_it_goes_keeps_what_it_stands_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A deploy starts with the foundation, which a clean-up deletes last."""
     expiry, deleted = [PAST], list[str]()
     names = ("t-a-endpoint-x", "t-a-network", "t-a-foundation")

@@ -175,7 +175,7 @@ def test_what_another_environment_names_is_kept(dev: Dev) -> None:
 
 
 @pytest.mark.parametrize("damage", ["git", "lock", "other lock"])
-def test_what_cannot_be_known_marks_nothing_and_says_so(dev: Dev, damage: str) -> None:
+def test_unknown_history_marks_nothing_and_is_reported(dev: Dev, damage: str) -> None:
     for number in ("11", "22", "33"):
         dev.lock(number)
     if damage == "git":
@@ -215,7 +215,7 @@ def test_a_deleted_artifact_is_brought_back_without_its_mark(dev: Dev) -> None:
 
 
 @pytest.mark.parametrize("again", ["brought back", "built"])
-def test_what_lies_beside_a_new_manifest_loses_its_mark_as_well(dev: Dev, again: str) -> None:
+def test_objects_beside_a_new_manifest_lose_their_expiry_tag_too(dev: Dev, again: str) -> None:
     """The rule deletes one object after the other; the archive was next."""
     for number in ("11", "22", "33"):
         dev.lock(number)
@@ -237,7 +237,7 @@ def versions_and_marks(bucket: Bucket) -> set[str]:
 
 
 @pytest.mark.parametrize("part_bytes", [5 * MIB, 256 * MIB])
-def test_what_is_brought_back_is_as_it_was_published(
+def test_restored_artifacts_equal_the_published_ones(
     dev: Dev, monkeypatch: pytest.MonkeyPatch, part_bytes: int
 ) -> None:
     """Single-part or multipart; no version is deleted, because the deploy role cannot do that."""

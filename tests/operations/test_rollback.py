@@ -75,7 +75,7 @@ def steps(plan: RollbackPlan) -> list[str]:
     ]
 
 
-def test_the_latest_other_digest_is_gone_back_to(story: Story) -> None:
+def test_the_latest_other_digest_is_restored(story: Story) -> None:
     story.lock("11")
     commit = story.lock("22")
     story.lock("33")
@@ -88,14 +88,14 @@ def test_the_latest_other_digest_is_gone_back_to(story: Story) -> None:
     )
 
 
-def test_what_is_not_committed_yet_can_be_gone_back_from(story: Story) -> None:
+def test_an_uncommitted_lock_can_be_rolled_back(story: Story) -> None:
     story.lock("11")
     made = manifest("minilm", digest="22" * 32)
     add_to_lock(story.project.lock_file("dev"), [made], built=BUILT)
     assert steps(story.plan()) == ["minilm cpu 22 -> 11"]
 
 
-def test_versions_in_which_another_model_changed_are_no_others(story: Story) -> None:
+def test_versions_that_changed_only_another_model_are_skipped(story: Story) -> None:
     story.also_serve("other")
     story.lock("11")
     story.lock("22")
@@ -119,7 +119,7 @@ def test_a_commit_may_be_named(story: Story, shorten: int) -> None:
     assert steps(story.plan("HEAD~1")) == ["minilm cpu 33 -> 22"]
 
 
-def test_a_beginning_that_may_mean_several_is_refused(story: Story) -> None:
+def test_a_beginning_that_may_mean_several_is_rejected(story: Story) -> None:
     story.lock("11")
     story.lock("12")
     story.lock("33")
@@ -127,13 +127,13 @@ def test_a_beginning_that_may_mean_several_is_refused(story: Story) -> None:
         story.plan("1")
 
 
-def test_what_nobody_ever_served_is_refused(story: Story) -> None:
+def test_a_digest_that_was_never_served_is_rejected(story: Story) -> None:
     story.lock("11")
     with pytest.raises(RollbackError, match="'9999' is neither a commit nor an artifact digest"):
         story.plan("9999")
 
 
-def test_what_is_served_already_is_no_way_back(story: Story) -> None:
+def test_what_is_already_served_is_not_a_rollback_target(story: Story) -> None:
     story.lock("11")
     story.lock("22")
     with pytest.raises(RollbackError, match="already serves the artifacts of 2222"):
@@ -158,7 +158,7 @@ def test_a_version_that_cannot_be_read_is_not_passed_over(story: Story) -> None:
     assert steps(story.plan("1111")) == ["minilm cpu 22 -> 11"]
 
 
-def test_a_rollback_that_is_written_is_gone_on_with_and_not_undone(story: Story) -> None:
+def test_a_recorded_rollback_is_resumed_and_not_undone(story: Story) -> None:
     for number in ("11", "22", "33"):
         story.lock(number)
     story.write(story.plan())
@@ -182,7 +182,7 @@ def test_further_back_is_not_to_what_was_given_up(story: Story) -> None:
     assert (steps(further), further.written) == (["minilm cpu 22 -> 11"], None)
 
 
-def test_what_was_given_up_and_then_built_again_may_be_gone_back_to(story: Story) -> None:
+def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story: Story) -> None:
     for number in ("11", "22"):
         story.lock(number)
     story.write(story.plan())
@@ -192,7 +192,7 @@ def test_what_was_given_up_and_then_built_again_may_be_gone_back_to(story: Story
     assert steps(story.plan()) == ["minilm cpu 33 -> 22"]
 
 
-def test_what_goes_back_stays_although_its_model_has_changed_since(story: Story) -> None:
+def test_a_rolled_back_entry_is_kept_although_its_model_has_changed(story: Story) -> None:
     story.lock("11")
     story.lock("22")
     workspace, plan = load_workspace(story.project, "dev"), story.plan()
@@ -217,7 +217,7 @@ def test_endpoints_that_serve_the_same_model_go_back_with_it(story: Story) -> No
     assert (plan.concerned, plan.others) == (("search", "again"), ("again",))
 
 
-def test_of_a_multi_model_endpoint_only_what_differed_goes_back(story: Story) -> None:
+def test_only_changed_models_of_a_multi_model_endpoint_are_rolled_back(story: Story) -> None:
     story.also_serve("other")
     edit(
         story.project.environment_file("dev"),
@@ -237,7 +237,7 @@ def test_of_a_multi_model_endpoint_only_what_differed_goes_back(story: Story) ->
     )
 
 
-def test_what_was_built_for_another_target_is_gone_back_to_as_well(story: Story) -> None:
+def test_artifacts_for_another_target_are_restored_too(story: Story) -> None:
     """The instance would prefer one for its own Python, which is removed."""
     story.lock("11")
     story.lock("22", target="cpu-py312")
@@ -249,7 +249,7 @@ def test_what_was_built_for_another_target_is_gone_back_to_as_well(story: Story)
     assert (steps(again), again.written is not None) == (["minilm cpu 22 -> 11"], True)
 
 
-def test_what_has_not_gone_back_is_not_written_down_as_gone_back(story: Story, cloud: Cloud) -> None:
+def test_only_completed_rollbacks_are_recorded(story: Story, cloud: Cloud) -> None:
     story.also_serve("other")
     edit(
         story.project.environment_file("dev"),
@@ -267,7 +267,7 @@ def test_what_has_not_gone_back_is_not_written_down_as_gone_back(story: Story, c
     assert read_events(cloud, workspace.spec.artifact_bucket) == [event]
 
 
-def test_what_was_edited_by_hand_is_not_gone_back_to(story: Story) -> None:
+def test_manually_edited_entries_are_not_restored(story: Story) -> None:
     story.lock("11")
     edit(story.project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
     story.repository.commit("by hand")

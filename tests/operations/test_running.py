@@ -30,5 +30,5 @@ def test_an_endpoint_that_runs_what_was_deployed_has_no_fault(status: str) -> No
         ({"status": "RollingBack"}, "search is RollingBack"),
     ],
 )
-def test_a_silent_rollback_is_said_aloud(changes: dict[str, str], fault: str) -> None:
+def test_a_silent_rollback_is_reported(changes: dict[str, str], fault: str) -> None:
     assert state(**changes).fault == fault

@@ -186,7 +186,7 @@ def test_a_build_that_does_not_end_keeps_everything(cloud: Cloud, play: Played) 
     assert stacks(cloud) == [f"{BASE}-build"]
 
 
-def test_a_project_that_has_gone_meanwhile_has_no_builds(cloud: Cloud, play: Played) -> None:
+def test_a_deleted_project_has_no_builds(cloud: Cloud, play: Played) -> None:
     play(StrictCodeBuild(), StrictProcessing())
     assert running_builds(cloud, BASE, stacks=[f"{BASE}-build"]) == []
 

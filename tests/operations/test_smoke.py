@@ -138,7 +138,7 @@ def test_an_endpoint_that_answers_as_its_build_did(cloud: Cloud, tmp_path: Path)
         (RIGHT[:, :2], "scores: expected shape [1, 3], got [1, 2]"),
     ],
 )
-def test_what_differs_is_told_with_what_is_accepted(
+def test_differences_are_reported_with_the_tolerance(
     cloud: Cloud, tmp_path: Path, scores: Any, detail: str
 ) -> None:
     here = ground(cloud, tmp_path)
@@ -167,7 +167,7 @@ def test_an_output_that_is_missing(cloud: Cloud, tmp_path: Path) -> None:
         (refused("InvokeEndpoint", "AccessDeniedException", "no"), "access was refused"),
     ],
 )
-def test_an_error_is_told_in_the_endpoints_own_words_and_at_once(
+def test_an_error_is_reported_in_the_endpoints_own_words_and_at_once(
     cloud: Cloud, tmp_path: Path, error: Exception, words: str
 ) -> None:
     here = ground(cloud, tmp_path)
@@ -211,7 +211,7 @@ def test_patience_ends(cloud: Cloud, tmp_path: Path) -> None:
     assert "the model is not ready yet" in result.detail
 
 
-def test_patience_is_with_the_endpoint_whatever_is_asked_of_it(cloud: Cloud, tmp_path: Path) -> None:
+def test_the_wait_is_per_endpoint_for_all_its_requests(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", *(example(f"test input {number}") for number in range(5)))
     results = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
@@ -327,7 +327,7 @@ def test_a_challenger_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) -> No
     ]
 
 
-def test_a_shadow_cannot_be_asked_which_is_no_fault(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_shadow_cannot_be_invoked_which_is_not_an_error(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, SHADOWED)
     here.stock("minilm", example())
     main, shadow = here.smoke(answering(RIGHT))
@@ -499,7 +499,7 @@ def test_a_queue_that_fails_says_why(cloud: Cloud, tmp_path: Path) -> None:
     assert here.time.now == 0
 
 
-def test_a_queue_that_nobody_works_at_is_waited_for_and_told(cloud: Cloud, tmp_path: Path) -> None:
+def test_an_idle_queue_is_awaited_and_reported(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     (result,) = here.smoke(PlayedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
@@ -507,9 +507,7 @@ def test_a_queue_that_nobody_works_at_is_waited_for_and_told(cloud: Cloud, tmp_p
     assert "no answer at s3://tritonstack-dev-data-" in result.detail
 
 
-def test_each_request_in_a_queue_gets_its_time_though_patience_has_ended(
-    cloud: Cloud, tmp_path: Path
-) -> None:
+def test_each_queued_request_gets_its_time_after_the_endpoints_wait(cloud: Cloud, tmp_path: Path) -> None:
     """The previous request may have woken the endpoint."""
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example("test input 1"), example("test input 2"))

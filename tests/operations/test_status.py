@@ -115,7 +115,7 @@ def test_a_model_that_nothing_proves_right_is_marked() -> None:
     assert "  search: minilm is unverified: compared with itself only" in said
 
 
-def test_what_is_amiss_stands_below_the_table() -> None:
+def test_problems_are_listed_below_the_table() -> None:
     amiss = EndpointStatus(
         name="search",
         endpoint="t-dev-search",

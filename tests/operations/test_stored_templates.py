@@ -28,13 +28,11 @@ from tritonstack.operations.deploying.stored_templates import as_stored, as_writ
         (None, {"a": "ü"}, None),
     ],
 )
-def test_characters_are_known_by_what_is_to_stand_in_their_place(
-    stored: Any, wanted: Any, written: Any
-) -> None:
+def test_invalid_characters_are_replaced(stored: Any, wanted: Any, written: Any) -> None:
     assert as_written(stored, wanted) == written
 
 
-def test_an_owner_with_an_umlaut_is_no_change(
+def test_an_owner_with_an_umlaut_is_not_a_change(
     cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """The first of two phases does not write question marks into the deployed stack either."""

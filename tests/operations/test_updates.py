@@ -64,7 +64,7 @@ def dangling(template: Template) -> set[str]:
     return (referred | waited) - known
 
 
-def test_the_same_stack_again_is_no_hazard(template: Template) -> None:
+def test_the_same_stack_again_is_not_a_hazard(template: Template) -> None:
     assert hazards(template, copied(template)) == []
 
 
@@ -87,7 +87,7 @@ def test_it_is_the_deployed_registration_that_counts(synthesised: Synthesised) -
     assert not hazards(scaled, fixed)
 
 
-def test_another_model_or_weight_is_no_hazard(template: Template) -> None:
+def test_another_model_or_weight_is_not_a_hazard(template: Template) -> None:
     changed = copied(template)
     next(iter(of_type(changed, MODEL).values()))["Properties"]["PrimaryContainer"]["ModelDataUrl"] += "x"
     config(changed)["ProductionVariants"][0]["InitialVariantWeight"] = 0.5
@@ -160,7 +160,7 @@ def test_nothing_but_scaling_is_taken_off(template: Template) -> None:
     }
 
 
-def test_what_hangs_on_scaling_goes_with_it(template: Template) -> None:
+def test_resources_that_depend_on_scaling_are_removed_with_it(template: Template) -> None:
     """A step alarm on a policy, a composite alarm on that, an output, and their dependencies."""
     changed = copied(template)
     [policy], [target] = of_type(template, POLICY), of_type(template, TARGET)

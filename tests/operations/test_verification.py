@@ -73,7 +73,7 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> StandingS
         (None, ["not deployed: the stack does not exist"], []),
     ],
 )
-def test_a_stack_stands_is_settled_and_is_the_one_asked_for(
+def test_a_stack_exists_is_stable_and_matches_the_commit(
     found: StandingStack | None, faults: list[str], notes: list[str]
 ) -> None:
     check = stack_check(NAME, found, WANTED)
@@ -81,7 +81,7 @@ def test_a_stack_stands_is_settled_and_is_the_one_asked_for(
 
 
 @pytest.mark.parametrize(("stored", "other"), [("J?rgen", False), ("Jurgen", True)])
-def test_what_cloudformation_stores_as_question_marks_is_no_other_template(stored: str, other: bool) -> None:
+def test_question_marks_of_cloudformation_are_not_a_difference(stored: str, other: bool) -> None:
     def topic(name: str) -> dict[str, Any]:
         return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}}}}
 
@@ -148,7 +148,7 @@ def workspace(cloud: Cloud, project: Project) -> Workspace:
     return made
 
 
-def test_every_model_of_the_lock_lies_on_the_shelf(cloud: Cloud, workspace: Workspace) -> None:
+def test_every_model_of_the_lock_is_under_the_model_prefix(cloud: Cloud, workspace: Workspace) -> None:
     assert artifact_check(cloud, workspace, "search").detail == "0 of 1 at the model prefix"
     (place,) = places(workspace, "search")
     assert place.key.startswith("endpoints/tritonstack-dev-search/minilm/")
@@ -175,7 +175,7 @@ def answer(**changes: Any) -> SmokeResult:
     return SmokeResult(**{**facts, **changes})
 
 
-def test_answers_are_counted_and_wrong_ones_told() -> None:
+def test_answers_are_counted_and_wrong_ones_reported() -> None:
     shadow = answer(
         outcome="cannot-be-asked", variant="shadow", example="", detail="nobody can", milliseconds=None
     )
@@ -185,7 +185,7 @@ def test_answers_are_counted_and_wrong_ones_told() -> None:
     assert check.detail == "1 of 2 correct, slowest 30 ms"
 
 
-def test_whose_answers_nobody_knows_is_said_beside_the_verdict() -> None:
+def test_unchecked_models_are_listed_beside_the_verdict() -> None:
     shadow = answer(outcome="cannot-be-asked", variant="shadow", detail="nobody can", milliseconds=None)
     cut_short = answer(outcome="cannot-be-asked", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
@@ -225,7 +225,7 @@ def test_what_is_written_down(workspace: Workspace) -> None:
     assert kinds(workspace, verdict(BAD, asked=False)) == [("refuted", "search: alarms: one rings")]
 
 
-def test_what_is_wrong_with_a_shared_stack_is_wrong_with_all_that_stands_on_it(workspace: Workspace) -> None:
+def test_an_error_in_a_shared_stack_refutes_all_endpoints(workspace: Workspace) -> None:
     broken = (Check("tritonstack-dev-foundation", ("not deployed yet",)),)
     assert kinds(workspace, verdict(GOOD, stacks=broken)) == [
         ("refuted", "tritonstack-dev-foundation: not deployed yet")
@@ -253,7 +253,7 @@ def test_an_environment_without_a_bucket_keeps_nothing(cloud: Cloud, project: Pr
     assert record_verdict(cloud, load_workspace(project, "dev"), verdict(BAD)) == []
 
 
-def test_a_verdict_that_cannot_be_written_is_told_all_the_same(
+def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(
     cloud: Cloud, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from botocore.exceptions import ClientError

@@ -104,7 +104,7 @@ def test_processing_has_the_machines_that_sagemakers_own_list_has() -> None:
     assert ours == {name for name, instance in INSTANCE_TYPES.items() if instance.gpus and name in listed}
 
 
-def test_a_gpu_that_nobody_builds_for_is_refused_with_what_else_there_is(tmp_path: Path) -> None:
+def test_a_gpu_without_builds_is_rejected_with_the_alternatives(tmp_path: Path) -> None:
     assert complaints(tmp_path, environment("instance_type: ml.p4d.24xlarge")) == [
         "endpoints.e.instance_type: models for ml.p4d.24xlarge must be built on its GPU, A100, but neither "
         "CodeBuild nor SageMaker Processing offers it in eu-west-1 -- choose an instance type with a "
@@ -227,7 +227,7 @@ def test_a_model_on_two_sizes_of_one_machine_is_built_once(project: Project) -> 
     assert [item.target for item in needed] == ["cpu", "sm86-25.04"]
 
 
-def test_models_that_the_environment_does_not_serve_are_refused(project: Project) -> None:
+def test_models_that_the_environment_does_not_serve_are_rejected(project: Project) -> None:
     with pytest.raises(UsageError, match="does not serve model 'minilmm'"):
         needed_artifacts(load_workspace(project, "dev"), ["minilmm"])
 
@@ -245,7 +245,7 @@ def test_the_sizes_and_kinds_of_machine_are_codebuilds_own() -> None:
     assert {"LINUX_CONTAINER", "LINUX_GPU_CONTAINER"} <= set(model.shape_for("EnvironmentType").enum)
 
 
-def test_what_was_gone_back_to_is_not_built_over_until_its_model_changes(project: Project) -> None:
+def test_a_rollback_is_kept_by_builds_until_its_model_changes(project: Project) -> None:
     now = load_workspace(project, "dev").hashes["minilm"]
     back = RolledBack(instead_of="cd" * 32, as_of=now, by="ann", at="2026-11-24T08:30:00Z")
     lock_current(project, spec_hash="77" * 32, rolled_back=back)

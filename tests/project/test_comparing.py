@@ -119,13 +119,13 @@ def packed(raw: bytes) -> str:
         {"packed": packed(b"\xff\xff\xff\xff"), "datatype": "BYTES"},
     ],
 )
-def test_a_tensor_that_is_not_what_it_says_is_refused(fields: dict[str, Any]) -> None:
+def test_a_tensor_that_is_not_what_it_says_is_rejected(fields: dict[str, Any]) -> None:
     tensor = ExampleTensor.model_validate({"name": "x", "datatype": "FP32", "shape": (3,)} | fields)
     with pytest.raises(ExampleTensorError, match=r"invalid example tensor x \(\w+ \[3\]\): ") as caught:
         array_of(tensor)
     assert "tritonstack build" in str(caught.value.remedy)
 
 
-def test_a_type_that_triton_does_not_have_is_told() -> None:
+def test_a_type_that_triton_does_not_have_is_reported() -> None:
     with pytest.raises(ExampleTensorError, match="x: Triton has no datatype for NumPy's complex128"):
         tensor_of("x", np.zeros(1, dtype=np.complex128))

@@ -35,7 +35,7 @@ def test_a_missing_artifact_that_a_build_makes(tmp_path: Path) -> None:
     assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
 
 
-def test_an_engine_of_another_tensorrt_is_refused_at_the_locks_line(tmp_path: Path) -> None:
+def test_an_engine_of_another_tensorrt_is_rejected_at_the_locks_line(tmp_path: Path) -> None:
     built = {"sm86-25.04": {"tensorrt": "10.3.0.26"}}
     workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
     problem = only(unbuilt(workspace, "e"))
@@ -54,7 +54,7 @@ def test_an_engine_of_the_releases_tensorrt_is_taken(tmp_path: Path, tensorrt: s
     assert unbuilt(locked(tmp_path, "instance_type: ml.g5.xlarge", built), "e") == []
 
 
-def test_an_engine_on_a_cpu_is_refused(tmp_path: Path) -> None:
+def test_an_engine_on_a_cpu_is_rejected(tmp_path: Path) -> None:
     problem = only(unbuilt(locked(tmp_path, "", {"cpu": {"tensorrt": "10.9.0"}}), "e"))
     assert problem.message == "abababababab contains TensorRT engines, but ml.c7i.xlarge has no GPU"
 
@@ -112,7 +112,7 @@ def test_what_is_just_light_enough_is_taken(tmp_path: Path, endpoint: str, size:
     locked(tmp_path, endpoint, {"cpu": {"item_bytes": size}}, triton_release=release)
 
 
-def test_an_old_artifact_is_no_witness_of_what_requests_weigh(tmp_path: Path) -> None:
+def test_an_old_artifact_does_not_prove_request_sizes(tmp_path: Path) -> None:
     stale = {"cpu": {"item_bytes": 40 * MIB, "spec_hash": "00" * 32}}
     problem = only(unbuilt(locked(tmp_path, "", stale), "e"))
     assert "was built from another version of" in problem.message

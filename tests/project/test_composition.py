@@ -96,7 +96,7 @@ def test_what_does_not(tmp_path: Path, texts: dict[str, str], complaint: str) ->
     assert "help: " in found
 
 
-def test_circles_are_told_of_and_nothing_else(tmp_path: Path) -> None:
+def test_cycles_are_reported_and_nothing_else(tmp_path: Path) -> None:
     found = problems(tmp_path, a=steps("b", "c"), b=steps("a", "c"), c=ONNX, d=steps("a", "c"))
     assert len(found) == 2
     assert all("is made of" in problem for problem in found)

@@ -196,7 +196,7 @@ def header(entries: dict[str, Any]) -> bytes:
         (3).to_bytes(8, "little") + b"{]}",
     ],
 )
-def test_incomplete_weights_are_refused_before_they_are_hashed(
+def test_incomplete_weights_are_rejected_before_they_are_hashed(
     tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hashed(*_: object) -> str:

@@ -47,20 +47,20 @@ def test_engine_mismatch_is_found_before_the_deploy(tmp_path: Path) -> None:
     assert "built with TensorRT 10.4.0" in only(unbuilt(of_another_version, "e")).message
 
 
-def test_driver_mismatch_is_mended_by_itself_or_refused(tmp_path: Path) -> None:
+def test_a_driver_mismatch_is_fixed_automatically_or_rejected(tmp_path: Path) -> None:
     assert chosen_ami(INSTANCE_TYPES["ml.g5.xlarge"], RELEASES["25.09"]) is not None
     old = "instance_type: ml.g5.xlarge, inference_ami: al2-ami-sagemaker-inference-gpu-2"
     (complaint,) = complaints(tmp_path, environment(old, triton_release="25.09"))
     assert "driver 535, too old for CUDA 13.0.1 in Triton 25.09" in complaint
 
 
-def test_wrong_directory_layout_is_refused(tmp_path: Path) -> None:
+def test_wrong_directory_layout_is_rejected(tmp_path: Path) -> None:
     (complaint,) = complaints(tmp_path, environment("kind: single"))
     assert "makes a pipeline of Triton models, and kind: single serves one Triton model" in complaint
 
 
 @pytest.mark.parametrize("line", ["name_prefix: endpoint", "name_prefix: a--b", "name: Prod"])
-def test_names_that_would_break_updates_are_refused(tmp_path: Path, line: str) -> None:
+def test_names_that_would_break_updates_are_rejected(tmp_path: Path, line: str) -> None:
     key, _, value = line.partition(": ")
     with pytest.raises(InvalidFilesError):
         load_workspace(write_environment(tmp_path, environment("", **{key: value})), NAME)

@@ -62,7 +62,7 @@ def test_a_lock_as_it_was_written_has_no_faults(project: Project) -> None:
     assert (found.faults, found.notes) == ([], [])
 
 
-def test_an_edit_is_told_with_the_line_of_the_seal_and_what_to_do(project: Project) -> None:
+def test_an_edit_is_reported_with_the_line_of_the_seal_and_what_to_do(project: Project) -> None:
     edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 1.5")
     (problem,) = check_seals(lock(project))
     line = project.lock_file("dev").read_text().splitlines().index("      seal: " + sealed(project)) + 1
@@ -73,7 +73,7 @@ def test_an_edit_is_told_with_the_line_of_the_seal_and_what_to_do(project: Proje
     assert "`tritonstack build dev` rewrites it" in str(problem.remedy)
 
 
-def test_what_was_gone_back_to_is_not_to_be_built_anew(project: Project) -> None:
+def test_a_rolled_back_entry_is_not_rebuilt(project: Project) -> None:
     """The files have changed since, and would build something else."""
     file = project.lock_file("dev")
     entry = lock(project).record.models["minilm"]["cpu"]
@@ -110,7 +110,7 @@ def test_an_entry_of_a_model_that_is_not_there(project: Project) -> None:
     assert problem.message == "unknown model 'minilmm' (did you mean 'minilm'?)"
 
 
-def test_an_entry_that_no_endpoint_asks_for_is_no_fault(project: Project) -> None:
+def test_an_unused_entry_is_not_an_error(project: Project) -> None:
     add_to_lock(project.lock_file("dev"), [manifest("minilm", target="sm86-25.04")], built=BUILT)
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
     assert found.faults == []
@@ -119,7 +119,7 @@ def test_an_entry_that_no_endpoint_asks_for_is_no_fault(project: Project) -> Non
     ]
 
 
-def test_an_entry_that_another_one_hides_is_told_of(project: Project) -> None:
+def test_a_hidden_entry_is_reported(project: Project) -> None:
     python = load_workspace(project, "dev").spec.release.python_tag
     old = entry_of(manifest("minilm", target=f"cpu-{python}", digest="99" * 32))
     held = lock(project).record.models["minilm"]
@@ -130,7 +130,7 @@ def test_an_entry_that_another_one_hides_is_told_of(project: Project) -> None:
     ]
 
 
-def test_what_was_promoted_may_be_older_than_its_model_and_that_is_said(project: Project) -> None:
+def test_promoted_entries_may_be_outdated_and_are_reported(project: Project) -> None:
     old = entry_of(manifest("minilm", spec_hash="77" * 32))
     add_promoted(project.lock_file("prod"), PROMOTED, artifacts=[Replacement("minilm", "cpu", old, None)])
     found = check_catalog(load_workspace(project, "prod"), model_names(project))
@@ -139,7 +139,7 @@ def test_what_was_promoted_may_be_older_than_its_model_and_that_is_said(project:
     ]
 
 
-def test_what_was_gone_back_to_may_be_older_until_its_model_changes_again(project: Project) -> None:
+def test_a_rolled_back_entry_may_be_outdated_until_its_model_changes(project: Project) -> None:
     workspace = load_workspace(project, "dev")
     seen = lock(project).record.models["minilm"]["cpu"]
     back = RolledBack(
@@ -163,7 +163,7 @@ def lay_manifest(project: Project, **changes: Any) -> None:
     (folder / MANIFEST_NAME).write_text(made.to_json())
 
 
-def test_a_manifest_on_this_machine_that_says_otherwise(project: Project) -> None:
+def test_a_local_manifest_that_contradicts_the_lock(project: Project) -> None:
     lay_manifest(project)
     assert check_manifests(project, lock(project)) == []
     lay_manifest(project, archive_bytes=7)
@@ -209,7 +209,7 @@ def test_figures_of_another_build_of_the_same_bytes_are_its_own() -> None:
     assert not any(unlike.untrue for unlike in unlikes(entry_of(one), other, target="cpu"))
 
 
-def test_two_locks_that_say_different_things_of_one_digest(project: Project) -> None:
+def test_two_locks_that_contradict_each_other(project: Project) -> None:
     add_to_lock(project.lock_file("prod"), [current(project, archive_bytes=2)], built=BUILT)
     locks = {name: lock(project, name) for name in ("dev", "prod")}
     (problem,) = check_locks(locks)
@@ -250,5 +250,5 @@ def test_an_environment_that_never_was(project: Project) -> None:
     )
 
 
-def test_an_environment_that_is_gone_but_held_it(project: Project) -> None:
+def test_a_removed_environment_that_named_it(project: Project) -> None:
     assert promoted_from(project, "staging", Held(frozenset({DIGEST}))) == ([], [])

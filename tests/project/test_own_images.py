@@ -72,7 +72,7 @@ def test_an_endpoint_without_an_image_runs_sagemakers_own(tmp_path: Path) -> Non
     assert workspace.image_for("e", workspace.spec.endpoints["e"].instance) is None
 
 
-def test_a_folder_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_rejected_with_the_nearest(tmp_path: Path) -> None:
     (problem,) = complaints(tmp_path, environment("image: servign"))
     assert problem == (
         "endpoints.e.image: containers/servign has no Dockerfile for serving images -- "

@@ -85,7 +85,7 @@ def test_older_gpus_do_not_run_what_is_for_ampere_and_later(tmp_path: Path) -> N
     assert "do not run on compute capability 7.5" in problem
 
 
-def test_triton_that_is_told_to_trust_engines(tmp_path: Path) -> None:
+def test_triton_configured_to_trust_engines(tmp_path: Path) -> None:
     trusting = "--backend-config=tensorrt,version-compatible=true"
     endpoint = f'{GPU}, environment: {{SAGEMAKER_TRITON_ADDITIONAL_ARGS: "{trusting}"}}'
     assert told(tmp_path, endpoint, "tensorrt: {version_compatible: true}\n", engine=True) == []

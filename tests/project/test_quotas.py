@@ -72,7 +72,7 @@ def test_endpoints_and_variants_add_up_by_type() -> None:
     assert needed["Scalable targets for SageMaker"].value == 3
 
 
-def test_what_does_not_scale_is_no_scalable_target() -> None:
+def test_a_fixed_variant_has_no_scalable_target() -> None:
     needed = quotas(endpoint("e", ", scaling: {min_instances: 2, max_instances: 2}"))
     assert "Scalable targets for SageMaker" not in needed
 

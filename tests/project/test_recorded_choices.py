@@ -69,7 +69,7 @@ def test_an_environments_own_lock_comes_first(project: Project) -> None:
     assert choices(project, "prod") == INT8
 
 
-def test_other_files_are_chosen_for_anew(project: Project) -> None:
+def test_other_files_are_chosen_again(project: Project) -> None:
     lock(project, "dev", INT8)
     edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
     assert choices(project) == {}

@@ -38,7 +38,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_each_refusal_says_field_fault_and_remedy(
+def test_each_error_names_field_cause_and_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -71,7 +71,7 @@ def test_the_limits_of_environment_variables(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_what_depends_on_the_release_is_refused_with_it(
+def test_what_depends_on_the_release_is_rejected_with_it(
     tmp_path: Path, release: str, endpoint: str, expected: str
 ) -> None:
     assert complaints(tmp_path, environment(endpoint, triton_release=release)) == [expected]
@@ -85,7 +85,7 @@ def test_a_gpu_that_the_releases_cuda_does_not_know(tmp_path: Path) -> None:
     ]
 
 
-def test_what_two_variants_share_is_refused_once(tmp_path: Path) -> None:
+def test_what_two_variants_share_is_rejected_once(tmp_path: Path) -> None:
     assert len(complaints(tmp_path, environment("instance_type: ml.p3.2xlarge, shadow: {share: 0.5}"))) == 1
 
 
@@ -94,7 +94,7 @@ def test_a_price_is_word_that_the_region_has_the_type(tmp_path: Path) -> None:
     load_workspace(write_environment(tmp_path, data), NAME)
 
 
-def test_every_fault_of_an_endpoint_is_told_at_once(tmp_path: Path) -> None:
+def test_every_fault_of_an_endpoint_is_reported_together(tmp_path: Path) -> None:
     endpoint = "asynchronous: {}, components: {memory_mb: 9000}, alarms: {}, rollout: {strategy: canary}"
     fields = [complaint.split(":")[0] for complaint in complaints(tmp_path, environment(endpoint))]
     assert fields == [

@@ -47,7 +47,7 @@ def test_a_language_model_on_an_endpoint_of_its_own(tmp_path: Path) -> None:
     assert workspace.models["writer"].record.generates
 
 
-def test_its_container_is_told_to_put_answers_together() -> None:
+def test_its_container_returns_whole_answers() -> None:
     writer = ModelArchive("s3://models/writer/7/model.tar.gz", entry_model="writer", generates=True)
     assert container_environment(writer, {})[INFERENCE_TYPE] == "generate"
     own = {INFERENCE_TYPE: "generate_stream"}

@@ -46,7 +46,7 @@ def test_an_endpoint_of_a_model_that_does_not_exist(project: Project) -> None:
     assert (problem.message, problem.remedy) == ("unknown model 'minilmm'", "did you mean 'minilm'?")
 
 
-def test_faults_of_several_files_come_together(project: Project) -> None:
+def test_violations_of_several_files_come_together(project: Project) -> None:
     edit(project.environment_file("dev"), "name: dev", "name: prod")
     edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embeding")
     files = {problem.file.name for problem in validate_project(project)}
@@ -85,7 +85,7 @@ def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
     assert problem.file == project.lock_file("dev")
 
 
-def test_a_stale_model_of_two_endpoints_is_told_of_once(project: Project) -> None:
+def test_a_stale_model_of_two_endpoints_is_reported_once(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
     file = project.environment_file("dev")
@@ -100,7 +100,7 @@ def test_a_changed_description_does_not(project: Project) -> None:
     assert unbuilt(load_workspace(project, "dev"), "search") == []
 
 
-def test_a_gpu_too_old_for_the_release_is_refused(project: Project) -> None:
+def test_a_gpu_too_old_for_the_release_is_rejected(project: Project) -> None:
     edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.p3.2xlarge")
     with pytest.raises(InvalidFilesError, match=r"compute capability 7\.0, and Triton 25\.04 needs 7\.5"):
         load_workspace(project, "dev")
@@ -115,7 +115,7 @@ def test_a_lock_is_read_back_as_written_and_sorted(project: Project) -> None:
     assert lines == sorted(lines)
 
 
-def test_a_damaged_lock_is_refused_with_its_line(project: Project) -> None:
+def test_a_damaged_lock_is_rejected_with_its_line(project: Project) -> None:
     lock_artifact(project)
     edit(project.lock_file("dev"), DIGEST, "abc")
     with pytest.raises(InvalidFilesError, match=r"dev\.lock\.yaml:6: models\.minilm\.cpu\.digest"):
@@ -126,7 +126,7 @@ def test_the_project_is_found_from_any_folder_in_it(project: Project) -> None:
     assert find_project(project.models_dir / "minilm") == project
 
 
-def test_a_folder_outside_any_project_is_refused(project: Project) -> None:
+def test_a_folder_outside_any_project_is_rejected(project: Project) -> None:
     with pytest.raises(UsageError, match="no tritonstack project at or above"):
         find_project(project.root.parent)
 

@@ -48,13 +48,13 @@ def test_it_is_read_as_it_was_written() -> None:
         ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"shape": [-1]}]}]}, "greater than or equal to 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(facts: dict[str, Any], told: str) -> None:
+def test_what_makes_no_sense_is_rejected(facts: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         examples(**facts)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}'])
-def test_garbage_is_told_with_its_place_and_a_remedy(text: str) -> None:
+def test_garbage_is_reported_with_its_place_and_a_remedy(text: str) -> None:
     with pytest.raises(TritonstackError, match=r"a/place holds no examples of this version: ") as caught:
         parse_examples(text, origin="a/place")
     assert "tritonstack build" in str(caught.value.remedy)

@@ -72,7 +72,7 @@ def test_an_entry_says_who_built_it_and_what_was_measured(file: Path) -> None:
     assert entry(file).is_sealed(PLACE)
 
 
-def test_an_entry_says_why_nothing_proves_an_artifact_right(file: Path) -> None:
+def test_an_entry_says_why_an_artifact_is_unverified(file: Path) -> None:
     add_to_lock(file, [manifest("m", unverified=("y is not proven", "nor z"))], built=BUILT)
     assert entry(file).unverified == "y is not proven; nor z"
     add_to_lock(file, [manifest("m", unverified=(), spec_hash="01" * 32)], built=BUILT)
@@ -136,7 +136,7 @@ def test_what_is_built_for_another_target_takes_the_place_of_what_the_machine_to
     assert lock.find_target("m", ("cpu-py312", "cpu")) == after
 
 
-def test_an_old_lock_of_two_targets_is_mended_by_the_next_build(file: Path) -> None:
+def test_an_old_lock_of_two_targets_is_fixed_by_the_next_build(file: Path) -> None:
     """Earlier versions left both, and every build found the older one first."""
     old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
     both = {found.target: Lock().with_artifact(found).models["m"][found.target] for found in (old, new)}
@@ -183,7 +183,7 @@ def test_provenance_under_a_broken_seal_is_not_believed(file: Path) -> None:
         ("  m:", "  n:"),
     ],
 )
-def test_a_seal_tells_of_every_change_by_hand(file: Path, old: str, new: str) -> None:
+def test_a_seal_detects_every_manual_change(file: Path, old: str, new: str) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     edit(file, old, new)
     ((model, targets),) = load_lock(file).record.models.items()
@@ -233,7 +233,7 @@ def test_of_two_promotions_at_once_the_second_says_so_and_writes_nothing(file: P
     assert target.read_bytes() == before
 
 
-def test_a_promotion_over_an_entry_that_has_gone_is_refused(file: Path) -> None:
+def test_a_promotion_over_a_removed_entry_is_rejected(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
     with pytest.raises(LockChangedError, match="m for cpu was removed from"):
         add_promoted(
@@ -256,7 +256,7 @@ def test_images_have_provenance_and_promotions_too(file: Path) -> None:
     assert found.is_sealed(("prod", "serving", "gpu"))
 
 
-def test_an_image_that_somebody_goes_back_to_while_builds_look_stays(file: Path) -> None:
+def test_an_image_restored_during_a_build_is_kept(file: Path) -> None:
     found, old = (LockedImage(digest=f"sha256:{number * 32}", tag="serving-1") for number in ("cd", "ef"))
     add_image_to_lock(file, "serving", "gpu", found, built=BUILT)
     begun = load_lock(file).record

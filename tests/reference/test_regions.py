@@ -114,7 +114,7 @@ def allows(schema: Any, node: Any, path: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("region", NO_BUILDS)
-def test_builds_are_refused_where_codebuild_is_not(region: str, tmp_path: Path) -> None:
+def test_builds_are_rejected_where_codebuild_is_not(region: str, tmp_path: Path) -> None:
     instance = "instance_type: ml.c6i.large"
     (complaint,) = complaints(tmp_path / "a", environment(instance, region=region))
     start = (
@@ -184,7 +184,7 @@ def test_a_network_spans_no_more_zones_than_accounts_see(tmp_path: Path) -> None
     assert [region for region in ACCOUNTS if zones_of(region) < 3] == ["us-west-1"]
 
 
-def test_an_unknown_feature_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_feature_is_rejected(tmp_path: Path) -> None:
     data = environment(CHEAP, region_features=["inference-component"])
     assert complaints(tmp_path, data) == [
         "region_features.0: unknown feature 'inference-component' -- did you mean 'inference-components'?"
@@ -221,7 +221,7 @@ def test_a_pipelines_region(region: str, more: str, refused: bool, warned: bool)
         assert "pipeline" in str(problem.remedy)
 
 
-def test_other_partitions_are_refused_as_such(tmp_path: Path) -> None:
+def test_other_partitions_are_rejected_as_such(tmp_path: Path) -> None:
     """SageMaker has Triton images in China; this project lacks support for the partition."""
     session = botocore.session.get_session()
     regions = [

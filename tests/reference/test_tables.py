@@ -126,7 +126,7 @@ def test_targets_are_read_back_as_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "gpu", "sm8-24.09", "sm86", "cpu-python3", "cpu "])
-def test_what_is_no_target_is_refused(text: str) -> None:
+def test_invalid_targets_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="invalid target"):
         parse_target(text)
 

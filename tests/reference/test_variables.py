@@ -57,7 +57,7 @@ def test_what_a_container_is_started_with() -> None:
 
 
 @pytest.mark.parametrize("given", ["--pinned-memory-pool-byte-size=0", "--disable-auto-complete-config"])
-def test_options_of_the_file_stand_behind_the_projects_own(given: str) -> None:
+def test_options_of_the_file_follow_the_projects_own(given: str) -> None:
     arguments = container_variables({ADDITIONAL_ARGS: given}, Served("m"))[ADDITIONAL_ARGS].split()
     assert arguments == list(dict.fromkeys(["--disable-auto-complete-config", given]))
 
@@ -90,7 +90,7 @@ def test_a_file_may_give_more_shared_memory() -> None:
     assert container_variables({SHARED_MEMORY: "5"}, Served("m"))[SHARED_MEMORY] == "5"
 
 
-def test_a_file_may_ask_for_triton_to_say_more() -> None:
+def test_a_file_can_raise_tritons_log_level() -> None:
     given = {"SAGEMAKER_TRITON_LOG_VERBOSE": "1"}
     assert list(variable_faults(given, model="m")) == []
     assert container_variables(given, Served("m"))["SAGEMAKER_TRITON_LOG_VERBOSE"] == "1"

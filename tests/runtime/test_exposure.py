@@ -52,7 +52,7 @@ def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return run_forbidden(sys.executable, "-c", START, *folders, **variables)
 
 
-def test_a_server_is_refused_with_a_remedy(tmp_path: Path) -> None:
+def test_a_server_is_rejected_with_a_remedy(tmp_path: Path) -> None:
     done = start(tmp_path)
     message, _, remedy = done.stderr.partition("|")
     assert done.returncode == 1, done.stderr

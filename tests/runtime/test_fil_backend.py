@@ -148,7 +148,7 @@ def test_a_treelite_checkpoint_of_a_forest_under_a_name_of_its_own(start: Start,
     ],
     ids=["kind", "threshold", "number", "type", "file", "width", "treeshap"],
 )
-def test_a_config_that_does_not_fit_the_trees_is_refused_in_plain_words(
+def test_a_config_that_does_not_fit_the_trees_is_rejected_with_a_message(
     start: Start, tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
     folder = tmp_path / "models/trees"

@@ -90,7 +90,7 @@ def test_a_library_that_is_not_here_links_nothing() -> None:
 
 
 @pytest.mark.e2e
-def test_a_backend_without_its_library_is_left_out_and_said(
+def test_a_backend_without_its_library_is_omitted_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(install, "LINKED_LIBRARIES", {"pytorch": "no-such-distribution", "fil": "treelite"})

@@ -36,7 +36,7 @@ def test_the_embedded_servers_own_programs_come_first() -> None:
     }
 
 
-def test_the_embedded_server_is_told_where_its_parts_are() -> None:
+def test_the_local_server_gets_the_paths_of_its_parts() -> None:
     assert EMBEDDED.moved_to(SERVER_ROOT).arguments() == (
         f"--backend-directory={SERVER_ROOT}/backends",
         f"--cache-directory={SERVER_ROOT}/caches",

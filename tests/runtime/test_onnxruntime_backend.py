@@ -128,7 +128,7 @@ def test_text_scalars_and_models_without_batching(start: Start, tmp_path: Path) 
     ],
     ids=["type", "name", "missing", "dims", "parameter", "level", "batching", "ragged", "optional"],
 )
-def test_a_config_that_does_not_fit_the_graph_is_refused_in_plain_words(
+def test_a_config_that_does_not_fit_the_graph_is_rejected_with_a_message(
     start: Start, tmp_path: Path, written: str, instead: str, reason: str
 ) -> None:
     config = ONNX_CONFIG.replace(written, instead, 1)

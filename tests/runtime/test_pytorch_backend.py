@@ -216,7 +216,7 @@ def test_an_answer_that_the_original_would_refuse(
     ],
     ids=["missing", "type", "text", "boolean", "number", "ragged"],
 )
-def test_a_config_that_does_not_fit_the_module_is_refused_in_plain_words(
+def test_a_config_that_does_not_fit_the_module_is_rejected_with_a_message(
     start: Start, tmp_path: Path, written: str, instead: str, reason: str
 ) -> None:
     config = CONFIG.replace(written, instead, 1)
@@ -228,13 +228,13 @@ def test_a_config_that_does_not_fit_the_module_is_refused_in_plain_words(
     assert reason in str(caught.value)
 
 
-def test_a_module_with_an_argument_that_is_no_tensor_is_refused(start: Start, tmp_path: Path) -> None:
+def test_a_module_with_an_argument_that_is_not_a_tensor_is_rejected(start: Start, tmp_path: Path) -> None:
     server = start(save_module(tmp_path / "models", faulty_module("optional"), ONE_IN_ONE_OUT), ready=False)
     with pytest.raises(TritonFailedError, match="An input of type 'float' was detected in the model"):
         server.wait_ready(timeout_s=60)
 
 
-def test_a_file_that_is_no_module_is_named(start: Start, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_module_is_named(start: Start, tmp_path: Path) -> None:
     models = save_module(tmp_path / "models", scale_module())
     (models / "scale/1/model.pt").write_bytes(b"no module")
     server = start(models, ready=False)

@@ -66,7 +66,7 @@ def test_every_variable_becomes_its_flag(root: Path, flag: tuple[str, str, str |
     assert argv(root, **{variable: ""}) == argv(root)
 
 
-def test_flags_stand_in_the_order_of_serve(root: Path) -> None:
+def test_flags_have_the_order_of_serve(root: Path) -> None:
     everything = argv(root, **{flag.variable: "7" for flag in FLAGS})
     assert everything[5:-1] == tuple(f"{flag.flag}7" for flag in FLAGS)
 
@@ -135,7 +135,7 @@ def refusal(root: Path, **environment: str) -> str:
     return caught.value.message
 
 
-def test_refuses_a_flat_model(root: Path) -> None:
+def test_rejects_a_flat_model(root: Path) -> None:
     (root / "config.pbtxt").touch()
     assert refusal(root) == (
         "ERROR: Incorrect directory structure.\n       Model directory needs to contain the top level folder"
@@ -143,20 +143,20 @@ def test_refuses_a_flat_model(root: Path) -> None:
     assert argv(root, SAGEMAKER_MULTI_MODEL="true")
 
 
-def test_refuses_a_named_model_that_is_missing(root: Path) -> None:
+def test_rejects_a_named_model_that_is_missing(root: Path) -> None:
     assert refusal(root, SAGEMAKER_TRITON_DEFAULT_MODEL_NAME="gpt") == (
         "ERROR: Directory with provided SAGEMAKER_TRITON_DEFAULT_MODEL_NAME gpt does not exist"
     )
 
 
-def test_refuses_an_empty_folder(tmp_path: Path) -> None:
+def test_rejects_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "README").touch()
     (tmp_path / "link").symlink_to("/")
     assert refusal(tmp_path) == "ERROR: No model found in model repository"
     assert refusal(tmp_path / "missing") == "ERROR: No model found in model repository"
 
 
-def test_refuses_to_choose_between_models(root: Path) -> None:
+def test_refuses_to_choose_between_several_models(root: Path) -> None:
     (root / ".git").mkdir()
     first, choice, found = refusal(root).splitlines()
     assert first == "ERROR: More than 1 model directory found in model repository."
@@ -177,7 +177,7 @@ def test_a_name_with_a_blank_counts_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", [None, "25.03", "26.01"])
-def test_refuses_an_unknown_inference_type(root: Path, release: str | None) -> None:
+def test_rejects_an_unknown_inference_type(root: Path, release: str | None) -> None:
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "chat"}
     with pytest.raises(ServeRefusedError) as caught:
         serve_command(environment=environment, model_root=root, release=release)
@@ -192,6 +192,6 @@ def test_older_releases_do_not_know_inference_types(root: Path) -> None:
     assert serve_command(environment=environment, model_root=root, release="24.10")
 
 
-def test_a_flat_model_is_refused_before_anything_else(root: Path) -> None:
+def test_a_flat_model_is_rejected_before_anything_else(root: Path) -> None:
     (root / "config.pbtxt").touch()
     assert "Incorrect directory structure" in refusal(root, SAGEMAKER_TRITON_INFERENCE_TYPE="chat")

@@ -107,7 +107,7 @@ def test_serves_a_python_model_and_leaves_nothing(start: Start, tmp_path: Path) 
         invoke(server, [1.0])
 
 
-def test_on_the_host_a_warning_says_what_is_lost(
+def test_on_the_host_a_warning_names_the_lost_isolation(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(EXPOSE, "1")
@@ -116,7 +116,7 @@ def test_on_the_host_a_warning_says_what_is_lost(
     assert "this system forbids user namespaces (as the test wants it)" in caplog.text
 
 
-def test_two_servers_stand_side_by_side_in_folders_with_odd_names(start: Start, tmp_path: Path) -> None:
+def test_two_servers_run_side_by_side_in_folders_with_odd_names(start: Start, tmp_path: Path) -> None:
     servers = [start(add_python_model(tmp_path / name)) for name in ("first model's", "$(second) ünit")]
     assert [outputs(invoke(server, [1.0])) for server in servers] == [{"y": [-1.0]}] * 2
 

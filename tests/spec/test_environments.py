@@ -86,7 +86,7 @@ def test_days_of_the_week(tmp_path: Path, days: str) -> None:
     load_workspace(project, NAME)
 
 
-def test_what_stands_twice_in_a_list_is_refused(tmp_path: Path) -> None:
+def test_duplicate_list_items_are_rejected(tmp_path: Path) -> None:
     ids = {"subnet_ids": ["subnet-0a1b2c3d"] * 2, "security_group_ids": ["sg-0a1b2c3d"] * 2}
     data = environment(
         "",

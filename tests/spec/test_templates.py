@@ -65,7 +65,7 @@ def instance(project: Project, **parameters: bool | int | float | str) -> Worksp
     return load_instance(project, asked)
 
 
-def test_a_template_is_no_environment(templated: Project) -> None:
+def test_a_template_is_not_an_environment(templated: Project) -> None:
     assert environment_names(templated) == ["dev"]
     assert template_names(templated) == ["preview"]
     with pytest.raises(UsageError, match="is a template") as caught:
@@ -102,7 +102,7 @@ def test_it_runs_the_lock_of_the_environment_that_its_template_names(templated: 
     assert load_workspace(templated, "dev").words == "dev"
 
 
-def test_what_a_synth_is_told_makes_the_same_instance(templated: Project) -> None:
+def test_a_synth_with_the_same_context_gives_the_same_instance(templated: Project) -> None:
     workspace = instance(templated, most=5, isolated=False, share=0.25)
     context = dict(workspace.context)
     assert context["env"] == "preview"
@@ -170,7 +170,7 @@ def test_parameters_are_of_their_defaults_sort(
         ("tags: {team: search, what: ", "tags: [", 15, "tags", "a mapping"),
     ],
 )
-def test_a_templates_faults_are_told_with_file_and_line(
+def test_a_templates_violations_are_reported_with_file_and_line(
     templated: Project, old: str, new: str, line: int, field: str, message: str
 ) -> None:
     file = templated.template_file("preview")
@@ -209,7 +209,7 @@ def test_an_instance_takes_no_name_that_means_something_else(
         load_instance(templated, sample_instance("preview", name))
 
 
-def test_names_that_do_not_fit_are_told_before_anything_is_deployed(templated: Project) -> None:
+def test_names_that_do_not_fit_are_reported_before_anything_is_deployed(templated: Project) -> None:
     with pytest.raises(InvalidFilesError, match="at most 63 characters"):
         load_instance(templated, sample_instance("preview", "a" * 40))
 
@@ -228,7 +228,7 @@ def test_lengths_of_time(text: str, length: timedelta) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "4", "h", "0h", "4 h", "-4h", "4h1d", "1w", "1.5h"])
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+def test_invalid_durations_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="invalid duration"):
         parse_lifetime(text)
 

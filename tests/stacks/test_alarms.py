@@ -114,7 +114,7 @@ def rings(alarm: dict[str, Any], **values: float | None) -> bool:
     return value < alarm["Threshold"] if below else value >= alarm["Threshold"]
 
 
-def test_loading_a_model_is_no_overhead():
+def test_loading_a_model_does_not_count_as_overhead():
     """SageMaker counts it in OverheadLatency and publishes ModelLoadingWaitTime for requests that waited."""
     alarm = made(monitored(multi_model=True))[f"{NAME}-overhead-p99"]
     assert looked_at(alarm) == {
@@ -128,7 +128,7 @@ def test_loading_a_model_is_no_overhead():
     assert not rings(alarm, overhead=None, loading=None)
 
 
-def test_callers_are_missed_when_few_call_but_not_when_nobody_does(plain):
+def test_the_invocation_drop_alarm_fires_on_little_traffic_but_not_without_any(plain):
     drop = plain[f"{NAME}-invocation-drop"]
     assert looked_at(drop) == {"calls": ("AWS/SageMaker", "Invocations", "Sum")}
     assert rings(drop, calls=24)
@@ -168,7 +168,7 @@ def test_tritons_errors_come_from_the_log_and_are_heard_only_with_traffic(plain)
     assert not rings(errors, errors=None, calls0=1)
 
 
-def test_no_alarm_takes_silence_for_a_fault(plain, queued, copied):
+def test_no_alarm_fires_without_traffic(plain, queued, copied):
     """No data at all, and zeros if something is published nevertheless."""
     for alarm in [*plain.values(), *queued.values(), *copied.values()]:
         assert alarm["TreatMissingData"] == "notBreaching"
@@ -256,7 +256,7 @@ def test_production_variants_have_their_own_alarms_and_a_shadow_has_none():
     assert not [name for name in names if "shadow" in name]
 
 
-def test_a_shadow_complaining_in_the_common_log_wakes_nobody():
+def test_a_shadows_errors_in_the_shared_log_fire_no_alarm():
     both = [variant(), variant("shadow", shadow=True)]
     assert "triton-errors" not in {alarm.id for alarm in endpoint_alarms(monitored(*both), EVERY)}
     assert "triton-errors" in {alarm.id for alarm in endpoint_alarms(monitored(both[0]), EVERY)}

@@ -79,7 +79,7 @@ def test_without_an_environment_the_environments_are_listed(project, tmp_path):
     )
 
 
-def test_an_unknown_environment_is_refused(project, tmp_path):
+def test_an_unknown_environment_is_rejected(project, tmp_path):
     result = run_app(project, environment="elsewhere", outdir=tmp_path)
     assert result.returncode == 2
     assert (
@@ -88,7 +88,7 @@ def test_an_unknown_environment_is_refused(project, tmp_path):
     )
 
 
-def test_every_fault_of_the_files_is_told_without_a_traceback(project, tmp_path):
+def test_every_fault_of_the_files_is_reported_without_a_traceback(project, tmp_path):
     file = project.environment_file("sample")
     text = file.read_text().replace("ml.c7i.xlarge", "ml.c7i.extralarge").replace("removal:", "removl:")
     file.write_text(text)
@@ -118,7 +118,7 @@ def test_an_unbuilt_endpoint_is_an_error_on_its_own_stack_only(project, synthesi
 
 
 @pytest.mark.e2e
-def test_cdk_refuses_just_the_unbuilt_endpoint(project):
+def test_cdk_rejects_just_the_unbuilt_endpoint(project):
     refused = run_cdk(project, "synth", "--quiet", "-c", "env=kept")
     assert refused.returncode == 1
     assert "environments/kept.yaml:7: endpoints.plain.model: " in refused.stderr

@@ -80,7 +80,7 @@ def test_a_fixed_number_of_machines_is_not_registered():
     assert of_type(with_scaling(min_instances=3, max_instances=3), TARGET) == {}
 
 
-def test_every_variant_is_scaled_by_its_own_words_the_shadow_too():
+def test_every_variant_has_its_own_scaling_including_the_shadow():
     main = variant()
     challenger = variant("challenger", scaling=Scaling(max_instances=3, concurrent_requests_per_model=4))
     moving = variant("shadow", shadow=True)
@@ -131,7 +131,7 @@ def test_measures_that_aws_has_a_name_for(measure, predefined):
     }
 
 
-def test_invocations_are_tracked_if_nothing_else_is_said():
+def test_invocations_are_the_default_metric():
     tracked = only(with_scaling(), POLICY)["TargetTrackingScalingPolicyConfiguration"]
     assert tracked["TargetValue"] == 1000
 
@@ -243,7 +243,7 @@ def test_the_step_downwards_is_below_its_own_bound_and_takes_no_data_for_no_load
     assert expression == "FILL(load, 0)"
 
 
-def test_steps_stand_alone_or_beside_measures():
+def test_steps_work_alone_or_with_metrics():
     alone = with_scaling(steps=STEPS)
     assert {item["PolicyType"] for item in of_type(alone, POLICY).values()} == {"StepScaling"}
     beside = with_scaling(steps=STEPS, concurrent_requests_per_model=3)
@@ -265,7 +265,7 @@ def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, thre
     assert (rings["MetricName"], rings["Statistic"], rings["Threshold"]) == (published, statistic, threshold)
 
 
-def test_nobody_is_woken_by_alarms_of_scaling():
+def test_scaling_alarms_notify_nobody():
     found = with_scaling(steps=STEPS)
     assert all("OKActions" not in item for item in of_type(found, ALARM).values())
     assert all(len(item["AlarmActions"]) == 1 for item in of_type(found, ALARM).values())

@@ -121,7 +121,7 @@ def test_models_are_not_built_as_root(template):
     assert "useradd" in (ROOT / "containers" / "builder" / "Dockerfile").read_text()
 
 
-def test_the_token_is_read_by_jobs_that_download_from_the_hub_and_stands_nowhere(template):
+def test_the_hub_token_is_read_by_jobs_and_never_stored(template):
     (granted,) = granting(statements(template, SHARED), "secretsmanager:GetSecretValue")
     assert granted["Resource"] == [f"arn:aws:secretsmanager:{HOME}:secret:search/hugging-face-??????"]
     for role in ("ImagesRole", OWN, CHAIN):
@@ -174,7 +174,7 @@ def test_a_model_with_code_of_its_own_reaches_nothing_of_another(template):
     }
 
 
-def test_too_many_models_with_code_are_refused_before_cloudformation_does(factory, monkeypatch, tmp_path):
+def test_too_many_models_with_code_are_rejected_before_cloudformation_does(factory, monkeypatch, tmp_path):
     monkeypatch.setattr("tritonstack.constructs.builds.build_roles.MOST_OWN_ROLES", 1)
     with pytest.raises(UsageError, match="2 models run custom code; a stack holds at most 1"):
         synthesised(tmp_path, factory.workspace)
@@ -256,7 +256,7 @@ def test_only_the_image_build_pushes(template):
         assert pulled["Resource"] == [repository]
 
 
-def test_roles_are_taken_on_for_these_projects_and_jobs_alone(template):
+def test_roles_are_assumable_only_by_these_projects_and_jobs(template):
     trusted = [item["AssumeRolePolicyDocument"]["Statement"] for item in of_type(template, "AWS::IAM::Role")]
     codebuild = f"arn:aws:codebuild:{HOME}:project/{BASE}-build-"
     ((images,), *jobs) = sorted(trusted, key=len)
@@ -321,7 +321,7 @@ def test_an_environment_may_build_elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_the_embedded_cloud_builds_only_where_the_file_says_so(tmp_path, asked):
+def test_the_local_cloud_builds_only_if_the_file_says_so(tmp_path, asked):
     project = write_project(tmp_path / "project")
     edit(project.environment_file("kept"), "123456789012", "000000000000")
     if asked:

@@ -155,7 +155,7 @@ def test_a_plain_endpoint_shows_no_more_than_it_has():
     assert "Models loaded per instance" not in found
 
 
-def test_requests_and_errors_of_each_variant_stand_side_by_side():
+def test_charts_show_requests_beside_errors_per_variant():
     found = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
     assert shown(found["Requests"]) == ["main", "challenger", "shadow"]
     assert found["Requests"]["metrics"][1] == [
@@ -267,7 +267,7 @@ def test_cost_follows_from_the_machines_minutes_and_their_price():
     assert computed(found["Cost per 1,000 requests"], "1,000 requests", cost_0=15) is None
 
 
-def test_a_shadow_costs_but_answers_nobody():
+def test_a_shadow_has_costs_but_no_invocations():
     found = charts(body(monitored(priced(), priced("shadow", shadow=True))))
     both = {"cost_0": 5.0, "cost_1": 5.0}
     assert computed(found["Cost per hour"], "per hour", **both) == pytest.approx(2 * PRICE)
@@ -277,7 +277,7 @@ def test_a_shadow_costs_but_answers_nobody():
     assert computed(found["Cost per hour"], "per hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
 
 
-def test_without_a_price_the_dashboard_says_how_to_get_the_cost():
+def test_without_a_price_the_dashboard_says_how_to_set_it():
     found = body(monitored(variant(), priced("challenger")))
     assert not [title for title in charts(found) if "Cost" in title]
     (words,) = [
@@ -386,7 +386,7 @@ def test_each_endpoint_has_its_line_in_each_chart():
     assert computed(charts(page)["p99 model latency"], "search-2 main", e2_0=9000) == 9
 
 
-def test_alarms_that_ring_are_shown_alone():
+def test_firing_alarms_are_shown_alone():
     (page,) = environment_dashboard_bodies("shop-dev", overseen(100), location=LOCATION)
     widgets = [widget["properties"] for widget in page["widgets"] if widget["type"] == "alarm"]
     assert len({arn for widget in widgets for arn in widget["alarms"]}) == 600

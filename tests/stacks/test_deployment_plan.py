@@ -88,7 +88,7 @@ def test_each_variant_is_planned_from_its_own_artifact(plan):
     assert challenger.data.entry_model == "ranker"
 
 
-def test_a_multi_model_endpoint_is_planned_from_its_shelf(plan):
+def test_a_multi_model_endpoint_is_planned_from_its_prefix(plan):
     (variant,) = plan("shelf").variants
     shelf = "s3://tritonstack-every-artifacts-123456789012-us-east-1/endpoints/tritonstack-every-shelf/"
     assert variant.data == ModelPrefix(shelf, cache=False)
@@ -106,19 +106,19 @@ def test_without_an_artifact_the_file_line_and_remedy_are_named(project):
     assert "help: run `tritonstack build sample`" in str(problem)
 
 
-def test_an_artifact_of_another_version_of_the_model_is_refused(project):
+def test_an_artifact_of_another_version_of_the_model_is_rejected(project):
     problem = only(locked(project, spec_hash="00" * 32))
     assert problem.file == project.lock_file("sample")
     assert "built from another version" in problem.message
 
 
-def test_an_artifact_that_no_volume_holds_is_refused(project):
+def test_an_artifact_that_no_volume_holds_is_rejected(project):
     problem = refusals(locked(project, unpacked_bytes=300 * GB))[0]
     assert problem.line == 12
     assert "needs a volume of 611 GB; SageMaker attaches at most 512 GB" in problem.message
 
 
-def test_a_model_on_a_shelf_that_no_volume_holds_is_refused(project):
+def test_a_multi_model_prefix_too_large_for_any_volume_is_rejected(project):
     planned = locked(project, environment="every", endpoint="shelf", unpacked_bytes=300 * GB)
     problem = refusals(planned)[0]
     assert problem.field == "endpoints.shelf.instance_type"

@@ -58,7 +58,7 @@ def test_requests_are_fetched_so_nothing_routes_them(queued):
     assert "RoutingConfig" not in production(queued)
 
 
-def test_callers_are_told_the_places(queued, topics):
+def test_callers_get_the_offsets(queued, topics):
     outputs = {name: output["Value"] for name, output in queued.to_json()["Outputs"].items()}
     assert outputs["InputPrefix"] == f"{BUCKET}/requests/{MINE}/"
     assert outputs["OutputPrefix"] == f"{BUCKET}/answers/{MINE}/"

@@ -25,7 +25,7 @@ def test_machines_are_managed_by_sagemaker_and_know_no_model(component):
     assert {"ModelName", "InitialVariantWeight", "ModelDataDownloadTimeoutInSeconds"}.isdisjoint(variant)
 
 
-def test_configuration_says_what_the_model_says_of_role_and_network(component):
+def test_configuration_matches_the_models_role_and_network(component):
     model = properties(component, "AWS::SageMaker::Model")
     config = properties(component, "AWS::SageMaker::EndpointConfig")
     for name in ("ExecutionRoleArn", "EnableNetworkIsolation", "VpcConfig"):

@@ -135,7 +135,7 @@ def test_metrics_of_two_endpoints_are_two():
     assert not re.search(r"[:*$]", mine.namespace + mine.name)
 
 
-def test_the_log_is_encrypted_kept_and_removed_as_told():
+def test_the_log_group_has_key_retention_and_removal_policy():
     found = made(key_arn="arn:aws:kms:eu-central-1:123456789012:key/k", removal=cdk.RemovalPolicy.RETAIN)
     ((key, group),) = of_type(found, "AWS::Logs::LogGroup").items()
     assert group["LogGroupName"] == f"/aws/sagemaker/Endpoints/{NAME}"

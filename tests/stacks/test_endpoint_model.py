@@ -55,7 +55,7 @@ def test_single_models_are_named_to_triton_and_the_files_own_variables_pass(ever
     }
 
 
-def test_multi_model_container_is_told_to_answer_pings_while_it_lives(every):
+def test_multi_model_containers_use_the_live_ping_mode(every):
     """With ping mode `ready`, SageMaker would kill the container if one of its models fails to load."""
     model = properties(every.endpoint("shelf"), MODEL)
     assert model["PrimaryContainer"] == {
@@ -73,7 +73,7 @@ def test_multi_model_container_is_told_to_answer_pings_while_it_lives(every):
     }
 
 
-def test_models_stand_in_the_environments_network(every):
+def test_models_are_in_the_environments_network(every):
     single = every.endpoint("single")
     assert properties(single, MODEL)["VpcConfig"] == {
         "Subnets": {"Ref": "SubnetIds"},

@@ -37,7 +37,7 @@ def test_role_decrypts_with_the_environments_key_through_s3_for_the_artifact_buc
     }
 
 
-def test_multi_model_role_reads_its_own_shelf_only(every):
+def test_multi_model_role_reads_its_own_prefix_only(every):
     bucket = "arn:aws:s3:::tritonstack-every-artifacts-123456789012-us-east-1"
     prefix = "endpoints/tritonstack-every-shelf/*"
     shelf = every.endpoint("shelf")
@@ -82,7 +82,7 @@ def test_volumes_are_encrypted_with_the_environments_key(plain):
 
 
 @pytest.mark.parametrize("name", SINGLE_ROLE)
-def test_a_model_can_give_the_key_to_nobody_but_aws(every, name):
+def test_a_model_can_grant_the_key_only_to_aws(every, name):
     """A grant outlives the endpoint and the role; without the condition, any principal could receive one."""
     for statement in granting(every.endpoint(name), "kms:CreateGrant"):
         assert statement["Action"] == ["kms:CreateGrant"]

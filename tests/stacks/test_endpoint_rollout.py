@@ -148,7 +148,7 @@ def test_what_takes_an_update_back_can_be_chosen():
     assert rollback_ids(AllAtOnce(roll_back_on=()), multi_model=False) == ()
 
 
-def test_more_alarms_than_sagemaker_watches_are_refused():
+def test_more_alarms_than_sagemaker_watches_are_rejected():
     check_rollback_names([f"alarm-{number}" for number in range(10)])
     with pytest.raises(UsageError, match=r"11 rollback alarms.*at most 10"):
         check_rollback_names([f"alarm-{number}" for number in range(11)])

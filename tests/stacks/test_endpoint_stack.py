@@ -104,7 +104,7 @@ def test_stack_goes_to_the_environments_account_and_region(sample):
     assert stack["environment"] == "aws://123456789012/eu-central-1"
 
 
-def test_stack_says_what_is_served(sample, every):
+def test_the_stack_outputs_what_is_served(sample, every):
     outputs = every.endpoint("shelf").to_json()["Outputs"]
     assert set(outputs) == {"EndpointName", "ModelPrefix"}
     assert outputs["ModelPrefix"]["Value"].endswith("/endpoints/tritonstack-every-shelf/")

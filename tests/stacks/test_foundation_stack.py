@@ -96,7 +96,7 @@ def test_logs_of_this_environment_are_encrypted_with_the_key_and_no_others(sampl
     ]
 
 
-def test_nobody_but_the_account_and_these_services_may_use_the_key(sample):
+def test_only_the_account_and_these_services_can_use_the_key(sample):
     principals = [s["Principal"] for s in statements(only(sample.foundation, "AWS::KMS::Key"), "KeyPolicy")]
     assert {principal["Service"] for principal in principals if "Service" in principal} == {
         "cloudwatch.amazonaws.com",
@@ -179,7 +179,7 @@ def test_buckets_refuse_other_accounts_but_not_services(sample, store, request):
 
 
 @pytest.mark.parametrize("store", ["artifacts", "data"])
-def test_uploads_encrypted_with_another_key_are_refused(sample, store, request):
+def test_uploads_encrypted_with_another_key_are_rejected(sample, store, request):
     (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
     resource = request.getfixturevalue(store)
     algorithm = "s3:x-amz-server-side-encryption"

@@ -56,7 +56,7 @@ def tags_of(properties: dict[str, Any]) -> dict[str, str]:
     return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
-def test_every_resource_that_takes_tags_carries_its_lease(instance: Assembly) -> None:
+def test_every_taggable_resource_has_owner_purpose_and_expiry(instance: Assembly) -> None:
     tagged = [
         (name, tags_of(properties)) for name, kind, properties in resources(instance) if takes_tags(kind)
     ]
@@ -64,12 +64,12 @@ def test_every_resource_that_takes_tags_carries_its_lease(instance: Assembly) ->
     assert [name for name, tags in tagged if not LEASE.items() <= tags.items()] == []
 
 
-def test_every_stack_carries_it_too(instance: Assembly) -> None:
+def test_every_stack_has_the_tags_too(instance: Assembly) -> None:
     for stack in instance.stacks:
         assert LEASE.items() <= instance.manifest(stack)["properties"]["tags"].items(), stack
 
 
-def test_what_takes_no_tags_goes_with_what_does(instance: Assembly) -> None:
+def test_untaggable_resources_belong_to_tagged_ones(instance: Assembly) -> None:
     """Parts of other resources, and types without tags."""
     assert {kind for _, kind, _ in resources(instance) if not takes_tags(kind)} == {
         "AWS::ApplicationAutoScaling::ScalingPolicy",

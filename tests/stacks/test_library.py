@@ -181,7 +181,7 @@ def test_without_a_prefix_of_versions_the_role_reads_the_one_archive(stack):
     assert granted(template, "s3:GetObject")["Resource"] == ["arn:aws:s3:::my-models/encoder/7.tar.gz"]
 
 
-def test_log_outlives_the_stack_unless_somebody_says_otherwise(stack):
+def test_the_log_group_is_retained_by_default(stack):
     (log,) = serve(stack).find_resources("AWS::Logs::LogGroup").values()
     assert log["DeletionPolicy"] == "RetainExceptOnCreate"
 
@@ -232,23 +232,23 @@ def test_what_follows_from_the_data_cannot_be_set_beside_it(data, name):
         container_environment(data, {name: "x", "OTHER": "y"})
 
 
-def test_a_misspelt_instance_type_is_refused():
+def test_a_misspelt_instance_type_is_rejected():
     with pytest.raises(UsageError, match=r"did you mean 'ml\.g5\.xlarge'"):
         TritonImage("25.04", instance_type="ml.g5.xlrage").uri("eu-central-1")
 
 
-def test_an_unknown_release_is_refused():
+def test_an_unknown_release_is_rejected():
     with pytest.raises(UsageError, match=r"unknown Triton release '25\.05'"):
         TritonImage("25.05", instance_type="ml.g5.xlarge").uri("eu-central-1")
 
 
 @pytest.mark.parametrize("url", ["my-models/encoder", "https://my-models/encoder", "s3://"])
-def test_data_that_is_nowhere_in_s3_is_refused(stack, url):
+def test_data_that_is_nowhere_in_s3_is_rejected(stack, url):
     with pytest.raises(UsageError, match="is not an S3 URL"):
         TritonModel(stack, "Model", data=ModelArchive(url, entry_model="encoder"), image=IMAGE)
 
 
-def test_an_image_outside_ecr_is_refused(stack):
+def test_an_image_outside_ecr_is_rejected(stack):
     with pytest.raises(UsageError, match="is not an ECR image URI"):
         TritonModel(stack, "Model", data=ARCHIVE, image="triton:latest")
 
@@ -303,7 +303,7 @@ def test_a_bucket_that_only_the_deploy_names_does(stack):
     assert capture["DestinationS3Uri"]["Fn::Join"][1][-1] == "/capture/search"
 
 
-def test_what_the_catalog_refuses_in_a_file_is_refused_here_too(stack):
+def test_what_the_catalog_rejects_in_a_file_is_rejected_here_too(stack):
     with pytest.raises(UsageError, match=r"scaling\.min_instances: .* at least one instance"):
         serve(stack, scaling=Scaling(min_instances=0))
 
@@ -316,7 +316,7 @@ def test_what_the_catalog_refuses_in_a_file_is_refused_here_too(stack):
         ({"asynchronous": Asynchronous(), "data_bucket": "data"}, "overhead-p99"),
     ],
 )
-def test_an_update_is_not_said_to_be_taken_back_by_an_alarm_that_does_not_exist(stack, options, alarm):
+def test_no_missing_alarm_is_listed_for_automatic_rollback(stack, options, alarm):
     with pytest.raises(UsageError, match=f"unavailable alarm '{alarm}'"):
         serve(stack, **options, rollout=AllAtOnce(roll_back_on=(alarm,)))
 
@@ -333,7 +333,7 @@ def variants_named(stack: cdk.Stack, *names: str, **more: Any) -> list[TritonVar
     ]
 
 
-def test_beside_a_shadow_no_update_is_taken_back_by_the_common_log(stack):
+def test_beside_a_shadow_no_update_is_rolled_back_by_the_common_log(stack):
     variants = variants_named(stack, "main", "next", shadow=True)
     options = ServingOptions(rollout=AllAtOnce(roll_back_on=("triton-errors",)))
     with pytest.raises(UsageError, match="unavailable alarm 'triton-errors'"):
@@ -354,7 +354,7 @@ def test_variants_that_sagemaker_would_refuse(stack, names, more, message):
         )
 
 
-def test_models_on_a_shelf_are_served_by_one_variant(stack):
+def test_models_under_a_model_prefix_are_served_by_one_variant(stack):
     shelf = TritonModel(stack, "Shelf", data=ModelPrefix("s3://my-models/shelf/"), image=IMAGE)
     second = TritonVariant(shelf, instance_type="ml.c7i.xlarge", name="second")
     with pytest.raises(UsageError, match="exactly one variant"):
@@ -367,7 +367,7 @@ def test_models_on_a_shelf_are_served_by_one_variant(stack):
     ("name", "options", "excess"),
     [("e" * 64, {}, 1), ("e" * 60, {"components": Components(memory_mb=1024)}, 7)],
 )
-def test_a_name_that_sagemaker_has_no_room_for_is_refused(stack, name, options, excess):
+def test_a_name_that_sagemaker_has_no_room_for_is_rejected(stack, name, options, excess):
     with pytest.raises(UsageError, match=f"shorten the endpoint's name by {excess}"):
         TritonEndpoint(
             stack,

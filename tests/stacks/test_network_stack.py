@@ -109,7 +109,7 @@ def test_images_and_logs_are_reached_by_name_in_every_zone(network, interfaces):
         assert not any("*" in action for action in allowed["Action"])
 
 
-def test_endpoints_reach_services_over_tls_and_nobody_comes_in(network):
+def test_endpoints_reach_services_over_tls_and_accept_no_connections(network):
     services_group, _ = group(network, "tritonstack-walled-services")
     _, endpoints = group(network, "tritonstack-walled-endpoints")
     assert "SecurityGroupIngress" not in endpoints

@@ -120,7 +120,7 @@ def test_a_boundary_of_ones_own_is_taken_instead(walled):
 
 
 @pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
-def test_what_the_roles_need_lies_within_it(assembly):
+def test_the_boundary_allows_what_the_roles_need(assembly):
     needed = list(asked(assembly))
     assert len(needed) > 10
     edge = boundary_of(assembly)["PolicyDocument"]["Statement"]

@@ -102,7 +102,7 @@ def test_where_the_account_builds_nothing_this_machine_builds_and_pushes(
     assert account.workspace.lock.record.images == {}
 
 
-def test_an_image_that_is_gone_after_its_build_is_told_of(
+def test_an_image_missing_after_its_build_is_reported(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_by(account, tmp_path, "exit 0", monkeypatch)

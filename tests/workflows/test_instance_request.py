@@ -27,7 +27,7 @@ def test_a_new_one_is_the_actors_and_lives_as_long_as_said() -> None:
     assert made == Instance("preview", "pr-1", "bob-bot-", "2030-01-01T04:00:00Z", {"most": 5})
 
 
-def test_where_nobody_says_it_lives_as_long_as_it_may() -> None:
+def test_the_default_expiry_is_the_longest_allowed() -> None:
     assert asked(InstanceRequest("pr-1")).expires == "2030-01-02T00:00:00Z"
 
 
@@ -35,7 +35,7 @@ def test_deployed_again_it_keeps_owner_expiry_and_parameters() -> None:
     assert asked(InstanceRequest("pr-1"), STANDING) == STANDING
 
 
-def test_what_is_said_again_changes() -> None:
+def test_options_given_again_change_the_instance() -> None:
     wish = InstanceRequest("pr-1", ttl="2h", owner="eve", settings={"machine": "large"})
     assert asked(wish, STANDING) == Instance(
         "preview", "pr-1", "eve", "2030-01-01T02:00:00Z", {"machine": "large", "most": 3}
@@ -63,7 +63,7 @@ def test_a_parameter_set_to_its_default_follows_the_template_again() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_remedy(
+def test_what_cannot_be_is_rejected_with_a_remedy(
     wish: InstanceRequest, standing: Instance | None, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:

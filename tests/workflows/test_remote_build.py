@@ -167,9 +167,7 @@ def test_ctrl_c_leaves_the_job_alone_and_the_next_call_attaches(
     assert len(watched.codebuild.started) == 1
 
 
-def test_a_job_that_fails_says_why_in_its_own_words(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_job_reports_its_own_error(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = {
         "event": "failed",
         "message": "the graph answers otherwise",
@@ -277,7 +275,7 @@ def test_where_others_build_as_much_as_may_be_room_is_waited_for(
     assert watched.codebuild.refused[:3] == [CPU] * 3
 
 
-def test_what_somebody_else_has_built_while_room_was_waited_for_is_taken(
+def test_an_artifact_built_elsewhere_during_the_wait_is_used(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.run(wait_for_it=False)
@@ -297,7 +295,7 @@ def test_what_somebody_else_has_built_while_room_was_waited_for_is_taken(
     assert len(watched.codebuild.started) == 5
 
 
-def test_without_waiting_what_has_no_room_is_told_of(watched: Watched) -> None:
+def test_without_waiting_builds_without_a_slot_are_reported(watched: Watched) -> None:
     watched.models = [f"model-{number}" for number in range(5)]
     (outcome,) = watched.run(wait_for_it=False)
     assert outcome.error is not None
