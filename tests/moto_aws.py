@@ -15,7 +15,7 @@ from tritonstack_local.moto_patches.patching import uncorrected
 
 
 @contextmanager
-def played_aws() -> Iterator[None]:
+def simulated_aws() -> Iterator[None]:
     """moto's AWS unchanged, even if a local cloud has patched it in this process. It omits AWS's managed
     policies, which an import of the local cloud enables: moto would create 1,500 of them per account, twice
     per test.

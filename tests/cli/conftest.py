@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 
 
 @pytest.fixture
@@ -15,5 +15,5 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with played_aws():
+    with simulated_aws():
         yield boto3.client("sts", region_name="eu-west-1").get_caller_identity()["Account"]

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.test_messages import outcome
 from tests.manifests import manifest
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 from tests.projects import MODEL, edit
 from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
@@ -150,7 +150,7 @@ def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
 ) -> None:
     """It is in the lock and in the bucket, and nothing has changed; it is rebuilt nevertheless."""
     bucket = load_workspace(project, "dev").spec.artifact_bucket
-    with played_aws():
+    with simulated_aws():
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
         cloud = Cloud("111111111111", "us-east-1", keys)
         monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
@@ -187,7 +187,7 @@ def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
 ) -> None:
     bucket = load_workspace(project, "dev").spec.artifact_bucket
     deployed: list[tuple[str, list[str]]] = []
-    with played_aws():
+    with simulated_aws():
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
         cloud = Cloud("111111111111", "us-east-1", keys)
         monkeypatch.setattr(Context, "cloud", lambda *_: cloud)

@@ -57,7 +57,7 @@ PARAMETERS = st.fixed_dictionaries(
 OUTPUTS = st.lists(NAMES | st.builds(TopClasses, NAMES, st.integers(1, 9)), max_size=3)
 
 
-def refereed_request(inputs, outputs, request_id, parameters):
+def tritonclient_request(inputs, outputs, request_id, parameters):
     """Return tritonclient's request for the same arguments."""
     own = {name: value for name, value in parameters.items() if name != "mode"}
     others = {name: value for name, value in parameters.items() if name == "mode"}
@@ -82,7 +82,7 @@ INPUTS = st.dictionaries(NAMES, TENSORS, min_size=1, max_size=3)
 @given(INPUTS, OUTPUTS, st.text("r1é", max_size=3), PARAMETERS)
 def test_requests_are_those_of_tritonclient(inputs, outputs, request_id, parameters):
     request = encode_request(inputs, outputs=outputs, request_id=request_id, parameters=parameters)
-    body, size = refereed_request(inputs, outputs, request_id, parameters)
+    body, size = tritonclient_request(inputs, outputs, request_id, parameters)
     assert json.loads(request.body[: request.header_size]) == json.loads(body[:size])
     assert request.body[request.header_size :] == body[size:]
     assert request.content_type == content_type_for(request.header_size)
@@ -91,7 +91,7 @@ def test_requests_are_those_of_tritonclient(inputs, outputs, request_id, paramet
 @given(arrays.arrays(np.float32, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6)))
 def test_views_are_sent_as_tritonclient_sends_them(array):
     for view in (array.T, array[::-1], array[:, ::2], array.astype(">f4").astype("<f4")):
-        body, size = refereed_request({"x": view}, [], "", {})
+        body, size = tritonclient_request({"x": view}, [], "", {})
         request = encode_request({"x": view})
         assert request.body[request.header_size :] == body[size:]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.external_drivers import MODES, AddressDriver, EndpointDriver
 from tests.contract.local_drivers import ContainerDriver, EmbeddedDriver, release_from
-from tests.contract.servers import STANDARD, Ability, Driver, Entrance, MultiModel, Way
+from tests.contract.servers import STANDARD, Ability, Driver, MultiModel, ServedModel, Way
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -78,14 +78,14 @@ def can_be_shown(request: pytest.FixtureRequest, driver: Driver) -> None:
 
 
 @pytest.fixture(params=list(Way), ids=lambda way: way.value.replace(" ", "-"))
-def entrance(request: pytest.FixtureRequest, driver: Driver) -> Entrance:
+def served_model(request: pytest.FixtureRequest, driver: Driver) -> ServedModel:
     """The standard model, or the ensemble that contains it, served in each way."""
     way: Way = request.param
     if way not in driver.ways:
         pytest.skip(
             f"this server serves as {', '.join(way.value for way in driver.ways)}, not as {way.value}"
         )
-    return driver.entrance(way, STANDARD[way])
+    return driver.served_model(way, STANDARD[way])
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from tests.contract.local_drivers import connecting_to
 from tests.contract.servers import (
     STANDARD,
     Ability,
-    Entrance,
     Lay,
     Model,
     MultiModel,
+    ServedModel,
     Server,
     Way,
     at_invocations,
@@ -57,7 +57,7 @@ class AddressDriver:
         del lay, environment
         pytest.skip(self.lacks(Ability.STARTING) or "")
 
-    def entrance(self, way: Way, model: Model) -> Entrance:
+    def served_model(self, way: Way, model: Model) -> ServedModel:
         if way.many:
             return self._many.ensure(model.name, model)
         if model is not STANDARD[way]:
@@ -121,7 +121,7 @@ class EndpointDriver:
         del lay, environment
         pytest.skip(self.lacks(Ability.STARTING) or "")
 
-    def entrance(self, way: Way, model: Model) -> Entrance:
+    def served_model(self, way: Way, model: Model) -> ServedModel:
         if model is not STANDARD[way]:
             pytest.skip(f"nobody laid the model {model.name} before the endpoint")
         target = {"TargetModel": model.target} if way.many else {}
@@ -129,7 +129,7 @@ class EndpointDriver:
         def send(body: bytes, headers: Mapping[str, str]) -> TritonResponse:
             return self._invoke(body, headers, target)
 
-        return Entrance(way, model, send, None)
+        return ServedModel(way, model, send, None)
 
     def multi_model(self) -> MultiModel:
         pytest.skip(self.lacks(Ability.ASKING_ANYTHING) or "")

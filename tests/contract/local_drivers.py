@@ -18,11 +18,11 @@ from tests.contract.servers import (
     MULTI_MODEL,
     PING_MODE,
     Ability,
-    Entrance,
     Lay,
     Model,
     MultiModel,
     RefusedError,
+    ServedModel,
     Server,
     Way,
     at_invocations,
@@ -48,7 +48,7 @@ SHARED_MEMORY = "2g"
 """A container's; Docker's usual 64 MB do not hold a large body in each step of an ensemble."""
 
 
-class StartingDriver(ABC):
+class LocalDriver(ABC):
     """Shared by both drivers: one server per single model, one for all in multi-model mode."""
 
     ways = tuple(Way)
@@ -74,7 +74,7 @@ class StartingDriver(ABC):
         self._started.append(server)
         return server
 
-    def entrance(self, way: Way, model: Model) -> Entrance:
+    def served_model(self, way: Way, model: Model) -> ServedModel:
         if way.many:
             return self.multi_model().ensure(model.name, model)
         if model not in self._serving:
@@ -97,7 +97,7 @@ class StartingDriver(ABC):
         """Start a server and wait until it is ready."""
 
 
-class EmbeddedDriver(StartingDriver):
+class EmbeddedDriver(LocalDriver):
     """Start the tritonserver that `make server` installs."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class EmbeddedServer:
         self._triton.stop(grace_s=0.2)
 
 
-class ContainerDriver(StartingDriver):
+class ContainerDriver(LocalDriver):
     """Run an image of this machine's Docker engine as SageMaker does: with the argument `serve`."""
 
     def __init__(self, image: str, release: tuple[int, int] | None) -> None:

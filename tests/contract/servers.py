@@ -111,7 +111,7 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True)
-class Entrance:
+class ServedModel:
     """A served model that cases invoke."""
 
     way: Way
@@ -147,7 +147,7 @@ class Driver(Protocol):
     def start(self, lay: Lay, environment: Mapping[str, str]) -> Server:
         """Start a server on its own models and wait until it is ready; raise RefusedError if it ends."""
 
-    def entrance(self, way: Way, model: Model) -> Entrance:
+    def served_model(self, way: Way, model: Model) -> ServedModel:
         """Return the model, served in this way."""
 
     def multi_model(self) -> MultiModel:
@@ -157,9 +157,9 @@ class Driver(Protocol):
         """Stop everything that was started."""
 
 
-def at_invocations(server: Server, way: Way, model: Model) -> Entrance:
-    """Return the entrance of a single-model server."""
-    return Entrance(
+def at_invocations(server: Server, way: Way, model: Model) -> ServedModel:
+    """Return the model of a single-model server."""
+    return ServedModel(
         way,
         model,
         lambda body, headers: server.request("POST", "/invocations", body=body, headers=headers),
@@ -191,15 +191,15 @@ class MultiModel:
             "POST", "/models", body=json.dumps(order).encode(), headers=_to(target), timeout_s=timeout_s
         )
 
-    def ensure(self, name: str, model: Model) -> Entrance:
-        """Load a model once and return its entrance."""
+    def ensure(self, name: str, model: Model) -> ServedModel:
+        """Load a model once and return it."""
         if name not in self._loaded:
             self.lay(name, model.lay)
             answer = self.load(name, model.target)
             assert answer.status == 200, answer.body
             self._loaded.add(name)
         way = Way.ENSEMBLE_IN_MULTI_MODEL if model is CHAIN else Way.MULTI_MODEL
-        return Entrance(
+        return ServedModel(
             way,
             model,
             lambda body, headers: self.invoke(name, model.target, body, headers),

@@ -20,50 +20,50 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.servers import Ability, Entrance
+from tests.contract.servers import Ability, ServedModel
 
 pytestmark = pytest.mark.e2e
 
 AS_BYTES = {"parameters": {"binary_data": True}}
 
 
-def test_json_in_and_out(entrance: Entrance) -> None:
-    answer = entrance.ask(numbers(1, 2))
+def test_json_in_and_out(served_model: ServedModel) -> None:
+    answer = served_model.ask(numbers(1, 2))
     assert answer.headers["content-type"] == JSON
     assert output(answer) == {
         "name": "y",
         "datatype": "FP32",
         "shape": [1, 2],
-        "data": [entrance.factor, 2 * entrance.factor],
+        "data": [served_model.factor, 2 * served_model.factor],
     }
 
 
-def test_the_answer_names_model_version_and_request(entrance: Entrance) -> None:
-    told = answered(entrance.ask(numbers(1, id="request 7")))
-    name = entrance.model.target if entrance.way.many else entrance.model.name
+def test_the_answer_names_model_version_and_request(served_model: ServedModel) -> None:
+    told = answered(served_model.ask(numbers(1, id="request 7")))
+    name = served_model.model.target if served_model.way.many else served_model.model.name
     assert (told["model_name"], told["model_version"], told["id"]) == (name, "1", "request 7")
 
 
 @pytest.mark.parametrize("data", [[1, 2, 3, 4], [[1, 2], [3, 4]]], ids=["flat", "nested"])
-def test_rows_of_a_batch_as_flat_or_nested_json(entrance: Entrance, data: list[Any]) -> None:
-    answer = output(entrance.ask(json_body(tensor(shape=[2, 2], data=data))))
+def test_rows_of_a_batch_as_flat_or_nested_json(served_model: ServedModel, data: list[Any]) -> None:
+    answer = output(served_model.ask(json_body(tensor(shape=[2, 2], data=data))))
     assert answer["shape"] == [2, 2]
-    assert answer["data"] == [entrance.factor * number for number in (1, 2, 3, 4)]
+    assert answer["data"] == [served_model.factor * number for number in (1, 2, 3, 4)]
 
 
-def test_a_tensor_of_no_elements(entrance: Entrance) -> None:
-    answer = output(entrance.ask(json_body(tensor(shape=[1, 0], data=[]))))
+def test_a_tensor_of_no_elements(served_model: ServedModel) -> None:
+    answer = output(served_model.ask(json_body(tensor(shape=[1, 0], data=[]))))
     assert (answer["shape"], answer["data"]) == ([1, 0], [])
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "application/x-npy"])
-def test_any_other_content_type_is_read_as_json(entrance: Entrance, kind: str) -> None:
-    assert output(entrance.ask(numbers(1), kind))["data"] == [entrance.factor]
+def test_any_other_content_type_is_read_as_json(served_model: ServedModel, kind: str) -> None:
+    assert output(served_model.ask(numbers(1), kind))["data"] == [served_model.factor]
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_a_missing_content_type_is_read_as_json(entrance: Entrance) -> None:
-    assert output(entrance.ask(numbers(1), None))["data"] == [entrance.factor]
+def test_a_missing_content_type_is_read_as_json(served_model: ServedModel) -> None:
+    assert output(served_model.ask(numbers(1), None))["data"] == [served_model.factor]
 
 
 @pytest.mark.parametrize(
@@ -71,46 +71,46 @@ def test_a_missing_content_type_is_read_as_json(entrance: Entrance) -> None:
     [{"outputs": [{"name": "y", **AS_BYTES}]}, {"parameters": {"binary_data_output": True}}],
     ids=["by name", "all"],
 )
-def test_json_in_and_bytes_out(entrance: Entrance, asked: dict[str, Any]) -> None:
-    answer = entrance.ask(numbers(1, 2, **asked))
+def test_json_in_and_bytes_out(served_model: ServedModel, asked: dict[str, Any]) -> None:
+    answer = served_model.ask(numbers(1, 2, **asked))
     assert output(answer)["parameters"] == {"binary_data_size": 8}
-    assert payload(answer) == floats(entrance.factor, 2 * entrance.factor)
+    assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
-def test_bytes_in_and_out(entrance: Entrance) -> None:
+def test_bytes_in_and_out(served_model: ServedModel) -> None:
     body, size = binary_body(floats(1, 2), shape=[1, 2], outputs=[{"name": "y", **AS_BYTES}])
-    answer = entrance.ask(body, f"{BINARY}{size}")
-    assert payload(answer) == floats(entrance.factor, 2 * entrance.factor)
+    answer = served_model.ask(body, f"{BINARY}{size}")
+    assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
-def test_bytes_in_and_json_out_unless_bytes_are_asked_for(entrance: Entrance) -> None:
+def test_bytes_in_and_json_out_unless_bytes_are_asked_for(served_model: ServedModel) -> None:
     body, size = binary_body(floats(1, 2), shape=[1, 2])
-    answer = entrance.ask(body, f"{BINARY}{size}")
+    answer = served_model.ask(body, f"{BINARY}{size}")
     assert answer.headers["content-type"] == JSON
-    assert output(answer)["data"] == [entrance.factor, 2 * entrance.factor]
+    assert output(answer)["data"] == [served_model.factor, 2 * served_model.factor]
 
 
-def test_a_header_filled_up_with_blanks(entrance: Entrance) -> None:
+def test_a_header_filled_up_with_blanks(served_model: ServedModel) -> None:
     body, size = binary_body(floats(1), shape=[1, 1])
     padded = body[:size].ljust(512) + body[size:]
-    assert output(entrance.ask(padded, f"{BINARY}512"))["data"] == [entrance.factor]
+    assert output(served_model.ask(padded, f"{BINARY}512"))["data"] == [served_model.factor]
 
 
-def test_what_follows_the_size_is_ignored(entrance: Entrance) -> None:
+def test_what_follows_the_size_is_ignored(served_model: ServedModel) -> None:
     body, size = binary_body(floats(1), shape=[1, 1])
-    assert output(entrance.ask(body, f"{BINARY}{size};charset=utf-8"))["data"] == [entrance.factor]
+    assert output(served_model.ask(body, f"{BINARY}{size};charset=utf-8"))["data"] == [served_model.factor]
 
 
-def test_header_size_0_makes_the_whole_body_the_one_input(entrance: Entrance) -> None:
-    answer = entrance.ask(floats(1, 2, 3), f"{BINARY}0")
+def test_header_size_0_makes_the_whole_body_the_one_input(served_model: ServedModel) -> None:
+    answer = served_model.ask(floats(1, 2, 3), f"{BINARY}0")
     assert output(answer)["shape"] == [1, 3]
-    assert payload(answer) == floats(*(entrance.factor * number for number in (1, 2, 3)))
+    assert payload(answer) == floats(*(served_model.factor * number for number in (1, 2, 3)))
 
 
-def test_an_empty_body_is_a_raw_request_of_no_elements(entrance: Entrance) -> None:
+def test_an_empty_body_is_a_raw_request_of_no_elements(served_model: ServedModel) -> None:
     """It is accepted, and the tensor is empty."""
     for kind in (JSON, f"{BINARY}0"):
-        answer = entrance.ask(b"", kind)
+        answer = served_model.ask(b"", kind)
         described = answered_in_any_form(answer.body)
         assert answer.status == 200, answer.body
         assert described["outputs"][0]["shape"] == [1, 0]
@@ -123,30 +123,30 @@ def answered_in_any_form(body: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.before("26.06")
-def test_a_header_size_that_is_not_a_number_counts_as_0(entrance: Entrance) -> None:
+def test_a_header_size_that_is_not_a_number_counts_as_0(served_model: ServedModel) -> None:
     """So a body meant as JSON and bytes is computed as a raw tensor if its size happens to fit."""
-    answer = entrance.ask(floats(1, 2), f"{BINARY}abc")
-    assert payload(answer) == floats(entrance.factor, 2 * entrance.factor)
+    answer = served_model.ask(floats(1, 2), f"{BINARY}abc")
+    assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_tritons_usual_header_is_ignored(entrance: Entrance) -> None:
+def test_tritons_usual_header_is_ignored(served_model: ServedModel) -> None:
     """SageMaker strips Inference-Header-Content-Length; the container would not read it either."""
     body, size = binary_body(floats(1), shape=[1, 1])
-    answer = entrance.ask(body, "application/octet-stream", Inference_Header_Content_Length=str(size))
+    answer = served_model.ask(body, "application/octet-stream", Inference_Header_Content_Length=str(size))
     assert answer.status in (400, 500)
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_content_encoding_and_accept_encoding_are_ignored(entrance: Entrance) -> None:
-    assert output(entrance.ask(numbers(1), Content_Encoding="gzip"))["data"] == [entrance.factor]
-    answer = entrance.ask(numbers(1), Accept_Encoding="gzip, deflate")
-    assert output(answer)["data"] == [entrance.factor]
+def test_content_encoding_and_accept_encoding_are_ignored(served_model: ServedModel) -> None:
+    assert output(served_model.ask(numbers(1), Content_Encoding="gzip"))["data"] == [served_model.factor]
+    answer = served_model.ask(numbers(1), Accept_Encoding="gzip, deflate")
+    assert output(answer)["data"] == [served_model.factor]
     assert "content-encoding" not in answer.headers
 
 
-def test_every_number_arrives_as_it_was_sent(entrance: Entrance) -> None:
+def test_every_number_arrives_as_it_was_sent(served_model: ServedModel) -> None:
     sent = np.random.default_rng(0).normal(size=(8, 500)).astype(np.float32)
     body, size = binary_body(sent.tobytes(), shape=sent.shape, outputs=[{"name": "y", **AS_BYTES}])
-    answer = np.frombuffer(payload(entrance.ask(body, f"{BINARY}{size}")), np.float32).reshape(8, 500)
-    assert np.allclose(answer, sent * entrance.factor, rtol=1e-6)
+    answer = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32).reshape(8, 500)
+    assert np.allclose(answer, sent * served_model.factor, rtol=1e-6)

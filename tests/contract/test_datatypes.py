@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.bodies import BINARY, JSON, output, payload, said
 from tests.contract.models import DATATYPES
-from tests.contract.servers import ECHO, Driver, Entrance, Way
+from tests.contract.servers import ECHO, Driver, ServedModel, Way
 
 pytestmark = pytest.mark.e2e
 
@@ -31,11 +31,11 @@ EXTREMES: dict[str, list[Any]] = {
 
 
 @pytest.fixture(params=[Way.SINGLE, Way.MULTI_MODEL], ids=lambda way: way.value)
-def echo(request: pytest.FixtureRequest, driver: Driver) -> Entrance:
+def echo(request: pytest.FixtureRequest, driver: Driver) -> ServedModel:
     """A model that sends back what it was sent."""
     if request.param not in driver.ways:
         pytest.skip(f"this server does not serve as {request.param.value}")
-    return driver.entrance(request.param, ECHO)
+    return driver.served_model(request.param, ECHO)
 
 
 def in_bytes(name: str) -> tuple[bytes, int]:
@@ -50,7 +50,7 @@ def in_bytes(name: str) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("name", DATATYPES)
-def test_as_bytes(echo: Entrance, name: str) -> None:
+def test_as_bytes(echo: ServedModel, name: str) -> None:
     sent, count = in_bytes(name)
     described = {"name": name, "datatype": name, "shape": [1, count]}
     request = {
@@ -65,7 +65,7 @@ def test_as_bytes(echo: Entrance, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in DATATYPES if name not in NO_JSON])
-def test_as_json(echo: Entrance, name: str) -> None:
+def test_as_json(echo: ServedModel, name: str) -> None:
     values = TEXTS if name == "BYTES" else np.array(EXTREMES[name], DATATYPES[name]).tolist()
     answer = output(ask_in_json(echo, name, values), f"{name}_back")
     assert answer["datatype"] == name
@@ -75,13 +75,13 @@ def test_as_json(echo: Entrance, name: str) -> None:
         assert answer["data"] == values
 
 
-def ask_in_json(echo: Entrance, name: str, values: list[Any]) -> Any:
+def ask_in_json(echo: ServedModel, name: str, values: list[Any]) -> Any:
     described = {"name": name, "datatype": name, "shape": [1, len(values)], "data": values}
     return echo.ask(json.dumps({"inputs": [described]}).encode(), JSON)
 
 
 @pytest.mark.parametrize("name", NO_JSON)
-def test_no_half_precision_in_json(echo: Entrance, name: str) -> None:
+def test_no_half_precision_in_json(echo: ServedModel, name: str) -> None:
     answer = ask_in_json(echo, name, [1])
     assert answer.status == 400
     assert f"receiving {name} data via JSON is not supported" in said(answer)
@@ -91,18 +91,18 @@ def test_no_half_precision_in_json(echo: Entrance, name: str) -> None:
     ("name", "value"),
     [("UINT8", -1), ("INT32", 1.5), ("BOOL", 1), ("FP32", "NaN"), ("INT64", 2**63), ("BYTES", 1)],
 )
-def test_json_of_another_type_is_rejected(echo: Entrance, name: str, value: Any) -> None:
+def test_json_of_another_type_is_rejected(echo: ServedModel, name: str, value: Any) -> None:
     answer = ask_in_json(echo, name, [value])
     assert answer.status == (400 if echo.way.many else 500)
     assert said(answer).startswith("Unable to parse")
 
 
 @pytest.mark.before("26.02")
-def test_a_number_too_large_for_its_type_is_cut_in_silence(echo: Entrance) -> None:
+def test_a_number_too_large_for_its_type_is_cut_in_silence(echo: ServedModel) -> None:
     assert output(ask_in_json(echo, "INT8", [300]), "INT8_back")["data"] == [300 - 256]
 
 
-def test_bytes_that_are_no_text_come_back_as_they_are(echo: Entrance) -> None:
+def test_bytes_that_are_no_text_come_back_as_they_are(echo: ServedModel) -> None:
     sent = struct.pack("<I", 2) + b"\xff\xfe"
     request = {
         "inputs": [
@@ -119,7 +119,7 @@ def test_bytes_that_are_no_text_come_back_as_they_are(echo: Entrance) -> None:
     assert payload(echo.ask(header + sent, f"{BINARY}{len(header)}")) == sent
 
 
-def test_a_text_shorter_than_its_length_is_rejected(echo: Entrance) -> None:
+def test_a_text_shorter_than_its_length_is_rejected(echo: ServedModel) -> None:
     sent = struct.pack("<I", 5) + b"ab"
     request = {
         "inputs": [
@@ -137,7 +137,7 @@ def test_a_text_shorter_than_its_length_is_rejected(echo: Entrance) -> None:
     assert "incomplete string data" in said(answer)
 
 
-def test_raw_bytes_need_a_model_of_one_input(echo: Entrance) -> None:
+def test_raw_bytes_need_a_model_of_one_input(echo: ServedModel) -> None:
     answer = echo.ask(b"1234", f"{BINARY}0")
     assert answer.status == 400
     assert "Raw request must only have 1 input" in said(answer)

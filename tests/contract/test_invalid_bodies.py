@@ -14,7 +14,7 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import BINARY, JSON, binary_body, floats, json_body, numbers, output, said, tensor
-from tests.contract.servers import DECOUPLED, Ability, Driver, Entrance, Way
+from tests.contract.servers import DECOUPLED, Ability, Driver, ServedModel, Way
 
 pytestmark = pytest.mark.e2e
 
@@ -85,33 +85,33 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.called.replace(" ", "-"))
-def test_rejected_with_status_code_and_message(entrance: Entrance, case: Refused) -> None:
-    answer = entrance.ask(case.body, case.kind)
-    assert answer.status == (case.many_code if entrance.way.many else case.code), answer.body
+def test_rejected_with_status_code_and_message(served_model: ServedModel, case: Refused) -> None:
+    answer = served_model.ask(case.body, case.kind)
+    assert answer.status == (case.many_code if served_model.way.many else case.code), answer.body
     assert case.words in said(answer)
-    assert output(entrance.ask(numbers(1)))["data"] == [entrance.factor], "it answers no more"
+    assert output(served_model.ask(numbers(1)))["data"] == [served_model.factor], "it answers no more"
 
 
 @pytest.mark.since("26.06")
 @pytest.mark.parametrize("size", ["abc", ""])
-def test_a_header_size_that_is_not_a_number_is_rejected(entrance: Entrance, size: str) -> None:
-    answer = entrance.ask(floats(1, 2), f"{BINARY}{size}")
+def test_a_header_size_that_is_not_a_number_is_rejected(served_model: ServedModel, size: str) -> None:
+    answer = served_model.ask(floats(1, 2), f"{BINARY}{size}")
     assert answer.status == 400
     assert "Unable to parse inference header size" in said(answer)
 
 
-def test_a_blank_before_the_size_or_another_case_is_another_type(entrance: Entrance) -> None:
+def test_a_blank_before_the_size_or_another_case_is_another_type(served_model: ServedModel) -> None:
     """It is then read as JSON, and the bytes after the JSON are too many."""
     body, size = binary_body(floats(1, 2), shape=[1, 2])
     for kind in (f"{BINARY}{size}".replace(";", "; "), f"{BINARY}{size}".title()):
-        assert entrance.ask(body, kind).status in (400, 500), kind
+        assert served_model.ask(body, kind).status in (400, 500), kind
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_content_encoding_does_not_unpack(entrance: Entrance) -> None:
+def test_content_encoding_does_not_unpack(served_model: ServedModel) -> None:
     for encoding in ("gzip", "br"):
-        answer = entrance.ask(gzip.compress(numbers(1)), Content_Encoding=encoding)
-        assert answer.status == (400 if entrance.way.many else 500)
+        answer = served_model.ask(gzip.compress(numbers(1)), Content_Encoding=encoding)
+        assert answer.status == (400 if served_model.way.many else 500)
         assert "failed to parse the request JSON buffer" in said(answer)
 
 
@@ -119,6 +119,6 @@ def test_content_encoding_does_not_unpack(entrance: Entrance) -> None:
 def test_a_decoupled_model_loads_but_cannot_be_invoked(driver: Driver, way: Way, code: int) -> None:
     if way not in driver.ways:
         pytest.skip(f"this server does not serve as {way.value}")
-    answer = driver.entrance(way, DECOUPLED).ask(numbers(1))
+    answer = driver.served_model(way, DECOUPLED).ask(numbers(1))
     assert answer.status == code
     assert "doesn't support models with decoupled transaction policy" in said(answer)

@@ -42,7 +42,7 @@ def server(request: pytest.FixtureRequest, driver: Driver) -> Server:
     if many:
         return driver.multi_model().server
     way = driver.ways[0]
-    server = driver.entrance(way, STANDARD[way]).server
+    server = driver.served_model(way, STANDARD[way]).server
     assert server is not None
     return server
 

@@ -18,7 +18,7 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.servers import STANDARD, Ability, Driver, Entrance, Server
+from tests.contract.servers import STANDARD, Ability, Driver, ServedModel, Server
 from tests.contract.wire import chunks, cut, exchange, post, read_answer
 
 pytestmark = pytest.mark.e2e
@@ -33,7 +33,7 @@ def server(driver: Driver) -> Server:
     way = driver.ways[0]
     if way.many:
         pytest.skip("bytes travel to a server of one model in the same way")
-    server = driver.entrance(way, STANDARD[way]).server
+    server = driver.served_model(way, STANDARD[way]).server
     if server is None:
         pytest.skip("an endpoint's port is out of reach")
     return server
@@ -144,24 +144,24 @@ def test_a_connection_carries_consecutive_requests(server: Server) -> None:
 
 
 @pytest.mark.parametrize("megabytes", [1, 6, 24])
-def test_large_bodies_in_bytes(entrance: Entrance, megabytes: int) -> None:
+def test_large_bodies_in_bytes(served_model: ServedModel, megabytes: int) -> None:
     """25 MB is what AWS documents for a real-time endpoint; botocore's model still says 6 MiB."""
     sent = np.arange(megabytes * 250_000, dtype=np.float32)
     body, size = binary_body(sent.tobytes(), shape=[1, sent.size], **AS_BYTES)
-    got = np.frombuffer(payload(entrance.ask(body, f"{BINARY}{size}")), np.float32)
-    assert np.array_equal(got, sent * np.float32(entrance.factor))
+    got = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32)
+    assert np.array_equal(got, sent * np.float32(served_model.factor))
 
 
-def test_a_large_body_in_json(entrance: Entrance) -> None:
-    answer = entrance.ask(json_body(tensor(shape=[1, 500_000], data=[1.5] * 500_000)))
-    assert output(answer)["data"] == [1.5 * entrance.factor] * 500_000
+def test_a_large_body_in_json(served_model: ServedModel) -> None:
+    answer = served_model.ask(json_body(tensor(shape=[1, 500_000], data=[1.5] * 500_000)))
+    assert output(answer)["data"] == [1.5 * served_model.factor] * 500_000
 
 
-def test_many_requests_at_once_and_each_gets_its_own_answer(entrance: Entrance) -> None:
+def test_many_requests_at_once_and_each_gets_its_own_answer(served_model: ServedModel) -> None:
     def ask(number: int) -> bool:
-        answer = entrance.ask(numbers(number, number + 0.5, id=f"request {number}"))
+        answer = served_model.ask(numbers(number, number + 0.5, id=f"request {number}"))
         told = answered(answer)
-        data = [number * entrance.factor, (number + 0.5) * entrance.factor]
+        data = [number * served_model.factor, (number + 0.5) * served_model.factor]
         return told["id"] == f"request {number}" and told["outputs"][0]["data"] == data
 
     with ThreadPoolExecutor(16) as pool:

@@ -10,7 +10,7 @@ import pytest
 from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from stacks.pipeline import PipelineStack, line_of
-from tests.delivery.delivery_project import write_roads
+from tests.delivery.delivery_project import write_delivery_project
 from tests.stacks.assemblies import new_app
 from tritonstack.base.paths import Project
 
@@ -18,11 +18,11 @@ from tritonstack.base.paths import Project
 @pytest.fixture(scope="session")
 def roads(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project with three environments on the road, and previews."""
-    return write_roads(tmp_path_factory.mktemp("roads"))
+    return write_delivery_project(tmp_path_factory.mktemp("roads"))
 
 
 @pytest.fixture(scope="session")
-def carriers(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def delivery_stacks(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The template of each environment's stack."""
     folder = tmp_path_factory.mktemp("carriers")
     for name in ("dev", "staging", "prod"):

@@ -40,7 +40,7 @@ pipeline:
 """
 
 
-def write_roads(folder: Path) -> Project:
+def write_delivery_project(folder: Path) -> Project:
     """The project, everything in it built."""
     project = write_project(folder)
     for name in ("sample", "kept", "every"):

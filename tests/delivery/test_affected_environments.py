@@ -74,12 +74,12 @@ def test_workflows_get_lines_that_are_json(committed, capsys):
     assert previews["roles"]["preview_execution"].endswith("role/tritonstack-delivery-dev-preview-execution")
 
 
-def test_the_listed_roles_are_those_created(committed, carriers, capsys):
+def test_the_listed_roles_are_those_created(committed, delivery_stacks, capsys):
 
     assert run(["--project", str(committed.root), "--json", "delivery"]) == 0
     facts = json.loads(capsys.readouterr().out)
     for name, stop in facts["road"].items():
-        made = {f"arn:aws:iam::{stop['account']}:role/{role}" for role in roles(carriers[name])}
+        made = {f"arn:aws:iam::{stop['account']}:role/{role}" for role in roles(delivery_stacks[name])}
         assert set(stop["roles"].values()) <= made
 
 

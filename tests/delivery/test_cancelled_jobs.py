@@ -21,9 +21,9 @@ def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) 
         remote=folder,
         folder=folder,
         repository="example/tritonstack",
-        carriers={},
+        delivery_stacks={},
         variables={},
-        furnish=lambda work: None,
+        add_command=lambda work: None,
         ends=ends,
         said=said,
     )

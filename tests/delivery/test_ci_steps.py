@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.workflows import STAND_INS, stand_in_calls
+from tests.delivery.workflows import STAND_INS, recorded_calls
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
     assert shown.startswith("github-actions[bot]: Promote dev to prod")
     assert "environments/prod.lock.yaml" in shown
     assert "said.md" not in shown
-    assert stand_in_calls(checkout.parent)[-1] == [
+    assert recorded_calls(checkout.parent)[-1] == [
         *("gh", "workflow", "run", "pull-request.yml", "--ref", "promote/prod")
     ]
 
@@ -92,7 +92,7 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
 def test_nothing_changed_is_nothing_proposed(checkout):
     done = propose(checkout)
     assert (done.returncode, done.stdout) == (0, "no changes to propose\n")
-    assert stand_in_calls(checkout.parent) == []
+    assert recorded_calls(checkout.parent) == []
 
 
 def test_an_unmerged_proposal_is_replaced(checkout):
@@ -114,7 +114,7 @@ def test_a_push_that_is_rejected_fails_the_step(checkout):
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
     git(checkout, "remote", "set-url", "--push", "origin", "nowhere")
     assert propose(checkout).returncode != 0
-    assert stand_in_calls(checkout.parent) == []
+    assert recorded_calls(checkout.parent) == []
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
@@ -158,7 +158,7 @@ def test_a_forks_branch_of_that_name_is_not_the_proposal(checkout, whose):
 
 
 def started_checks(work: Path) -> list[list[str]]:
-    return [call for call in stand_in_calls(work.parent) if call[:3] == ["gh", "workflow", "run"]]
+    return [call for call in recorded_calls(work.parent) if call[:3] == ["gh", "workflow", "run"]]
 
 
 def comment(work: Path, about: str, *more: str) -> None:
@@ -236,7 +236,7 @@ def test_what_is_missing_is_named_before_anything_is_done(checkout, step, argume
     done = run(checkout, step, *arguments, leave_out=missing)
     assert done.returncode == 2
     assert message in done.stderr
-    assert stand_in_calls(checkout.parent) == []
+    assert recorded_calls(checkout.parent) == []
     assert git(checkout, "branch", "--format=%(refname:short)").split() == ["main"]
 
 

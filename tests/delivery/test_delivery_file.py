@@ -87,7 +87,7 @@ def test_a_project_may_have_none(project):
         ),
         (
             {"previews": {"template": "preview", "environment": "dev", "name_prefix": "prod"}},
-            "9: previews.name_prefix: the environment 'prod' is named like a preview, and previews may be "
+            "9: previews.name_prefix: environment 'prod' is named like a preview, and previews may be "
             "deleted",
         ),
         (

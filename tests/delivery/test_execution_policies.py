@@ -70,11 +70,11 @@ def actions(template: dict[str, Any], environment: str) -> set[str]:
 
 
 @pytest.mark.parametrize("resource_type", sorted(types_in_use() - WITHOUT_HANDLERS))
-def test_cloudformation_may_do_what_its_handlers_call(carriers, resource_type):
+def test_cloudformation_may_do_what_its_handlers_call(delivery_stacks, resource_type):
     needed = handler_actions(resource_type)
     assert needed
     # prod has a network of its own, staging a boundary that its foundation makes.
-    allowed = actions(carriers["prod"], "prod") | actions(carriers["staging"], "staging")
+    allowed = actions(delivery_stacks["prod"], "prod") | actions(delivery_stacks["staging"], "staging")
     assert sorted(one for one in needed if not covered(one, {*allowed, *NOT_CALLED})) == []
 
 
@@ -85,9 +85,9 @@ def test_every_exception_is_one_of_a_handler():
 
 
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
-def test_no_deploy_creates_a_role_without_its_boundary_or_changes_it(carriers, environment):
+def test_no_deploy_creates_a_role_without_its_boundary_or_changes_it(delivery_stacks, environment):
     """Otherwise, whoever can deploy could grant themselves any permission."""
-    allowed = executing(carriers[environment], environment)
+    allowed = executing(delivery_stacks[environment], environment)
     account = PROD if environment == "prod" else DEV
     name = "team-boundary" if environment == "prod" else f"tritonstack-{environment}-boundary"
     boundary = f"arn:aws:iam::{account}:policy/{name}"

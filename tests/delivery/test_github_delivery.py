@@ -23,7 +23,7 @@ import yaml
 from tests.delivery.iam import could, roles
 from tests.delivery.iam_actions import FREE, action_of
 from tests.delivery.test_workflows import DELIVERY_COMMANDS
-from tests.delivery.workflows import ROOT, Event, Runner, stand_in_calls
+from tests.delivery.workflows import ROOT, Event, Runner, recorded_calls
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
@@ -40,7 +40,7 @@ ENVIRONMENTS = ("dev", "prod")
 
 
 @dataclass
-class Road:
+class GithubDelivery:
     """A site of two accounts in git, and the runner of its workflows."""
 
     site: Site
@@ -115,7 +115,7 @@ previews: {{template: preview, environment: dev, ttl: 4h}}
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
+def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GithubDelivery]:
     """Both clouds running and bootstrapped, with the delivery stacks deployed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("road")
@@ -126,8 +126,8 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
     for number in range(2):
         site.tritonstack("up", "--detach", "--account", f"{number:012}")
     with ThreadPoolExecutor() as pool:
-        made = pool.map(lambda name: deploy_carriers(site, name), ENVIRONMENTS)
-        carriers = dict(zip(ENVIRONMENTS, made, strict=True))
+        made = pool.map(lambda name: deploy_delivery_stacks(site, name), ENVIRONMENTS)
+        delivery_stacks = dict(zip(ENVIRONMENTS, made, strict=True))
     remote = tmp_path_factory.mktemp("remote") / "tritonstack.git"
     subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", str(remote)], check=True)
     (root / ".gitignore").write_text("node_modules\n.tritonstack\ncdk.out\n__pycache__\n*.md\n")
@@ -137,11 +137,11 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
         remote=remote,
         folder=tmp_path_factory.mktemp("jobs"),
         repository=SLUG,
-        carriers=carriers,
+        delivery_stacks=delivery_stacks,
         variables={"TRITONSTACK_HOME": str(site.project.state_dir)},
-        furnish=lambda work: None,
+        add_command=lambda work: None,
     )
-    yield Road(site, runner, remote)
+    yield GithubDelivery(site, runner, remote)
     for number in range(2):
         site.tritonstack("down", "--account", f"{number:012}")
 
@@ -159,40 +159,40 @@ def write_files(project: Project) -> None:
     project.delivery_file.write_text(DELIVERY)
 
 
-def deploy_carriers(site: Site, environment: str) -> dict[str, Any]:
+def deploy_delivery_stacks(site: Site, environment: str) -> dict[str, Any]:
     """Do the one-time setup of each account: `cdk bootstrap`, delivery stacks, and buckets."""
     variables = site.cloud_of(environment).process_environment()
     spec = site.spec_of(environment)
     out = site.project.state_dir / f"carriers-{environment}"
     cdk = Site(site.project, variables)
     never = ("--require-approval", "never", "--output", str(out))
-    carriers = ("-c", f"delivery={environment}", *never[2:])
-    cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", *carriers)
+    delivery_stacks = ("-c", f"delivery={environment}", *never[2:])
+    cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", *delivery_stacks)
     if environment == "dev":
         nothing = ("--cloudformation-execution-policies", "arn:aws:iam::aws:policy/AWSDenyAll")
         previews = ("--qualifier", "preview", "--toolkit-stack-name", "CDKToolkit-preview", *nothing)
-        cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", *previews, *carriers)
-    cdk.run("cdk", "deploy", *carriers, *never[:2])
+        cdk.run("cdk", "bootstrap", f"aws://{spec.account}/{spec.region}", *previews, *delivery_stacks)
+    cdk.run("cdk", "deploy", *delivery_stacks, *never[:2])
     cdk.run("cdk", "deploy", f"{spec.base}-foundation", "-c", f"env={environment}", *never)
     template: dict[str, Any] = json.loads((out / f"{spec.delivery_base}.template.json").read_text())
     return template
 
 
-def test_the_roles_exist_in_both_accounts(road: Road) -> None:
+def test_the_roles_exist_in_both_accounts(road: GithubDelivery) -> None:
     for environment in ENVIRONMENTS:
         iam = road.cloud(environment).client("iam")
         there = {
             role["RoleName"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]
         }
-        assert set(roles(road.runner.carriers[environment])) <= there
+        assert set(roles(road.runner.delivery_stacks[environment])) <= there
         role = iam.get_role(RoleName=f"tritonstack-delivery-{environment}-deploy")["Role"]
         assert role["PermissionsBoundary"]["PermissionsBoundaryArn"].endswith(
             f"tritonstack-delivery-{environment}-boundary"
         )
-    assert "tritonstack-delivery-dev-promotion-reader" in roles(road.runner.carriers["dev"])
+    assert "tritonstack-delivery-dev-promotion-reader" in roles(road.runner.delivery_stacks["dev"])
 
 
-def test_a_change_of_a_model_is_built_and_its_lock_proposed(road: Road) -> None:
+def test_a_change_of_a_model_is_built_and_its_lock_proposed(road: GithubDelivery) -> None:
     event = road.push("A model")
     assert road.run("build.yml", event) == {"road": "success", "build": "success"}, road.told()
     (pull,) = road.proposals()
@@ -200,7 +200,7 @@ def test_a_change_of_a_model_is_built_and_its_lock_proposed(road: Road) -> None:
     assert road.runner.taken == [("build", "tritonstack-delivery-dev-deploy")]
 
 
-def test_merged_it_is_deployed_to_dev_and_verified_there_alone(road: Road) -> None:
+def test_merged_it_is_deployed_to_dev_and_verified_there_alone(road: GithubDelivery) -> None:
     event = road.merge("build/dev")
     results = road.run("deploy.yml", event)
     assert results == {"road": "success", "dev": "success", "prod": "skipped"}, road.told()
@@ -211,16 +211,16 @@ def test_merged_it_is_deployed_to_dev_and_verified_there_alone(road: Road) -> No
     assert foundation.name == "tritonstack-prod-foundation"
 
 
-def test_promotion_is_proposed_with_the_output_of_the_dry_run(road: Road) -> None:
+def test_promotion_is_proposed_with_the_output_of_the_dry_run(road: GithubDelivery) -> None:
     event = Event("workflow_dispatch", MAIN, {}, {"source": "dev", "target": "prod"})
     assert road.run("promote.yml", event) == {"road": "success", "promote": "success"}, road.told()
     pull = road.proposals()[-1]
     assert (pull["base"], pull["head"]) == ("main", "promote/prod")
     assert "would promote minilm-embedding" in pull["body"]
-    assert stand_in_calls(road.runner.folder)[-1][-1] == "promote/prod"
+    assert recorded_calls(road.runner.folder)[-1][-1] == "promote/prod"
 
 
-def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(road: Road) -> None:
+def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(road: GithubDelivery) -> None:
     event = Event("workflow_dispatch", "refs/heads/promote/prod", {})
     results = road.run("pull-request.yml", event)
     assert results["checks"] == results["status"] == "success", road.told()
@@ -228,7 +228,7 @@ def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(road: Road)
     assert (status["sha"], status["context"]) == (road.runner.commit_of(event.ref), "checks")
 
 
-def test_merged_it_is_deployed_to_prod_and_verified(road: Road) -> None:
+def test_merged_it_is_deployed_to_prod_and_verified(road: GithubDelivery) -> None:
     event = road.merge("promote/prod")
     results = road.run("deploy.yml", event)
     assert results == {"road": "success", "dev": "success", "prod": "success"}, road.told()
@@ -237,7 +237,7 @@ def test_merged_it_is_deployed_to_prod_and_verified(road: Road) -> None:
     assert digests(road, "dev") == digests(road, "prod") != set()
 
 
-def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: Road) -> None:
+def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: GithubDelivery) -> None:
     event = pull_request(road, "opened")
     done = {
         **dict.fromkeys(("checks", "road", "diff"), "success"),
@@ -262,7 +262,7 @@ def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: Roa
     assert any(item["Key"].endswith(".json") for item in listed["Contents"])
 
 
-def test_closed_its_environment_goes(road: Road) -> None:
+def test_closed_its_environment_goes(road: GithubDelivery) -> None:
     event = pull_request(road, "closed")
     assert road.run("preview.yml", event) == {
         "road": "success",
@@ -273,7 +273,9 @@ def test_closed_its_environment_goes(road: Road) -> None:
 
 
 @pytest.mark.parametrize("whose", [{"fork": "somebody/tritonstack"}, {"actor": "dependabot[bot]"}])
-def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(road: Road, whose: dict[str, str]) -> None:
+def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(
+    road: GithubDelivery, whose: dict[str, str]
+) -> None:
     event = pull_request(road, "opened", **whose)
     before = len(road.runner.taken)
     assert road.run("pull-request.yml", event) == {
@@ -288,22 +290,22 @@ def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(road: Road, who
     assert len(road.runner.taken) == before
 
 
-def test_every_night_what_is_left_is_looked_for(road: Road) -> None:
+def test_every_night_what_is_left_is_looked_for(road: GithubDelivery) -> None:
     event = Event("schedule", MAIN, {"schedule": "41 3 * * *"})
     assert road.run("clean-up.yml", event) == dict.fromkeys(("road", "reap", "audit"), "success"), road.told()
     hourly = Event("schedule", MAIN, {"schedule": "17 * * * *"})
     assert road.run("clean-up.yml", hourly)["audit"] == "skipped"
 
 
-def test_a_rollback_without_a_target_fails_and_proposes_nothing(road: Road) -> None:
-    before = len(stand_in_calls(road.runner.folder))
+def test_a_rollback_without_a_target_fails_and_proposes_nothing(road: GithubDelivery) -> None:
+    before = len(recorded_calls(road.runner.folder))
     event = Event("workflow_dispatch", MAIN, {}, {"environment": "prod", "endpoint": "minilm"})
     assert road.run("rollback.yml", event) == {"road": "success", "rollback": "failure"}
     assert "no earlier artifacts of endpoint 'minilm' in git" in road.told()
-    assert [call for call in stand_in_calls(road.runner.folder)[before:] if call[0] == "gh"] == []
+    assert [call for call in recorded_calls(road.runner.folder)[before:] if call[0] == "gh"] == []
 
 
-def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(road: Road) -> None:
+def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(road: GithubDelivery) -> None:
     """A second version of the model is delivered to dev, and rolled back."""
     first = digests(road, "dev")
     model = road.site.project.model_file("minilm-embedding")
@@ -321,11 +323,11 @@ def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(road: Road) -> Non
     assert digests(road, "dev") == first
 
 
-def test_every_command_of_every_workflow_was_run(road: Road) -> None:
+def test_every_command_of_every_workflow_was_run(road: GithubDelivery) -> None:
     assert set(DELIVERY_COMMANDS) <= {ran.command for ran in road.runner.ran}
 
 
-def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: Road) -> None:
+def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: GithubDelivery) -> None:
     assert len(road.runner.called) > 100
     refused = {
         f"{role}: {action_of(service, operation)}"
@@ -335,25 +337,27 @@ def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: Road) -> Non
     assert sorted(refused) == []
 
 
-def allows(road: Road, role: str, action: str) -> bool:
+def allows(road: GithubDelivery, role: str, action: str) -> bool:
     """Return whether a role may perform an action at all; test_permissions.py checks the resources."""
     return any(
-        could(template, role, action) for template in road.runner.carriers.values() if role in roles(template)
+        could(template, role, action)
+        for template in road.runner.delivery_stacks.values()
+        if role in roles(template)
     )
 
 
-def digests(road: Road, environment: str) -> set[str]:
+def digests(road: GithubDelivery, environment: str) -> set[str]:
     """Return the digests in the merged lock of an environment."""
     models = load_lock(road.site.project.lock_file(environment)).record.models
     return {entry.digest for targets in models.values() for entry in targets.values()}
 
 
-def events(road: Road, environment: str) -> list[Any]:
+def events(road: GithubDelivery, environment: str) -> list[Any]:
     spec = load_workspace(road.site.project, environment).spec
     return read_events(road.cloud(environment), spec.artifact_bucket)
 
 
-def pull_request(road: Road, action: str, *, fork: str = SLUG, actor: str = "ann") -> Event:
+def pull_request(road: GithubDelivery, action: str, *, fork: str = SLUG, actor: str = "ann") -> Event:
     """Pull request 7, with its merge commit where GitHub keeps it."""
     road._git("update-ref", "refs/pull/7/merge", road.head())
     return Event(

@@ -201,9 +201,10 @@ SCALING_ROLE = iam_role(
         ),
     ],
 )
-def test_in_dev(carriers, duty, action, resource, allowed):
+def test_in_dev(delivery_stacks, duty, action, resource, allowed):
     assert (
-        may(carriers["dev"], f"tritonstack-delivery-dev-{duty}", action, resource, s3__prefix="") is allowed
+        may(delivery_stacks["dev"], f"tritonstack-delivery-dev-{duty}", action, resource, s3__prefix="")
+        is allowed
     )
 
 
@@ -220,11 +221,15 @@ BRINGS_BACK = (
 
 @pytest.mark.parametrize(("action", "resource"), BRINGS_BACK)
 @pytest.mark.parametrize("duty", ["deploy", "plan", "promote"])
-def test_a_rollback_can_restore_deleted_artifacts(carriers, duty, action, resource):
+def test_a_rollback_can_restore_deleted_artifacts(delivery_stacks, duty, action, resource):
     """By copying the version below the delete marker over itself; only the deploy role can."""
     role = f"tritonstack-delivery-staging-{duty}"
     found = may(
-        carriers["staging"], role, action, resource.replace("-dev-", "-staging-"), s3__prefix="models/x/ab/"
+        delivery_stacks["staging"],
+        role,
+        action,
+        resource.replace("-dev-", "-staging-"),
+        s3__prefix="models/x/ab/",
     )
     others = ("s3:PutObject", "s3:PutObjectTagging") if duty == "promote" else ()
     assert found is (duty == "deploy" or action in others)
@@ -240,21 +245,21 @@ def test_a_rollback_can_restore_deleted_artifacts(carriers, duty, action, resour
         ("s3:PutObjectVersionTagging", f"{DEV_BUCKET}/endpoints/x/model.tar.gz"),
     ],
 )
-def test_a_rollback_destroys_nothing_and_looks_at_no_other_past(carriers, action, resource):
-    assert not may(carriers["dev"], "tritonstack-delivery-dev-deploy", action, resource)
+def test_a_rollback_destroys_nothing_and_looks_at_no_other_past(delivery_stacks, action, resource):
+    assert not may(delivery_stacks["dev"], "tritonstack-delivery-dev-deploy", action, resource)
 
 
-def test_versions_are_listed_of_models_alone(carriers):
+def test_versions_are_listed_of_models_alone(delivery_stacks):
     role, action = "tritonstack-delivery-dev-deploy", "s3:ListBucketVersions"
-    assert not may(carriers["dev"], role, action, DEV_BUCKET, s3__prefix="")
-    assert not may(carriers["dev"], role, action, DEV_BUCKET)
+    assert not may(delivery_stacks["dev"], role, action, DEV_BUCKET, s3__prefix="")
+    assert not may(delivery_stacks["dev"], role, action, DEV_BUCKET)
 
 
 @pytest.mark.parametrize("key", [DEV_BUCKET, ARTIFACT])
 @pytest.mark.parametrize("action", ["kms:Decrypt", "kms:GenerateDataKey"])
-def test_a_copy_within_the_bucket_is_read_and_written_with_its_key(carriers, action, key):
+def test_a_copy_within_the_bucket_is_read_and_written_with_its_key(delivery_stacks, action, key):
     context = {"kms__ViaService": f"s3.{REGION}.amazonaws.com", "kms__EncryptionContext__aws__s3__arn": key}
-    assert may(carriers["dev"], "tritonstack-delivery-dev-deploy", action, KEY, **context)
+    assert may(delivery_stacks["dev"], "tritonstack-delivery-dev-deploy", action, KEY, **context)
 
 
 @pytest.mark.parametrize(
@@ -266,9 +271,9 @@ def test_a_copy_within_the_bucket_is_read_and_written_with_its_key(carriers, act
         ("Admin", "codebuild.amazonaws.com", False),
     ],
 )
-def test_deploy_passes_the_roles_of_builds_alone(carriers, role, service, allowed):
+def test_deploy_passes_the_roles_of_builds_alone(delivery_stacks, role, service, allowed):
     found = may(
-        carriers["dev"],
+        delivery_stacks["dev"],
         "tritonstack-delivery-dev-deploy",
         "iam:PassRole",
         iam_role(role),
@@ -278,9 +283,9 @@ def test_deploy_passes_the_roles_of_builds_alone(carriers, role, service, allowe
 
 
 @pytest.mark.parametrize(("role", "allowed"), [(PREVIEW_EXECUTION, True), (EXECUTION, False)])
-def test_previews_are_made_with_their_own_role_alone(carriers, role, allowed):
+def test_previews_are_made_with_their_own_role_alone(delivery_stacks, role, allowed):
     found = may(
-        carriers["dev"],
+        delivery_stacks["dev"],
         "tritonstack-delivery-dev-preview",
         "iam:PassRole",
         role,
@@ -303,9 +308,9 @@ EDGE = f"arn:aws:iam::{DEV}:policy/tritonstack-delivery-dev-preview-boundary"
         (iam_role("tritonstack-dev-x"), {"iam__PermissionsBoundary": EDGE}, False),
     ],
 )
-def test_no_preview_has_a_role_without_its_edge(carriers, action, role, boundary, allowed):
+def test_no_preview_has_a_role_without_its_edge(delivery_stacks, action, role, boundary, allowed):
     made_with = "tritonstack-delivery-dev-preview-execution"
-    assert may(carriers["dev"], made_with, f"iam:{action}", role, **boundary) is allowed
+    assert may(delivery_stacks["dev"], made_with, f"iam:{action}", role, **boundary) is allowed
 
 
 @pytest.mark.parametrize(
@@ -325,11 +330,11 @@ def test_no_preview_has_a_role_without_its_edge(carriers, action, role, boundary
         ("secretsmanager:GetSecretValue", arn("secretsmanager", "secret:x")),
     ],
 )
-def test_an_administrator_inside_a_preview_gets_no_further(carriers, action, resource):
-    assert not within(edge_of(carriers), action, resource, {"aws:RequestedRegion": REGION})
+def test_an_administrator_inside_a_preview_gets_no_further(delivery_stacks, action, resource):
+    assert not within(edge_of(delivery_stacks), action, resource, {"aws:RequestedRegion": REGION})
 
 
-def test_the_preview_boundary_allows_what_its_roles_need(roads, carriers, tmp_path):
+def test_the_preview_boundary_allows_what_its_roles_need(roads, delivery_stacks, tmp_path):
     """For every option of an environment: build jobs, a network, an asynchronous endpoint."""
     root = tmp_path / "project"
     shutil.copytree(roads.root, root, symlinks=True)
@@ -341,14 +346,14 @@ def test_the_preview_boundary_allows_what_its_roles_need(roads, carriers, tmp_pa
     app.synth()
     asked = list(asked_by_roles(tmp_path / "out"))
     assert len(asked) > 50
-    edge = edge_of(carriers)
+    edge = edge_of(delivery_stacks)
     assert [one[:2] for one in asked if not within(edge, *one)] == []
 
 
-def edge_of(carriers):
+def edge_of(delivery_stacks):
     (found,) = [
         item["Properties"]["PolicyDocument"]["Statement"]
-        for item in carriers["dev"]["Resources"].values()
+        for item in delivery_stacks["dev"]["Resources"].values()
         if item["Properties"].get("ManagedPolicyName") == EDGE.rpartition("/")[2]
     ]
     return found
@@ -392,11 +397,11 @@ def shown(action, resource):
     ("imports", "allowed"),
     [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)],
 )
-def test_a_preview_adopts_no_existing_resource(carriers, imports, allowed):
+def test_a_preview_adopts_no_existing_resource(delivery_stacks, imports, allowed):
     """Otherwise it would be deleted with the preview: keys and models do not have the preview's name."""
     stack = arn("cloudformation", "stack/tritonstack-pr-7-a/1")
     role = "tritonstack-delivery-dev-preview"
-    assert may(carriers["dev"], role, "cloudformation:CreateChangeSet", stack, **imports) is allowed
+    assert may(delivery_stacks["dev"], role, "cloudformation:CreateChangeSet", stack, **imports) is allowed
 
 
 @pytest.mark.parametrize(
@@ -407,27 +412,33 @@ def test_a_preview_adopts_no_existing_resource(carriers, imports, allowed):
         ("prod", f"{STAGING_BUCKET}/models/encoder/ab/model.tar.gz", False),
     ],
 )
-def test_promote_reads_the_source_itself_only_within_one_account(carriers, environment, resource, allowed):
+def test_promote_reads_the_source_itself_only_within_one_account(
+    delivery_stacks, environment, resource, allowed
+):
     role = f"tritonstack-delivery-{environment}-promote"
-    assert may(carriers[environment], role, "s3:GetObject", resource) is allowed
+    assert may(delivery_stacks[environment], role, "s3:GetObject", resource) is allowed
 
 
-def test_promote_reads_another_accounts_source_through_its_reader(carriers):
+def test_promote_reads_another_accounts_source_through_its_reader(delivery_stacks):
     role, action = "tritonstack-delivery-prod-promote", "sts:AssumeRole"
-    assert may(carriers["prod"], role, action, iam_role("tritonstack-delivery-staging-promotion-reader"))
-    assert not may(carriers["prod"], role, action, iam_role("tritonstack-delivery-dev-promotion-reader"))
+    assert may(
+        delivery_stacks["prod"], role, action, iam_role("tritonstack-delivery-staging-promotion-reader")
+    )
+    assert not may(
+        delivery_stacks["prod"], role, action, iam_role("tritonstack-delivery-dev-promotion-reader")
+    )
     target = f"arn:aws:s3:::tritonstack-prod-artifacts-{PROD}-{REGION}"
-    assert may(carriers["prod"], role, "s3:PutObject", f"{target}/models/x")
-    assert not may(carriers["prod"], role, "s3:PutObject", f"{target}/endpoints/x")
-    assert not may(carriers["prod"], role, "s3:DeleteObject", f"{target}/models/x")
+    assert may(delivery_stacks["prod"], role, "s3:PutObject", f"{target}/models/x")
+    assert not may(delivery_stacks["prod"], role, "s3:PutObject", f"{target}/endpoints/x")
+    assert not may(delivery_stacks["prod"], role, "s3:DeleteObject", f"{target}/models/x")
 
 
-def test_a_key_is_used_for_the_environments_own_buckets_alone(carriers):
+def test_a_key_is_used_for_the_environments_own_buckets_alone(delivery_stacks):
     role = "tritonstack-delivery-dev-deploy"
 
     def allowed(bucket):
         return may(
-            carriers["dev"],
+            delivery_stacks["dev"],
             role,
             "kms:Decrypt",
             KEY,
@@ -437,11 +448,11 @@ def test_a_key_is_used_for_the_environments_own_buckets_alone(carriers):
 
     assert allowed(DEV_BUCKET)
     assert not allowed(STAGING_BUCKET)
-    assert not may(carriers["dev"], role, "kms:Decrypt", KEY)
+    assert not may(delivery_stacks["dev"], role, "kms:Decrypt", KEY)
 
 
-def test_every_role_is_bounded(carriers):
-    for name, template in carriers.items():
+def test_every_role_is_bounded(delivery_stacks):
+    for name, template in delivery_stacks.items():
         for role in roles(template).values():
             boundary = role["PermissionsBoundary"]
             if name == "prod":
@@ -451,19 +462,19 @@ def test_every_role_is_bounded(carriers):
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
-def test_the_boundary_holds_whatever_else_is_granted(carriers, environment):
+def test_the_boundary_holds_whatever_else_is_granted(delivery_stacks, environment):
     """Someone attaches an administrator policy to the deploy role."""
-    template = carriers[environment] | {
-        "Resources": carriers[environment]["Resources"]
+    template = delivery_stacks[environment] | {
+        "Resources": delivery_stacks[environment]["Resources"]
         | {
             "Administrator": {
                 "Type": "AWS::IAM::Policy",
                 "Properties": {
                     "Roles": [
                         {
-                            "Ref": roles(carriers[environment])[f"tritonstack-delivery-{environment}-deploy"][
-                                "id"
-                            ]
+                            "Ref": roles(delivery_stacks[environment])[
+                                f"tritonstack-delivery-{environment}-deploy"
+                            ]["id"]
                         }
                     ],
                     "PolicyDocument": {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]},
@@ -489,9 +500,9 @@ def executing(template, environment):
     return [statement for name in names for statement in found[name]["Statement"]]
 
 
-def test_cloudformation_can_be_held_to_the_environment(carriers):
+def test_cloudformation_can_be_held_to_the_environment(delivery_stacks):
     """The policy that `cdk bootstrap` is given."""
-    statements = executing(carriers["prod"], "prod")
+    statements = executing(delivery_stacks["prod"], "prod")
     assert "*" not in [statement["Action"] for statement in statements]
     makes_roles = [statement for statement in statements if "iam:CreateRole" in statement["Action"]]
     (statement,) = makes_roles
@@ -527,14 +538,14 @@ NEW_KEY = {key.replace("Resource", "Request"): text for key, text in PREVIEWS_KE
         ("ReEncryptFrom", PREVIEWS_KEY, False),
     ],
 )
-def test_keys_that_are_not_a_previews_are_left_alone(carriers, action, context, allowed):
+def test_keys_that_are_not_a_previews_are_left_alone(delivery_stacks, action, context, allowed):
     role = "tritonstack-delivery-dev-preview-execution"
     resource = "*" if action == "CreateKey" else KEY
-    assert may(carriers["dev"], role, f"kms:{action}", resource, **context) is allowed
+    assert may(delivery_stacks["dev"], role, f"kms:{action}", resource, **context) is allowed
 
 
-def test_an_environment_is_recognized_by_tags_that_its_file_sets(carriers):
-    policy = executing(carriers["staging"], "staging")
+def test_an_environment_is_recognized_by_tags_that_its_file_sets(delivery_stacks):
+    policy = executing(delivery_stacks["staging"], "staging")
     staging = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "staging"}
     region = {"aws:RequestedRegion": REGION}
     assert within(policy, "kms:ScheduleKeyDeletion", KEY, {**region, **staging})
@@ -542,9 +553,9 @@ def test_an_environment_is_recognized_by_tags_that_its_file_sets(carriers):
     assert not within(policy, "kms:CreateAlias", arn("kms", "alias/tritonstack-dev"), region)
 
 
-def test_policies_fit_what_iam_takes(carriers):
+def test_policies_fit_what_iam_takes(delivery_stacks):
     """6,144 characters per managed policy, 10,240 for all inline policies of a role, without whitespace."""
-    for template in carriers.values():
+    for template in delivery_stacks.values():
         for item in template["Resources"].values():
             if document := item["Properties"].get("PolicyDocument"):
                 limit = 6_144 if item["Type"] == "AWS::IAM::ManagedPolicy" else 10_240

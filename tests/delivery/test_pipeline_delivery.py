@@ -125,7 +125,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     site.project.environment_file("prod").write_text(prod)
     site.project.delivery_file.write_text(DELIVERY)
     (root / "requirements.txt").write_text("tritonstack[cdk,cli]\n")
-    played = play_programs(root / "programs", site)
+    played = put_programs_on_path(root / "programs", site)
     # What the clouds find on their PATH is what builds find there; a person's own commands are not played.
     of_builds = {"PATH": f"{played}{os.pathsep}{os.environ['PATH']}"}
     for number in range(2):
@@ -162,7 +162,7 @@ exec {root}/node_modules/.bin/cdk "$@"
 """What installs the tool links what this machine has; everything else is real."""
 
 
-def play_programs(folder: Path, site: Site) -> Path:
+def put_programs_on_path(folder: Path, site: Site) -> Path:
     """Put this machine's programs, with the state of this site, on the builds' PATH."""
     folder.mkdir()
     known = f"export TRITONSTACK_HOME={site.project.state_dir} PYTHONPATH={ROOT}\n"

@@ -36,7 +36,7 @@ def commit(remote: Path, message: str) -> str:
     return made
 
 
-def furnish(work: Path) -> None:
+def add_command(work: Path) -> None:
     """Add a command line that prints what it checks, and behaves as the test wants."""
     program = work / ".venv" / "bin" / "tritonstack"
     program.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,9 @@ def runner(tmp_path: Path) -> Runner:
     subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", str(remote)], check=True)
     jobs = tmp_path / "jobs"
     jobs.mkdir()
-    return Runner(remote, jobs, SLUG, carriers={}, variables={"ENDS_WITH": "0"}, furnish=furnish)
+    return Runner(
+        remote, jobs, SLUG, delivery_stacks={}, variables={"ENDS_WITH": "0"}, add_command=add_command
+    )
 
 
 def statuses(runner: Runner) -> list[dict[str, Any]]:

@@ -17,8 +17,8 @@ STACKS = ("dev", "prod", "pipeline")
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_template_is_as_it_was_reviewed(carriers, pipeline, stack):
-    template = (carriers | {"pipeline": pipeline})[stack]
+def test_template_is_as_it_was_reviewed(delivery_stacks, pipeline, stack):
+    template = (delivery_stacks | {"pipeline": pipeline})[stack]
     text = json.dumps(template, indent=1) + "\n"
     compare(SNAPSHOTS / f"tritonstack-delivery-{stack}.json", text, by=Path(__file__).name)
 

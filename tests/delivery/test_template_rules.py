@@ -12,7 +12,7 @@ from stacks.delivery_target import delivery_target
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.delivery_project import REGION
 from tests.stacks.assemblies import new_app
-from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
+from tests.stacks.checkov import Finding, check_folder, excused, without_suppressions
 from tests.stacks.test_template_rules import lint_findings, plug_in_rules, reports, tell
 from tritonstack.base.paths import Project
 
@@ -75,7 +75,7 @@ def test_checkov_finds_nothing_that_is_not_explained(checked, tmp_path, record_p
     for name, file in checked.items():
         template = json.loads(file.read_text())
         reasons |= excused(f"bare/{name}/template.json", template)
-        for part, content in (("deployed", template), ("bare", without_excuses(template))):
+        for part, content in (("deployed", template), ("bare", without_suppressions(template))):
             folder = tmp_path / part / name
             folder.mkdir(parents=True)
             (folder / "template.json").write_text(json.dumps(content))

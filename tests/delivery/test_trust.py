@@ -49,9 +49,9 @@ def trusting(template, claims):
         ),
     ],
 )
-def test_jobs_take_on_what_they_are_for(carriers, claims, in_dev, in_prod):
-    assert trusting(carriers["dev"], claims) == in_dev
-    assert trusting(carriers["prod"], claims) == in_prod
+def test_jobs_take_on_what_they_are_for(delivery_stacks, claims, in_dev, in_prod):
+    assert trusting(delivery_stacks["dev"], claims) == in_dev
+    assert trusting(delivery_stacks["prod"], claims) == in_prod
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_jobs_take_on_what_they_are_for(carriers, claims, in_dev, in_prod):
         ),
     ],
 )
-def test_any_other_token_opens_nothing(carriers, claims):
-    assert [trusting(template, claims) for template in carriers.values()] == [set()] * 3
+def test_any_other_token_opens_nothing(delivery_stacks, claims):
+    assert [trusting(template, claims) for template in delivery_stacks.values()] == [set()] * 3
 
 
-def test_no_condition_holds_a_pattern(carriers):
-    for template in carriers.values():
+def test_no_condition_holds_a_pattern(delivery_stacks):
+    for template in delivery_stacks.values():
         for role in roles(template).values():
             for statement in role["AssumeRolePolicyDocument"]["Statement"]:
                 if statement["Action"] == "sts:AssumeRoleWithWebIdentity":
@@ -83,10 +83,10 @@ def test_no_condition_holds_a_pattern(carriers):
                     assert "*" not in str(statement["Condition"])
 
 
-def test_an_account_gets_one_github_provider(carriers):
+def test_an_account_gets_one_github_provider(delivery_stacks):
     told = {
         name: [item for item in template["Resources"].values() if item["Type"] == "AWS::IAM::OIDCProvider"]
-        for name, template in carriers.items()
+        for name, template in delivery_stacks.items()
     }
     assert {name: len(found) for name, found in told.items()} == {"dev": 1, "staging": 0, "prod": 1}
     assert told["dev"][0]["Properties"] == {
@@ -107,18 +107,18 @@ def test_an_account_with_a_github_provider_gets_no_second_one(roads, tmp_path):
         roads.delivery_file.write_text(text)
 
 
-def test_the_accounts_that_promote_from_here_get_a_reader(carriers):
+def test_the_accounts_that_promote_from_here_get_a_reader(delivery_stacks):
     assert "tritonstack-delivery-dev-promotion-reader" not in roles(
-        carriers["dev"]
+        delivery_stacks["dev"]
     )  # staging is in the same account
-    reader = roles(carriers["staging"])["tritonstack-delivery-staging-promotion-reader"]
+    reader = roles(delivery_stacks["staging"])["tritonstack-delivery-staging-promotion-reader"]
     (statement,) = reader["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Principal"] == {"AWS": [f"arn:aws:iam::{PROD}:root"]}
-    assert "tritonstack-delivery-prod-promotion-reader" not in roles(carriers["prod"])
+    assert "tritonstack-delivery-prod-promotion-reader" not in roles(delivery_stacks["prod"])
 
 
 @pytest.mark.parametrize("duty", ["deploy", "promote", "clean-up"])
-def test_each_step_of_the_pipeline_assumes_the_role_of_its_duty_in_its_environment(carriers, duty):
+def test_each_step_of_the_pipeline_assumes_the_role_of_its_duty_in_its_environment(delivery_stacks, duty):
     """What runs before prod's approval cannot reach anything in prod."""
     steps = {
         other: f"arn:aws:iam::{TOOLS}:role/tritonstack-delivery-pipeline-{other}"
@@ -127,15 +127,15 @@ def test_each_step_of_the_pipeline_assumes_the_role_of_its_duty_in_its_environme
             *("deploy-dev", "promote-dev", "clean-up-dev", "synth", duty),
         )
     }
-    role = roles(carriers["prod"])[f"tritonstack-delivery-prod-{duty}"]
+    role = roles(delivery_stacks["prod"])[f"tritonstack-delivery-prod-{duty}"]
     assert [other for other, arn in steps.items() if trusts_role(role, arn)] == [f"{duty}-prod"]
     assert not trusts_role(role, f"arn:aws:iam::{TOOLS}:role/somebody")
 
 
-def test_role_sessions_last_hours_not_days(carriers):
+def test_role_sessions_last_hours_not_days(delivery_stacks):
     hours = {
         name.rpartition("delivery-")[2]: role["MaxSessionDuration"] / 3600
-        for name, role in roles(carriers["dev"]).items()
+        for name, role in roles(delivery_stacks["dev"]).items()
         if "MaxSessionDuration" in role
     }
     assert hours == {"dev-plan": 1, "dev-deploy": 6, "dev-clean-up": 2, "dev-preview": 3}

@@ -63,16 +63,16 @@ class RefusedError(AssertionError):
 
 @dataclass
 class Runner:
-    """Run the workflows of one repository. `remote` is a bare repository; `carriers` are the templates of the
+    """Run the workflows of one repository. `remote` is a bare repository; `delivery_stacks` are the templates of the
     delivery stacks.
     """
 
     remote: Path
     folder: Path
     repository: str
-    carriers: Mapping[str, Mapping[str, Any]]
+    delivery_stacks: Mapping[str, Mapping[str, Any]]
     variables: Mapping[str, str]
-    furnish: Any
+    add_command: Any
     """Puts into a checkout what `make setup-cli` would: called with its folder."""
     ends: Mapping[str, str] = field(default_factory=dict)
     """How jobs end that are not run here: what GitHub puts aside ends as `cancelled`."""
@@ -303,7 +303,9 @@ class _JobRun:
         if given.get("allowed-account-ids", account) != account:
             raise RefusedError(f"{arn} is in none of the allowed accounts")
         known = {
-            name: role for template in self.runner.carriers.values() for name, role in roles(template).items()
+            name: role
+            for template in self.runner.delivery_stacks.values()
+            for name, role in roles(template).items()
         }
         if name not in known:
             raise RefusedError(f"no stack makes the role {name}")
@@ -347,7 +349,7 @@ class _JobRun:
         self.runner.ran.append(Ran(self.label, script, done.returncode, done.stdout + done.stderr))
         self.paths += files["GITHUB_PATH"].read_text().split()
         if "make " in script:
-            self.runner.furnish(self.work)
+            self.runner.add_command(self.work)
         said = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
         return done.returncode, said
 
@@ -388,7 +390,7 @@ class _JobRun:
         return "a-hash" if (self.work / pattern).exists() else ""
 
 
-def stand_in_calls(folder: Path) -> list[list[str]]:
+def recorded_calls(folder: Path) -> list[list[str]]:
     """Return the recorded calls of the stand-ins."""
     file = folder / "stand-ins.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

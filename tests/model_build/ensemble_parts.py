@@ -157,7 +157,7 @@ def classifier_graph(weights: Sequence[Sequence[float]]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def workshop_for(
+def build_context_for(
     model: Document[ModelSpec], folder: Path, artifacts: Mapping[str, Path], installation: TritonInstallation
 ) -> BuildContext:
     """A workshop in which the members have been built already."""

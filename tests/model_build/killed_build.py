@@ -27,7 +27,7 @@ def die(*_: object, **__: object) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dying_at_call(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
+def killed_at_call(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function to kill the process at the given call."""
     calls: list[int] = []
 
@@ -59,11 +59,11 @@ POINTS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "wheels not yet in place": (wheels._Resolution, "_download", wheels_not_yet_in_place),
     "environment laid": (environments, "_write", die),
     "environment half packed": (environments.archive, "pack", half_an_archive),
-    "environment copied": (shutil, "copyfile", dying_at_call(2, shutil.copyfile)),
-    "archive half packed": (archive, "_add", dying_at_call(5, archive._add)),
-    "archive half unpacked": (archive, "_place", dying_at_call(3, archive._place)),
+    "environment copied": (shutil, "copyfile", killed_at_call(2, shutil.copyfile)),
+    "archive half packed": (archive, "_add", killed_at_call(5, archive._add)),
+    "archive half unpacked": (archive, "_place", killed_at_call(3, archive._place)),
     "first server asked": (TritonServer, "request", die),
-    "second server started": (TritonServer, "start", dying_at_call(2, TritonServer.start)),
+    "second server started": (TritonServer, "start", killed_at_call(2, TritonServer.start)),
     "archive kept, manifest not": (artifacts, "write_text_atomically", die),
 }
 EVERYWHERE = ("source", "repository", *POINTS, "pack", "serve", "keep")

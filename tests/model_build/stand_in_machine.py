@@ -37,7 +37,7 @@ class Machine:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def pretend_machine(
+def simulated_machine(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, release: str, capability: str
 ) -> Machine:
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def pretend_machine(
     return Machine(trtexec)
 
 
-def pretend_server(home: Path, server: Path, monkeypatch: pytest.MonkeyPatch, *, capability: str) -> Path:
+def simulated_server(home: Path, server: Path, monkeypatch: pytest.MonkeyPatch, *, capability: str) -> Path:
     """The local server with a TensorRT backend that serves models for a GPU on the CPU."""
     home.mkdir()
     for part in server.iterdir():

@@ -54,7 +54,9 @@ class TritonPythonModel:
 """
 
 
-def write_given(folder: Path, recipe: dict[str, Any], *, extra: str = "", **more: Any) -> Document[ModelSpec]:
+def write_supplied(
+    folder: Path, recipe: dict[str, Any], *, extra: str = "", **more: Any
+) -> Document[ModelSpec]:
     """Write a model.yaml for a model whose files are in `weights` beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "model.yaml"

@@ -20,7 +20,7 @@ from model_build.errors import CorruptArtifactError, PublishError
 from model_build.store.archive import pack
 from model_build.store.artifacts import ArtifactStore, read_manifest, verify_artifact
 from model_build.store.publishing import publish
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 from tritonstack.records.examples import EXAMPLES_NAME, Examples
 from tritonstack.records.manifests import (
     ARCHIVE_NAME,
@@ -183,7 +183,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
-    with played_aws():
+    with simulated_aws():
         yield boto3.client("s3", region_name="us-east-1")
 
 

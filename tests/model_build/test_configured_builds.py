@@ -11,7 +11,7 @@ from model_build.build import BuildFolders, build_model
 from model_build.errors import ParityError
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
-from tests.model_build.supplied_models import PYTHON_MODEL, save_onnx, write_given
+from tests.model_build.supplied_models import PYTHON_MODEL, save_onnx, write_supplied
 from tritonstack.base.documents import Document
 from tritonstack.spec.models.model import ModelSpec
 
@@ -60,7 +60,7 @@ def test_a_graph_under_a_configuration_of_ones_own(text: str, tmp_path: Path, fo
     save_onnx(tmp_path / "model/weights/model.onnx")
     (tmp_path / "model/config.pbtxt").write_text(text)
     asked = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]
-    model = write_given(
+    model = write_supplied(
         tmp_path / "model", {"kind": "onnx"}, test_inputs=asked, triton={"config": "config.pbtxt"}
     )
     built = build_model(model=model, folders=folders)
@@ -92,7 +92,7 @@ def test_a_python_model_under_a_configuration_of_ones_own(
         {"inputs": {"x": [1.0, 2.0]}, "outputs": {"y": [2.0, 4.0]}},
         {"inputs": {"x": [3.0]}, "outputs": {"y": [6.0]}},
     ]
-    model = write_given(
+    model = write_supplied(
         folder, {"kind": "python"}, source=None, test_inputs=asked, triton={"config": "config.pbtxt"}
     )
     manifest = build_model(model=model, folders=folders).manifest
@@ -108,7 +108,7 @@ def counter(folder: Path, sequences: dict[str, Any], *totals: float, **more: Any
         for value, total in zip((1.0, 20.0, 300.0), totals, strict=True)
     ]
     triton = {"sequences": {"start": "start", "correlation_id": "which", **sequences}}
-    return write_given(folder, {"kind": "python"}, source=None, test_inputs=asked, triton=triton, **more)
+    return write_supplied(folder, {"kind": "python"}, source=None, test_inputs=asked, triton=triton, **more)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from model_build.build import BuildFolders, build_model
 from model_build.engines import machine
 from model_build.progress import Progress
-from tests.model_build.stand_in_machine import pretend_machine, pretend_server
+from tests.model_build.stand_in_machine import simulated_machine, simulated_server
 from tests.model_build.tiny import TEXTS, trusting
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import UsageError
@@ -37,7 +37,7 @@ def engine_model(
 def test_missing_tensorrt_is_reported_before_anything_is_fetched(
     tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
+    simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
     monkeypatch.setattr(machine, "TRTEXEC", tmp_path / "nothing")
     told: list[Progress] = []
     model = engine_model(tmp_path / "model", tmp_path / "no-source")
@@ -56,8 +56,8 @@ def test_a_missing_gpu_is_reported_too(tmp_path: Path, folders: BuildFolders) ->
 def test_an_engine_is_built_served_and_kept(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
-    home = pretend_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
+    here = simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
+    home = simulated_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
     folders = replace(folders, server=home)
     profiles = "[{batch: {opt: 2, max: 4}}, {}]"
     extra = f"precision: fp16\naccept: {{cosine: 0.999}}\ntensorrt: {{profiles: {profiles}}}\n"
@@ -97,8 +97,8 @@ def test_texts_are_served_by_engines_of_any_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tokenizer returns the integer type that the engine takes, and the server trusts it if necessary."""
-    pretend_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
-    home = pretend_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
+    simulated_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
+    home = simulated_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
     model = engine_model(tmp_path / "model", tiny_folder, extra=extra, recipe="text-embedding")
     folders = replace(folders, server=home)
     manifest = build_model(model=model, folders=folders, targets=[f"sm86-{release}"]).manifest

@@ -25,9 +25,9 @@ from model_build.errors import EngineError
 from model_build.progress import BuildSteps, Progress
 from model_build.sources import FetchedSource
 from tests.model_build import stand_in_trtexec
-from tests.model_build.stand_in_machine import Machine, pretend_machine
-from tests.model_build.tiny_graphs import answered, lookup, normalised, perceptron
-from tests.moto_aws import played_aws
+from tests.model_build.stand_in_machine import Machine, simulated_machine
+from tests.model_build.tiny_graphs import answered, lookup, normalized, perceptron
+from tests.moto_aws import simulated_aws
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.reference.releases import RELEASES
@@ -50,7 +50,7 @@ def spec_text(extra: str) -> str:
 
 @pytest.fixture
 def machine_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
+    return simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_the_same_order_gives_the_same_engine_without_building_again(
 def test_integers_of_64_bits_become_32_before_tensorrt_10(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
-    pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
+    simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     servable = settle(lookup(tmp_path / "graph"), target="sm86-24.03", extra=VARYING)
     assert [tensor.datatype for tensor in (*servable.inputs, *servable.outputs)] == ["INT32", "FP32", "INT32"]
     assert servable.tensorrt == "8.6.3"
@@ -285,8 +285,8 @@ def test_integers_of_64_bits_become_32_before_tensorrt_10(
 def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
-    here = pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
-    graph = normalised(tmp_path / "graph")
+    here = simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
+    graph = normalized(tmp_path / "graph")
     settle(graph, target="sm86-24.03")
     given = Path(next(word for word in here.commands()[0] if "--onnx=" in word).removeprefix("--onnx="))
     model = onnx.load(given)
@@ -300,9 +300,9 @@ def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
 def test_operators_that_tensorrt_8_does_not_have_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
-    pretend_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
+    simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     with pytest.raises(EngineError, match=r"opsets up to 17; the graph has opset 18 and cannot") as caught:
-        settle(normalised(tmp_path / "graph", kind="Mish"), target="sm86-24.03")
+        settle(normalized(tmp_path / "graph", kind="Mish"), target="sm86-24.03")
     assert caught.value.remedy is not None
     assert "triton_release 24.05" in caught.value.remedy
 
@@ -335,7 +335,7 @@ def test_int8_is_spelt_out_in_the_graph(
 def test_another_tensorrt_than_the_releases_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
-    pretend_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
+    simulated_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
     with pytest.raises(EngineError, match=r"is TensorRT 10\.9\.0; Triton 24\.09 has 10\.4\.0"):
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
@@ -343,7 +343,7 @@ def test_another_tensorrt_than_the_releases_is_rejected(
 def test_another_gpu_than_the_targets_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
-    pretend_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
+    simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
     with pytest.raises(EngineError, match=r"compute capability 8\.9; the engine needs 8\.6"):
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
@@ -362,7 +362,7 @@ def test_what_trtexec_rejects_is_shown_with_the_command(
 def test_an_error_is_shown_and_not_the_help_behind_it(
     release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = pretend_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
+    here = simulated_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
     wrong = order((10, 4, 0), graph=lookup(tmp_path / "graph").file, precision="fp32", profiles=[])
     make = replace(builder(here, tmp_path), release=RELEASES[release])
     with pytest.raises(EngineError, match=r"ids would (be of 32 bits|get the size 1)") as caught:
@@ -421,14 +421,14 @@ def test_engines_of_several_gpus_become_one_artifact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     both = VARYING.replace("{profiles", '{capabilities: ["8.6", "8.9"], profiles')
-    with played_aws():
+    with simulated_aws():
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="caches")
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         shared = "s3://caches/builds"
-        pretend_machine(tmp_path / "a10g", monkeypatch, release="24.09", capability="8.6")
+        simulated_machine(tmp_path / "a10g", monkeypatch, release="24.09", capability="8.6")
         with pytest.raises(EngineError, match=r"engines for 8\.9 are missing"):
             settle(lookup(tmp_path / "a" / "graph"), extra=both, shared=shared, cache="one")
-        pretend_machine(tmp_path / "l4", monkeypatch, release="24.09", capability="8.9")
+        simulated_machine(tmp_path / "l4", monkeypatch, release="24.09", capability="8.9")
         servable = settle(
             lookup(tmp_path / "b" / "graph"), target="sm89-24.09", extra=both, shared=shared, cache="two"
         )
@@ -439,7 +439,7 @@ def test_engines_of_several_gpus_become_one_artifact(
 def test_shared_files_that_cannot_be_had_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     said: list[str] = []
-    with played_aws():
+    with simulated_aws():
         client = boto3.client("s3")
         files = SharedFiles(tmp_path / "a", "s3://caches", said.append)
         assert not files.fetch("x").exists()

@@ -13,7 +13,7 @@ import pytest
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
 from model_build.inputs.types import NUMPY_TYPES
-from tests.model_build.supplied_models import write_given
+from tests.model_build.supplied_models import write_supplied
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.project.files.model_hashes import model_hash
@@ -28,7 +28,7 @@ Y = TensorSpec(name="y", datatype="FP32", shape=(-1, 2))
 
 def model(folder: Path, text: str, **more: Any) -> Document[ModelSpec]:
     """Load a model whose file ends in `text`, starting at line 6."""
-    return write_given(folder, {"kind": "onnx"}, extra=text, **more)
+    return write_supplied(folder, {"kind": "onnx"}, extra=text, **more)
 
 
 def fault(document: Document[ModelSpec], *specs: TensorSpec) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model_build.recipes import recipe_for
-from tests.model_build.supplied_models import PYTHON_MODEL, write_given
+from tests.model_build.supplied_models import PYTHON_MODEL, write_supplied
 from tests.model_build.written_repositories import contents, refusal, tensors, write_repository
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
@@ -23,7 +23,7 @@ def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document
     (folder / "model.py").write_text(PYTHON_MODEL.format(imports="", body=body))
     recipe = {"kind": "python", **more.pop("recipe", {})}
     answered = [{"inputs": {"x": [1.0, 2.0]}, "outputs": {"y": [2.0, 4.0]}}]
-    return write_given(folder, recipe, **{"source": None, "test_inputs": answered, **more})
+    return write_supplied(folder, recipe, **{"source": None, "test_inputs": answered, **more})
 
 
 def test_a_python_model_with_written_answers(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.model_build.supplied_models import save_rows, write_given
+from tests.model_build.supplied_models import save_rows, write_supplied
 from tests.model_build.tiny_tasks import save_text_model, save_tokenizer
 from tests.model_build.written_repositories import refusal
 
@@ -111,7 +111,7 @@ def test_refused(case: str, tmp_path: Path) -> None:
     make, facts, message, remedy = CASES[case]
     make(tmp_path / "weights")
     tests = facts.get("test_inputs", [{"file": "rows.npz"}])
-    model = write_given(tmp_path, **{**facts, "test_inputs": tests})
+    model = write_supplied(tmp_path, **{**facts, "test_inputs": tests})
     told = refusal(lambda: model, tmp_path)
     assert message in told
     assert remedy in told.partition("help: ")[2]

@@ -17,11 +17,11 @@ from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.store.archive import pack
 from tests.model_build.ensemble_parts import (
+    build_context_for,
     classifier_graph,
     graph_artifact,
     python_artifact,
     quiet_steps,
-    workshop_for,
 )
 from tests.model_build.tiny import TEXTS, write_model
 from tritonstack.base.documents import Document, load_document
@@ -93,7 +93,7 @@ def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folder
     )
     recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
     written = recipe.write_repository(
-        workshop_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
+        build_context_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
         quiet_steps(),
     )
     names = sorted(folder.name for folder in written.folder.iterdir())
@@ -136,7 +136,7 @@ def test_six_models_and_packages_that_are_shared(tmp_path: Path, folders: BuildF
     )
     recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
     written = recipe.write_repository(
-        workshop_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
+        build_context_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
         quiet_steps(),
     )
     assert [path.parent.name for path in sorted(written.folder.rglob("env.tar.gz"))] == ["add-a"]

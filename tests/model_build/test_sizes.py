@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from model_build.data.context import WrittenRepository
-from tests.model_build.supplied_models import save_onnx, write_given
+from tests.model_build.supplied_models import save_onnx, write_supplied
 from tests.model_build.written_repositories import refusal, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError
 
@@ -34,7 +34,7 @@ def traced(folder: Path, body: str, *, more: str = "", **changes: Any) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "module.py").write_text(ENTRY.format(body=body, more=more))
     facts: dict[str, Any] = {"test_inputs": FIVE, "tensors": VARIES, "batching": {"max_batch": 0}} | changes
-    return write_given(folder, {"kind": "torchscript", "entry": "module.py:make"}, source=None, **facts)
+    return write_supplied(folder, {"kind": "torchscript", "entry": "module.py:make"}, source=None, **facts)
 
 
 FOLDED = {
@@ -167,7 +167,7 @@ def save_folded_onnx(file: Path, *, folded: str) -> None:
 def given(folder: Path, *rows: dict[str, Any], folded: str = "divide", **more: Any) -> WrittenRepository:
     save_folded_onnx(folder / "weights/model.onnx", folded=folded)
     return write_repository(
-        write_given(folder, {"kind": "onnx"}, test_inputs=list(rows), **more), folder / "work"
+        write_supplied(folder, {"kind": "onnx"}, test_inputs=list(rows), **more), folder / "work"
     )
 
 
@@ -240,12 +240,14 @@ def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path
     opset = [helper.make_opsetid("", 17)]
     save(helper.make_model(graph, opset_imports=opset, ir_version=8), str(tmp_path / "weights/model.onnx"))
     tests = [{"inputs": {"x": [1.0, 2.0, 3.5]}}]
-    told = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
     assert "batching.max_batch: the graph: a batch of 2 and its rows alone get different answers" in told
 
 
 def test_a_graph_of_fixed_sizes_needs_no_second_one(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx")
     right = [{"inputs": {"x": [0.0, 0.0, 0.0]}, "outputs": {"y": [0.0, 0.0], "best": 0}}]
-    written = write_repository(write_given(tmp_path, {"kind": "onnx"}, test_inputs=right), tmp_path / "work")
+    written = write_repository(
+        write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=right), tmp_path / "work"
+    )
     assert written.unverified == ()

@@ -24,12 +24,12 @@ from model_build.build import BuildFolders, BuiltArtifact, build_model
 from model_build.exporters.image_framework import encoded
 from model_build.store.archive import unpack
 from model_build.store.publishing import publish
-from tests.model_build.supplied_models import PYTHON_MODEL, save_rows, save_xgboost, write_given
+from tests.model_build.supplied_models import PYTHON_MODEL, save_rows, save_xgboost, write_supplied
 from tests.model_build.test_configured_builds import counter
 from tests.model_build.tiny import write_model
 from tests.model_build.tiny_tasks import save_image_model, write_model_file
-from tests.moto_aws import played_aws
-from tests.operations.smoke_environment import PlayedTime, model_error, with_endpoints
+from tests.moto_aws import simulated_aws
+from tests.operations.smoke_environment import SimulatedTime, model_error, with_endpoints
 from tests.operations.strict_aws import checked
 from tests.projects import add_builder, edit
 from tests.sealed_locks import write_sealed
@@ -72,7 +72,7 @@ def tokens(folder: Path, tiny: Path) -> Document[ModelSpec]:
 def trees(folder: Path, _: Path) -> Document[ModelSpec]:
     save_xgboost(folder / "weights/a.json", "multi:softprob")
     save_rows(folder / "rows.npz", 6)
-    return write_given(folder, {"kind": "trees", "file": "a.json"}, test_inputs=[{"file": "rows.npz"}])
+    return write_supplied(folder, {"kind": "trees", "file": "a.json"}, test_inputs=[{"file": "rows.npz"}])
 
 
 def images(folder: Path, _: Path) -> Document[ModelSpec]:
@@ -95,7 +95,7 @@ def python(folder: Path, _: Path) -> Document[ModelSpec]:
         {"inputs": {"x": [1.0, 2.0, 4.0]}, "outputs": {"y": [2.0, 4.0, 8.0]}},
         {"inputs": {"x": [0.5, 0.0, -1.0]}, "outputs": {"y": [1.0, 0.0, -2.0]}},
     ]
-    return write_given(folder, {"kind": "python"}, source=None, test_inputs=answered)
+    return write_supplied(folder, {"kind": "python"}, source=None, test_inputs=answered)
 
 
 def steps(folder: Path, _: Path) -> Document[ModelSpec]:
@@ -150,7 +150,7 @@ class Built:
                 with_endpoints(self.cloud, TritonEndpoint(server)),
                 self.workspace,
                 "asked",
-                patience=PlayedTime().patience(),
+                patience=SimulatedTime().patience(),
             )
 
     @property
@@ -171,7 +171,7 @@ def built(make: Make, root: Path, tiny: Path, folders: BuildFolders) -> Iterator
     project.environment_file("local").write_text(ENVIRONMENT.format(kind=kind))
     write_sealed(project.lock_file("local"), Lock().with_artifact(result.manifest))
     workspace = load_workspace(project, "local")
-    with played_aws():
+    with simulated_aws():
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
         cloud = Cloud(workspace.spec.account, workspace.spec.region, keys)
         s3 = cloud.client("s3")

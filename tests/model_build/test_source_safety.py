@@ -20,7 +20,7 @@ from model_build.sources import fetch_source, wanted_files
 from model_build.sources.base import check_listing
 from model_build.sources.object_store import _Part
 from model_build.sources.safe_weights import check_weights
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 from tritonstack.spec.models.model import ModelSpec
 
 WEIGHTS = save({"weight": np.arange(16, dtype=np.float32), "bias": np.ones(2, np.float16)})
@@ -238,7 +238,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with played_aws():
+    with simulated_aws():
         client = boto3.client("s3")
         client.create_bucket(Bucket="weights")
         client.put_object(Bucket="weights", Key="m/model.safetensors", Body=WEIGHTS)

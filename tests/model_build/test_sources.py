@@ -23,7 +23,7 @@ from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.sources import fetch_source
 from model_build.sources.base import fetched
 from model_build.sources.hugging_face import fetch_from_hub
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 
 WEIGHTS = save({"weight": np.arange(4, dtype=np.float32)})
 OTHERS = save({"weight": np.ones(4, dtype=np.float32)})
@@ -294,7 +294,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with played_aws():
+    with simulated_aws():
         client = boto3.client("s3")
         client.create_bucket(Bucket="weights", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
         for name, content in FILES.items():

@@ -12,7 +12,7 @@ import pytest
 
 from model_build.errors import ModelBuildError
 from model_build.repository.config import read_config
-from tests.model_build.supplied_models import save_onnx, save_scripted, write_entry, write_given
+from tests.model_build.supplied_models import save_onnx, save_scripted, write_entry, write_supplied
 from tests.model_build.written_repositories import contents, refusal, tensors, write_repository
 
 X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"inputs": {"x": [0.0, -2.0, 3.5]}}]
@@ -28,7 +28,7 @@ TRUST = {"pickle": "made by this very test"}
 def test_tensors_come_from_the_onnx_graph(tmp_path: Path, external: bool) -> None:
     file = save_onnx(tmp_path / "weights/net.onnx", external=external)
     written = write_repository(
-        write_given(
+        write_supplied(
             tmp_path, {"kind": "onnx", "file": "net.onnx"}, test_inputs=[*X, {"random": {"rows": 2}}]
         ),
         tmp_path / "work",
@@ -42,10 +42,10 @@ def test_tensors_come_from_the_onnx_graph(tmp_path: Path, external: bool) -> Non
 
 def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx", batch=1)
-    told = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "batching.max_batch: these tensors have no variable first dimension: x [1, 3]" in told
     written = write_repository(
-        write_given(
+        write_supplied(
             tmp_path,
             {"kind": "onnx"},
             test_inputs=[{"inputs": {"x": [[1.0, 2.0, 3.0]]}}],
@@ -88,7 +88,7 @@ def test_a_graph_without_its_declared_batch_dimension(tmp_path: Path, said: str,
     takes = (TensorProto.FLOAT, ["batch", 3])
     save_nodes(tmp_path / "weights/model.onnx", [product, last], takes, [said, 2])
     tests = [{"inputs": {"x": [1.0, 2.0, 3.0]}}]
-    found = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    found = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
     assert told in found
     assert "set `batching: {max_batch: 0}`" in found
 
@@ -99,21 +99,21 @@ def test_a_test_input_that_the_graph_cannot_answer(tmp_path: Path) -> None:
     nodes = [helper.make_node("Gather", ["w", "x"], ["y"])]
     save_nodes(tmp_path / "weights/model.onnx", nodes, (TensorProto.INT64, ["batch"]), ["batch", 2])
     tests = [{"inputs": {"x": 1}}, {"inputs": {"x": 7}}]
-    found = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    found = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
     assert "test_inputs.1: the graph fails: " in found
     assert "idx=7 must be within" in found
 
 
 def test_a_graph_with_operators_that_triton_lacks(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx", domain="my.own")
-    told = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "uses operators that Triton's ONNX Runtime lacks: my.own:Relu" in told
 
 
 def test_a_graph_that_is_damaged_or_lacks_its_data(tmp_path: Path) -> None:
     file = save_onnx(tmp_path / "weights/model.onnx", external=True)
     (tmp_path / "weights/model.onnx.data").unlink()
-    model = write_given(tmp_path, {"kind": "onnx"}, test_inputs=X)
+    model = write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X)
     assert "the external weights file model.onnx.data is missing" in refusal(lambda: model, tmp_path / "a")
     file.write_bytes(b"\x00no graph")
     assert "model.onnx is not an ONNX graph" in refusal(lambda: model, tmp_path / "b")
@@ -126,13 +126,13 @@ def test_a_graph_with_external_data_outside_its_folder(tmp_path: Path) -> None:
     graph = onnx.load(file, load_external_data=False)
     graph.graph.initializer[0].external_data[0].value = "../secret"
     onnx.save(graph, file)
-    told = refusal(lambda: write_given(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "'../secret' is not a safe file name" in told
 
 
 def test_a_saved_module_is_served_as_it_is(tmp_path: Path) -> None:
     file = save_scripted(tmp_path / "weights/net.pt")
-    model = write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
+    model = write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
     written = write_repository(model, tmp_path / "work")
     assert tensors(written) == [
         ("x", "FP32", (3,)),
@@ -147,7 +147,7 @@ def test_a_saved_module_is_served_as_it_is(tmp_path: Path) -> None:
 def test_a_function_that_makes_a_module(tmp_path: Path) -> None:
     write_entry(tmp_path)
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
-    model = write_given(tmp_path, recipe, test_inputs=MASKED)
+    model = write_supplied(tmp_path, recipe, test_inputs=MASKED)
     written = [write_repository(model, tmp_path / "one"), write_repository(model, tmp_path / "two")]
     assert tensors(written[0]) == [
         ("x", "FP32", (3,)),
@@ -161,7 +161,7 @@ def test_a_function_that_makes_a_module(tmp_path: Path) -> None:
 def test_a_module_whose_tensors_model_yaml_describes_takes_random_numbers(tmp_path: Path) -> None:
     write_entry(tmp_path)
     said = {"x": {"datatype": "FP32", "shape": [3]}, "mask": {"datatype": "FP32", "shape": [1]}}
-    model = write_given(
+    model = write_supplied(
         tmp_path,
         {"kind": "torchscript", "entry": "scorer.py:make"},
         test_inputs=[{"random": {"rows": 3}}],
@@ -174,7 +174,8 @@ def test_an_input_that_forward_does_not_take(tmp_path: Path) -> None:
     save_scripted(tmp_path / "weights/net.pt")
     wrong = [{"inputs": {"x": [1.0, 2.0, 3.5], "scales": [2.0]}}]
     told = refusal(
-        lambda: write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=wrong), tmp_path
+        lambda: write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=wrong),
+        tmp_path,
     )
     assert "test_inputs.0.inputs.scales: the module's forward takes x, scale" in told
     assert "did you mean 'scale'?" in told
@@ -185,13 +186,13 @@ def test_an_entry_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "scorer.py"
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
     file.write_text(file.read_text().replace("scorer.safetensors", "other.safetensors"))
-    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path / "a")
+    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "a")
     assert "scorer.py:17: FileNotFoundError" in told
     file.write_text("def made(folder):\n    return 3\n")
-    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path / "b")
+    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "b")
     assert "scorer.py: unknown function 'make'" in told
     file.write_text("def make(folder):\n    return 3\n")
-    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path / "c")
+    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "c")
     assert "returned a int, not a torch.nn.Module" in told
 
 
@@ -201,11 +202,11 @@ def test_a_pickle_is_not_torchscript_even_where_it_is_trusted(tmp_path: Path) ->
     (tmp_path / "weights").mkdir()
     torch.save({"w": torch.ones(2)}, tmp_path / "weights/net.pt")
     recipe = {"kind": "torchscript", "file": "net.pt"}
-    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=X, trust=TRUST), tmp_path / "a")
+    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=X, trust=TRUST), tmp_path / "a")
     assert "net.pt is a pickle of weights or of a module (torch.save), not TorchScript" in told
     assert "set `entry: <file>.py:<function>`" in told
     (tmp_path / "weights/net.pt").write_bytes(pickle.dumps([1]))
-    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=X), tmp_path / "b")
+    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=X), tmp_path / "b")
     assert "not TorchScript" in told
 
 
@@ -218,7 +219,7 @@ def test_a_module_that_writes_files_is_rejected(tmp_path: Path) -> None:
             hostile = b'\n    torch.save(x, "/etc/passwd")' if name.endswith(".py") else b""
             archive.writestr(name, content + hostile)
     recipe = {"kind": "torchscript", "file": "net.pt"}
-    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=SCALED), tmp_path)
+    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=SCALED), tmp_path)
     assert "uses torch.save, which access files or other machines" in told
 
 
@@ -227,7 +228,7 @@ def test_a_damaged_module(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[200:400] = bytes(200)
     file.write_bytes(content)
-    model = write_given(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
+    model = write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
     with pytest.raises(ModelBuildError):
         write_repository(model, tmp_path / "work")
 
@@ -238,5 +239,5 @@ def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path: Path) -> None
     file = tmp_path / "scorer.py"
     file.write_text(file.read_text().replace("self.layer(x) * mask", "(self.layer(x) * mask).sum(dim=0)"))
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
-    told = refusal(lambda: write_given(tmp_path, recipe, test_inputs=MASKED), tmp_path)
+    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path)
     assert "batching.max_batch: for one row, scores has shape [2]; expected a batch of one" in told

@@ -21,7 +21,7 @@ from tests.model_build.supplied_models import (
     save_sklearn,
     save_xgboost,
     write_entry,
-    write_given,
+    write_supplied,
 )
 from tests.model_build.test_vllm import vllm_model
 from tritonstack.base.documents import Document
@@ -35,24 +35,24 @@ ROWS = [{"file": "rows.npz"}]
 
 def onnx(folder: Path) -> Document[ModelSpec]:
     save_onnx(folder / "weights/model.onnx", external=True)
-    return write_given(folder, {"kind": "onnx"}, test_inputs=X, triton={"warm_up": True})
+    return write_supplied(folder, {"kind": "onnx"}, test_inputs=X, triton={"warm_up": True})
 
 
 def scripted(folder: Path) -> Document[ModelSpec]:
     save_scripted(folder / "weights/net.pt")
     asked = [{"inputs": {"x": [1.0, 2.0, value], "scale": [value]}} for value in (0.5, 2.0, 3.0)]
-    return write_given(folder, {"kind": "torchscript", "file": "net.pt"}, test_inputs=asked)
+    return write_supplied(folder, {"kind": "torchscript", "file": "net.pt"}, test_inputs=asked)
 
 
 def entry(folder: Path) -> Document[ModelSpec]:
     write_entry(folder)
     asked = [{"inputs": {"x": [1.0, 2.0, value], "mask": [value]}} for value in (0.5, 2.0, 3.0)]
-    return write_given(folder, {"kind": "torchscript", "entry": "scorer.py:make"}, test_inputs=asked)
+    return write_supplied(folder, {"kind": "torchscript", "entry": "scorer.py:make"}, test_inputs=asked)
 
 
 def trees(folder: Path, name: str, **more: Any) -> Document[ModelSpec]:
     save_rows(folder / "rows.npz", 6)
-    return write_given(folder, {"kind": "trees", "file": name, **more}, test_inputs=ROWS, trust=TRUST)
+    return write_supplied(folder, {"kind": "trees", "file": name, **more}, test_inputs=ROWS, trust=TRUST)
 
 
 def xgboost(folder: Path) -> Document[ModelSpec]:
@@ -79,7 +79,7 @@ def python(folder: Path) -> Document[ModelSpec]:
     (folder / "right.py").write_text("def right(request):\n    return {'y': request['x'] * 2 + 1}\n")
     recipe = {"kind": "python", "requirements": "requirements.txt", "reference": "right.py:right"}
     asked = [{"inputs": {"x": [1.0, 2.0]}}, {"inputs": {"x": [1.0, 2.0, 3.0]}}]
-    return write_given(folder, recipe, source=None, test_inputs=asked)
+    return write_supplied(folder, recipe, source=None, test_inputs=asked)
 
 
 def with_helpers(folder: Path) -> Document[ModelSpec]:
@@ -100,7 +100,7 @@ def with_helpers(folder: Path) -> Document[ModelSpec]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     recipe = {"kind": "python", "reference": "right.py:right"}
-    return write_given(folder, recipe, test_inputs=[{"inputs": {"x": [1.0, 2.0]}}])
+    return write_supplied(folder, recipe, test_inputs=[{"inputs": {"x": [1.0, 2.0]}}])
 
 
 def build(model: Document[ModelSpec], folders: BuildFolders) -> BuiltArtifact:

@@ -18,7 +18,7 @@ from tests.model_build.supplied_models import (
     save_rows,
     save_sklearn,
     save_xgboost,
-    write_given,
+    write_supplied,
 )
 from tests.model_build.written_repositories import contents, refusal, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
@@ -68,7 +68,7 @@ def test_trees_of_every_library(
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz", 30)
     recipe = {"kind": "trees", "file": name, **more}
-    model = write_given(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
+    model = write_supplied(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
     written = write_repository(model, tmp_path / "work")
     config = read_config(written.folder / "tiny" / "config.pbtxt")
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[5], dims]
@@ -84,7 +84,7 @@ def test_trees_of_every_library(
 def test_the_same_bytes_every_time(tmp_path: Path, name: str, save: Save) -> None:
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
-    model = write_given(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
+    model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
     one, two = (write_repository(model, tmp_path / folder) for folder in ("one", "two"))
     assert contents(one.folder) == contents(two.folder)
 
@@ -92,7 +92,7 @@ def test_the_same_bytes_every_time(tmp_path: Path, name: str, save: Save) -> Non
 def test_classes_of_scikit_learn_are_labels(tmp_path: Path) -> None:
     save_sklearn(tmp_path / "weights/f.pkl")
     save_rows(tmp_path / "rows.npz")
-    model = write_given(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
+    model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
     assert write_repository(model, tmp_path / "work").outputs[0].labels == ("high", "low", "middle")
 
 
@@ -103,7 +103,7 @@ def test_a_treelite_checkpoint(tmp_path: Path) -> None:
     save_rows(tmp_path / "rows.npz")
     file = tmp_path / "weights/a.tl"
     treelite.frontend.load_xgboost_model(tmp_path / "weights/a.json").serialize(file)
-    model = write_given(tmp_path, {"kind": "trees", "file": "a.tl"}, test_inputs=ROWS)
+    model = write_supplied(tmp_path, {"kind": "trees", "file": "a.tl"}, test_inputs=ROWS)
     written = write_repository(model, tmp_path / "work")
     assert (written.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
     file.write_bytes((5).to_bytes(4, "little") + file.read_bytes()[4:])
@@ -113,7 +113,7 @@ def test_a_treelite_checkpoint(tmp_path: Path) -> None:
 def test_checkpoints_are_for_releases_that_read_them(tmp_path: Path) -> None:
     save_xgboost(tmp_path / "weights/a.json")
     save_rows(tmp_path / "rows.npz")
-    model = write_given(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
+    model = write_supplied(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
     with pytest.raises(UsageError, match=r"FIL in Triton 24\.01 cannot read the checkpoints of treelite 4"):
         write_repository(model, tmp_path / "old", "sm86-24.01")
     write_repository(model, tmp_path / "new", "sm86-24.03")
@@ -155,7 +155,7 @@ def test_trees_that_are_asked_for_what_they_cannot(
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     whole = {"kind": "trees", "file": name, **recipe}
-    assert message in refusal(lambda: write_given(tmp_path, whole, test_inputs=ROWS), tmp_path)
+    assert message in refusal(lambda: write_supplied(tmp_path, whole, test_inputs=ROWS), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_files_that_are_not_trees(tmp_path: Path, name: str, content: bytes, mes
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / name).write_bytes(content)
     save_rows(tmp_path / "rows.npz")
-    model = write_given(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS, trust=TRUST)
+    model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS, trust=TRUST)
     with pytest.raises(ExportError, match=message):
         write_repository(model, tmp_path / "work")
 
@@ -182,8 +182,8 @@ def test_pickled_trees_are_loaded_only_where_they_are_trusted(tmp_path: Path) ->
     save_sklearn(tmp_path / "weights/f.bin")
     save_rows(tmp_path / "rows.npz")
     with pytest.raises(InvalidFilesError, match=r"recipe\.file: f\.joblib is a pickle"):
-        recipe_for(write_given(tmp_path, {"kind": "trees", "file": "f.joblib"}, test_inputs=ROWS))
-    disguised = write_given(tmp_path, {"kind": "trees", "file": "f.bin"}, test_inputs=ROWS)
+        recipe_for(write_supplied(tmp_path, {"kind": "trees", "file": "f.joblib"}, test_inputs=ROWS))
+    disguised = write_supplied(tmp_path, {"kind": "trees", "file": "f.bin"}, test_inputs=ROWS)
     with pytest.raises(UnsafeWeightsError, match=r"f\.bin is a pickle"):
         write_repository(disguised, tmp_path / "work")
 
@@ -191,5 +191,5 @@ def test_pickled_trees_are_loaded_only_where_they_are_trusted(tmp_path: Path) ->
 def test_forests_that_fil_does_not_know(tmp_path: Path) -> None:
     save_sklearn(tmp_path / "weights/f.pkl", "AdaBoostClassifier")
     save_rows(tmp_path / "rows.npz")
-    model = write_given(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
+    model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
     assert "treelite cannot convert f.pkl from scikit-learn" in refusal(lambda: model, tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from model_build.data.cases import same_shapes
 from model_build.store.archive import pack
-from tests.model_build.supplied_models import write_given
+from tests.model_build.supplied_models import write_supplied
 from tests.model_build.written_repositories import write_repository
 
 SIZE = 23_200
@@ -54,7 +54,7 @@ def save_sparse(folder: Path) -> int:
 def test_weights_beyond_the_limit_of_protobuf(tmp_path: Path) -> None:
     length = save_sparse(tmp_path / "weights")
     assert length > 2**31
-    model = write_given(
+    model = write_supplied(
         tmp_path, {"kind": "onnx"}, test_inputs=[{"random": {"rows": 1}}], batching={"max_batch": 1}
     )
     written = write_repository(model, tmp_path / "work")

@@ -12,7 +12,7 @@ import pytest
 from model_build.recipes import recipe_for
 from model_build.recipes.vllm import require_generate
 from model_build.repository.config import read_config
-from tests.model_build.supplied_models import write_given
+from tests.model_build.supplied_models import write_supplied
 from tests.model_build.written_repositories import contents, write_repository
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError
@@ -27,7 +27,7 @@ def vllm_model(folder: Path, engine: dict[str, Any] | None = None, **more: Any) 
     save_file({"w": np.ones(2, np.float32)}, folder / "weights/model.safetensors")
     (folder / "weights/config.json").write_text("{}")
     recipe = {"kind": "vllm", "engine": engine or {}}
-    return write_given(folder, recipe, test_inputs=["Hello"], batching={}, **more)
+    return write_supplied(folder, recipe, test_inputs=["Hello"], batching={}, **more)
 
 
 def test_a_vllm_model(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def transposed(folder: Path) -> ExportedGraph:
     return graph
 
 
-def normalised(folder: Path, *, kind: str = "Identity", opset: int = 18) -> ExportedGraph:
+def normalized(folder: Path, *, kind: str = "Identity", opset: int = 18) -> ExportedGraph:
     """Save rows scaled to length 1, as opset 18 writes it, followed by another node."""
     nodes = [
         helper.make_node("ReduceL2", ["x", "axes"], ["length"], name="length", keepdims=1),

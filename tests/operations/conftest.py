@@ -9,7 +9,7 @@ import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from stacks.environment import add_environment
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 from tests.projects import MODEL, add_builder
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming
@@ -31,7 +31,7 @@ endpoints:
 """
 STACK = naming.endpoint_stack_name("tritonstack-dev", "search")
 
-Synthesised = Callable[..., Assembly]
+Synthesized = Callable[..., Assembly]
 
 
 PLAYED = Cloud(
@@ -42,16 +42,16 @@ PLAYED = Cloud(
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
-    with played_aws():
+    with simulated_aws():
         yield PLAYED
 
 
 @pytest.fixture(scope="session")
-def synthesised(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesized:
     """Make the assembly of an environment with one endpoint, each only once."""
     made: dict[tuple[str, int], Assembly] = {}
 
-    def synthesise(*, instance_type: str = "ml.c7i.xlarge", least: int = 2) -> Assembly:
+    def synthesize(*, instance_type: str = "ml.c7i.xlarge", least: int = 2) -> Assembly:
         key = (instance_type, least)
         if key not in made:
             project = Project(tmp_path_factory.mktemp("project"))
@@ -72,11 +72,11 @@ def synthesised(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
             made[key] = Assembly(folder)
         return made[key]
 
-    return synthesise
+    return synthesize
 
 
 @pytest.fixture
-def template(synthesised: Synthesised) -> Template:
+def template(synthesized: Synthesized) -> Template:
     """The stack of an endpoint that scales, for a test to modify."""
-    changeable: Template = json.loads(json.dumps(synthesised().template(STACK)))
+    changeable: Template = json.loads(json.dumps(synthesized().template(STACK)))
     return changeable

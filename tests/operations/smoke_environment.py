@@ -103,7 +103,7 @@ def with_endpoints(cloud: Cloud, runtime: Any) -> Cloud:
 
 
 @dataclass
-class PlayedEndpoints:
+class SimulatedEndpoints:
     """InvokeEndpoint, validated with botocore's model and answered by a function."""
 
     answer: Answer
@@ -159,7 +159,7 @@ def model_error(message: str, *, status: int = 500) -> ClientError:
 
 
 @dataclass
-class PlayedTime:
+class SimulatedTime:
     """A clock that advances only during sleeps."""
 
     now: float = 0.0

@@ -10,7 +10,7 @@ import botocore.client
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 from tests.operations.two_accounts import DEV_ACCOUNT, PROD_ACCOUNT, add_reader, keys_of
 from tests.projects import edit
 from tritonstack.base.paths import Project
@@ -29,7 +29,7 @@ def dev(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     config = tmp_path / "aws-config"
     config.write_text("[profile team]\naws_access_key_id = x\naws_secret_access_key = y\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
-    with played_aws():
+    with simulated_aws():
         add_reader(Cloud(DEV_ACCOUNT, "eu-west-1", keys_of(DEV_ACCOUNT)))
         for name, value in keys_of(PROD_ACCOUNT).items():
             monkeypatch.setenv(name, value)

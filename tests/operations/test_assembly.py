@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesised
+from tests.operations.conftest import STACK, Synthesized
 from tritonstack.operations.deploying.assembly import Assembly
 
 FOUNDATION = "tritonstack-dev-foundation"
 
 
-def test_an_assembly_knows_its_stacks(synthesised: Synthesised) -> None:
-    assembly = synthesised()
+def test_an_assembly_knows_its_stacks(synthesized: Synthesized) -> None:
+    assembly = synthesized()
     assert {FOUNDATION, STACK} <= {*assembly.stacks}
     assert not any(name.endswith(".assets") for name in assembly.stacks)
     assert "AWS::SageMaker::Endpoint" in {
@@ -24,17 +24,17 @@ def test_an_assembly_knows_its_stacks(synthesised: Synthesised) -> None:
 
 
 @pytest.fixture
-def changed(synthesised: Synthesised, tmp_path: Path) -> Assembly:
-    return synthesised().with_templates({STACK: {"Resources": {}}}, tmp_path / "changed")
+def changed(synthesized: Synthesized, tmp_path: Path) -> Assembly:
+    return synthesized().with_templates({STACK: {"Resources": {}}}, tmp_path / "changed")
 
 
-def test_a_copy_holds_the_other_template(synthesised: Synthesised, changed: Assembly) -> None:
+def test_a_copy_holds_the_other_template(synthesized: Synthesized, changed: Assembly) -> None:
     assert Assembly(changed.folder).template(STACK) == {"Resources": {}}
-    assert changed.template(FOUNDATION) == synthesised().template(FOUNDATION)
-    assert synthesised().template(STACK) != {"Resources": {}}
+    assert changed.template(FOUNDATION) == synthesized().template(FOUNDATION)
+    assert synthesized().template(STACK) != {"Resources": {}}
 
 
-def test_the_cdk_uploads_and_deploys_the_other_template(synthesised: Synthesised, changed: Assembly) -> None:
+def test_the_cdk_uploads_and_deploys_the_other_template(synthesized: Synthesized, changed: Assembly) -> None:
     """It takes the URL from the manifest, the object from the list of assets; both have the new hash."""
     text = (changed.folder / f"{STACK}.template.json").read_text()
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -43,7 +43,7 @@ def test_the_cdk_uploads_and_deploys_the_other_template(synthesised: Synthesised
     assert (key, destination["objectKey"]) == (digest, f"{digest}.json")
     manifests = [
         json.loads((folder / "manifest.json").read_text())["artifacts"]
-        for folder in (synthesised().folder, changed.folder)
+        for folder in (synthesized().folder, changed.folder)
     ]
     url = manifests[1][STACK]["properties"].pop("stackTemplateAssetObjectUrl")
     assert url == f"s3://{destination['bucketName']}/{digest}.json"
@@ -51,12 +51,12 @@ def test_the_cdk_uploads_and_deploys_the_other_template(synthesised: Synthesised
     assert manifests[0] == manifests[1]
 
 
-def test_a_copy_to_look_at_names_no_role_of_the_account(synthesised: Synthesised, tmp_path: Path) -> None:
+def test_a_copy_to_look_at_names_no_role_of_the_account(synthesized: Synthesized, tmp_path: Path) -> None:
     """Otherwise the CDK would use a role that reads everything, even for a pull request's diff."""
-    looked_at = synthesised().without_roles(tmp_path / "looked-at")
+    looked_at = synthesized().without_roles(tmp_path / "looked-at")
     manifest = json.loads((looked_at.folder / "manifest.json").read_text())
-    assert "-role-" in (synthesised().folder / "manifest.json").read_text()
-    assert looked_at.stacks == synthesised().stacks
+    assert "-role-" in (synthesized().folder / "manifest.json").read_text()
+    assert looked_at.stacks == synthesized().stacks
     for stack in looked_at.stacks:
         assert "-role-" not in json.dumps(manifest["artifacts"][stack])
-        assert looked_at.template(stack) == synthesised().template(stack)
+        assert looked_at.template(stack) == synthesized().template(stack)

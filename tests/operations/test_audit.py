@@ -253,14 +253,14 @@ PLANTED: dict[str, Callable[[Cloud], Any]] = {
 """How somebody would leave a resource of each sort behind."""
 
 
-class PlayedPages:
+class SimulatedPages:
     """A service that moto lacks or is slow to simulate; it returns only what the test sets."""
 
     def __init__(self, answers: dict[str, dict[str, Any]]) -> None:
         self._answers = answers
 
-    def get_paginator(self, operation: str) -> PlayedPages:
-        return PlayedPages({"": self._answers.get(operation, {})})
+    def get_paginator(self, operation: str) -> SimulatedPages:
+        return SimulatedPages({"": self._answers.get(operation, {})})
 
     def paginate(self, **_: Any) -> list[dict[str, Any]]:
         return [self._answers[""]]
@@ -316,7 +316,7 @@ def test_what_is_left_of_a_sort_is_found_by_its_name(cloud: Cloud, kind: str) ->
 
 @pytest.mark.parametrize("kind", PLAYED)
 def test_what_moto_does_not_play_is_found_by_its_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cloud, "client", lambda *_: PlayedPages(PLAYED[kind]))
+    monkeypatch.setattr(Cloud, "client", lambda *_: SimulatedPages(PLAYED[kind]))
     cloud = Cloud("1", "us-east-1", {})
     assert [item.type for item in listing_of(kind).find(cloud, SCOPE)] == [kind]
     assert list(listing_of(kind).find(cloud, Scope(BASE[:-1]))) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesised
+from tests.operations.conftest import STACK, Synthesized
 from tests.operations.test_operations import stand_in_cdk
 from tests.operations.test_updates import config, copied, of_type
 from tritonstack.operations.aws import Cloud
@@ -75,18 +75,18 @@ def test_deployed_state(status: str, stands: bool) -> None:
     assert StackState("x", status).stands is stands
 
 
-def test_the_first_deploy_creates_everything(cloud: Cloud, synthesised: Synthesised) -> None:
-    changes = look_ahead(cloud, BASE, synthesised())
+def test_the_first_deploy_creates_everything(cloud: Cloud, synthesized: Synthesized) -> None:
+    changes = look_ahead(cloud, BASE, synthesized())
     assert {plan.action for plan in changes.plans} == {"create"}
     changes.require_possible()
 
 
 def test_each_stack_is_held_against_its_own(
-    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deployed = synthesised()
+    deployed = synthesized()
     hold(cloud, monkeypatch, {name: deployed.template(name) for name in deployed.stacks})
-    changes = look_ahead(cloud, BASE, synthesised(instance_type="ml.m7i.xlarge"))
+    changes = look_ahead(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
     actions = {plan.stack: plan.action for plan in changes.plans}
     assert actions.pop(STACK) == "two-phase"
     assert actions.pop(f"{BASE}-monitoring") == "change"  # its charts count by the machine's processors
@@ -95,22 +95,22 @@ def test_each_stack_is_held_against_its_own(
 
 
 def test_what_sagemaker_never_does_is_rejected_with_its_remedy(
-    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queued = copied(synthesised().template(STACK))
+    queued = copied(synthesized().template(STACK))
     config(queued)["AsyncInferenceConfig"] = {}
     hold(cloud, monkeypatch, {STACK: queued})
     with pytest.raises(RefusedChangeError, match=f"{STACK}: refused: the endpoint is asynchronous") as caught:
-        look_ahead(cloud, BASE, synthesised()).require_possible()
+        look_ahead(cloud, BASE, synthesized()).require_possible()
     assert "another endpoint" in str(caught.value.remedy)
 
 
 def test_the_first_phase_deploys_the_current_stack_without_scaling(
-    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    deployed = synthesised().template(STACK)
+    deployed = synthesized().template(STACK)
     hold(cloud, monkeypatch, {STACK: deployed})
-    changes = look_ahead(cloud, BASE, synthesised(instance_type="ml.m7i.xlarge"))
+    changes = look_ahead(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
     seen = tmp_path / "seen"
     stand_in_cdk(tmp_path, f'for last; do :; done; cp -r "$last" {seen}; echo "$@" > {seen}/arguments')
     cdk = find_cdk(tmp_path, environment_name="dev", variables={"PATH": "/usr/bin:/bin"})
@@ -122,10 +122,10 @@ def test_the_first_phase_deploys_the_current_stack_without_scaling(
 
 
 def test_endpoints_that_the_second_phase_did_not_reach(
-    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = synthesised(instance_type="ml.m7i.xlarge")
-    standing = {STACK: synthesised().template(STACK)}
+    new = synthesized(instance_type="ml.m7i.xlarge")
+    standing = {STACK: synthesized().template(STACK)}
     hold(cloud, monkeypatch, standing)
     changes = look_ahead(cloud, BASE, new)
     assert left_without_scaling(cloud, BASE, changes) == ["tritonstack-dev-search"]

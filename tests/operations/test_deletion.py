@@ -35,7 +35,7 @@ class FastClock(Clock):
 
 
 @dataclass
-class PlayedStack:
+class SimulatedStack:
     """A stack that shows these statuses in turn, and whose deletions end with these results in turn."""
 
     statuses: list[str]
@@ -46,10 +46,10 @@ class PlayedStack:
     protected: bool = False
 
 
-class PlayedCloudFormation:
+class SimulatedCloudFormation:
     """The part of CloudFormation that a deletion uses."""
 
-    def __init__(self, **stacks: PlayedStack) -> None:
+    def __init__(self, **stacks: SimulatedStack) -> None:
         self.stacks = stacks
 
     def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803
@@ -109,9 +109,9 @@ def clock() -> FastClock:
 
 
 def delete(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock, told: list[str], **stacks: PlayedStack
-) -> PlayedCloudFormation:
-    played = PlayedCloudFormation(**stacks)
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, told: list[str], **stacks: SimulatedStack
+) -> SimulatedCloudFormation:
+    played = SimulatedCloudFormation(**stacks)
     play(monkeypatch, played)
     delete_stacks(Cloud("1", "x", {}), list(stacks), tell=told.append, clock=clock)
     return played
@@ -119,7 +119,7 @@ def delete(
 
 def play(
     monkeypatch: pytest.MonkeyPatch,
-    played: PlayedCloudFormation,
+    played: SimulatedCloudFormation,
     *,
     contents: Callable[[], Contents] = Contents,
     emptied: Callable[[], int] = lambda: 0,
@@ -140,7 +140,7 @@ def play(
 def test_a_stack_at_rest_is_deleted_at_once(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], status: str
 ) -> None:
-    stack = PlayedStack([status])
+    stack = SimulatedStack([status])
     assert delete(monkeypatch, clock, told, one=stack).stacks == {}
     assert stack.asked == 1
     assert told == [f"one: deleting ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
@@ -150,16 +150,20 @@ def test_running_operations_are_awaited(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     """Neither an update nor another run's deletion is started again."""
-    updating = PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"])
-    going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
+    updating = SimulatedStack(
+        ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"]
+    )
+    going = SimulatedStack(["DELETE_IN_PROGRESS", "GONE"])
     delete(monkeypatch, clock, told, updating=updating, going=going)
     assert (updating.asked, going.asked) == (1, 0)
 
 
 def test_a_deploy_waits_for_what_someone_else_is_changing(monkeypatch: pytest.MonkeyPatch) -> None:
-    updating = PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"])
-    going = PlayedStack(["DELETE_IN_PROGRESS", "GONE"])
-    monkeypatch.setattr(Cloud, "client", lambda *_: PlayedCloudFormation(one=updating, two=going))
+    updating = SimulatedStack(
+        ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"]
+    )
+    going = SimulatedStack(["DELETE_IN_PROGRESS", "GONE"])
+    monkeypatch.setattr(Cloud, "client", lambda *_: SimulatedCloudFormation(one=updating, two=going))
     monkeypatch.setattr("tritonstack.operations.stacks._POLL_S", 0)
     seen: list[tuple[str, str]] = []
     wait_until_settled(
@@ -175,7 +179,7 @@ def test_a_deploy_waits_for_what_someone_else_is_changing(monkeypatch: pytest.Mo
 def test_what_fails_for_a_passing_reason_is_tried_until_it_passes(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    stack = PlayedStack(["CREATE_COMPLETE"], endings=[ENI] * 12 + [None])
+    stack = SimulatedStack(["CREATE_COMPLETE"], endings=[ENI] * 12 + [None])
     began = clock.passed
     delete(monkeypatch, clock, told, network=stack)
     assert stack.asked == 13
@@ -187,7 +191,10 @@ def test_what_fails_for_a_passing_reason_is_tried_until_it_passes(
 def test_a_reason_that_does_not_pass_ends_it_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    stubborn, other = PlayedStack(["CREATE_COMPLETE"], endings=[DENIED]), PlayedStack(["CREATE_COMPLETE"])
+    stubborn, other = (
+        SimulatedStack(["CREATE_COMPLETE"], endings=[DENIED]),
+        SimulatedStack(["CREATE_COMPLETE"]),
+    )
     with pytest.raises(StackFailedError) as caught:
         delete(monkeypatch, clock, told, stubborn=stubborn, other=other)
     assert caught.value.message == f"stack stubborn is DELETE_FAILED: Guard: {DENIED}"
@@ -198,16 +205,16 @@ def test_a_reason_that_does_not_pass_ends_it_with_the_reason(
 def test_an_update_that_begins_between_look_and_deletion_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    stack = PlayedStack(["CREATE_COMPLETE"])
-    ask = PlayedCloudFormation.delete_stack
+    stack = SimulatedStack(["CREATE_COMPLETE"])
+    ask = SimulatedCloudFormation.delete_stack
 
-    def busy_at_first(self: PlayedCloudFormation, StackName: str) -> None:  # noqa: N803
+    def busy_at_first(self: SimulatedCloudFormation, StackName: str) -> None:  # noqa: N803
         if not stack.asked:
             stack.asked, stack.statuses = 1, ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]
             raise refused("DeleteStack", "ValidationError", "Stack is in UPDATE_IN_PROGRESS state")
         ask(self, StackName)
 
-    monkeypatch.setattr(PlayedCloudFormation, "delete_stack", busy_at_first)
+    monkeypatch.setattr(SimulatedCloudFormation, "delete_stack", busy_at_first)
     assert delete(monkeypatch, clock, told, one=stack).stacks == {}
     assert stack.asked == 2
 
@@ -239,8 +246,8 @@ def test_buckets_are_emptied_before_each_try(
 ) -> None:
     """A late log delivery fills one again."""
     filled: Iterator[int] = iter([3, 1])
-    played = PlayedCloudFormation(
-        one=PlayedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
+    played = SimulatedCloudFormation(
+        one=SimulatedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
     )
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: next(filled))
     delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock)
@@ -262,7 +269,7 @@ CLASH = refused("PutBucketLogging", "OperationAborted", "A conflicting condition
 def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], fault: Exception
 ) -> None:
-    one, other = PlayedStack(["CREATE_COMPLETE"]), PlayedStack(["CREATE_COMPLETE"])
+    one, other = SimulatedStack(["CREATE_COMPLETE"]), SimulatedStack(["CREATE_COMPLETE"])
     answers: Iterator[Exception | int] = iter([*[fault] * 5, 2])
 
     def emptied() -> int:
@@ -271,7 +278,7 @@ def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
             raise answer
         return answer
 
-    played = PlayedCloudFormation(one=one, other=other)
+    played = SimulatedCloudFormation(one=one, other=other)
     play(monkeypatch, played, emptied=emptied)
     contents = {"one": Contents(("logs",)), "other": Contents()}
     monkeypatch.setattr(
@@ -287,12 +294,15 @@ def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     """S3's error counts, not the names of the objects."""
-    one, other = PlayedStack(["CREATE_COMPLETE"]), PlayedStack(["CREATE_COMPLETE"], endings=[ENI, ENI, None])
+    one, other = (
+        SimulatedStack(["CREATE_COMPLETE"]),
+        SimulatedStack(["CREATE_COMPLETE"], endings=[ENI, ENI, None]),
+    )
 
     def emptied() -> int:
         raise DENIED_OBJECT
 
-    play(monkeypatch, PlayedCloudFormation(one=one, other=other), emptied=emptied)
+    play(monkeypatch, SimulatedCloudFormation(one=one, other=other), emptied=emptied)
     contents = {"one": Contents(("logs",)), "other": Contents()}
     monkeypatch.setattr(
         "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
@@ -309,7 +319,7 @@ def test_what_an_update_makes_a_stack_retain_is_not_emptied(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     """`removal: retain` came with the update that the deletion had to await."""
-    played = PlayedCloudFormation(one=PlayedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]))
+    played = SimulatedCloudFormation(one=SimulatedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]))
     kept = Retained("AWS::S3::Bucket", "logs")
     before_and_after = iter([Contents(("logs",)), Contents((), (kept,))])
     play(monkeypatch, played, contents=lambda: next(before_and_after), emptied=lambda: 3)
@@ -320,8 +330,8 @@ def test_what_an_update_makes_a_stack_retain_is_not_emptied(
 def test_what_is_protected_by_now_is_neither_emptied_nor_deleted(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
-    stack = PlayedStack(["UPDATE_COMPLETE"], protected=True)
-    played = PlayedCloudFormation(one=stack)
+    stack = SimulatedStack(["UPDATE_COMPLETE"], protected=True)
+    played = SimulatedCloudFormation(one=stack)
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: 3)
     with pytest.raises(StackFailedError, match="is now protected"):
         delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock)

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.operations.strict_aws import StrictProcessing, refused
-from tests.operations.test_audit import SCOPE, TEMPLATE, PlayedPages
+from tests.operations.test_audit import SCOPE, TEMPLATE, SimulatedPages
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Report, audit
@@ -43,7 +43,7 @@ def jobs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> StrictProcessing:
         for name, job in processing.jobs.items()
         if name != BY_HAND
     ]
-    real, tags = Cloud.client, PlayedPages({"get_resources": {"ResourceTagMappingList": told}})
+    real, tags = Cloud.client, SimulatedPages({"get_resources": {"ResourceTagMappingList": told}})
     played: dict[str, Any] = {"sagemaker": processing, "resourcegroupstaggingapi": tags}
     monkeypatch.setattr(Cloud, "client", lambda self, service: played.get(service) or real(self, service))
     types = {"AWS::CloudFormation::Stack", "AWS::SageMaker::ProcessingJob"}

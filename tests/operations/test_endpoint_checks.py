@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.verified_endpoint import ENDPOINTS, expected, running, spoiled
+from tests.operations.verified_endpoint import ENDPOINTS, expected, modified, running
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.endpoint_checks import endpoint_checks
@@ -212,15 +212,15 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
 
 @pytest.mark.parametrize(("stack", "path", "value", "words"), DEVIATIONS, ids=lambda item: str(item)[:60])
 def test_each_deviation_is_found_and_reported(stack: str, path: str, value: Any, words: str) -> None:
-    live = spoiled(running(expected(stack)), path, value)
+    live = modified(running(expected(stack)), path, value)
     found = faults(stack, live)
     assert any(words in fault for fault in found), found
 
 
 def test_a_silent_rollback_is_reported_with_its_reason() -> None:
     live = running(expected(PLAIN))
-    live = spoiled(live, "described/EndpointConfigName", "before")
-    live = spoiled(live, "described/FailureReason", "alarm latency-p99 rang")
+    live = modified(live, "described/EndpointConfigName", "before")
+    live = modified(live, "described/FailureReason", "alarm latency-p99 rang")
     (fault,) = [fault for fault in faults(PLAIN, live) if fault.startswith("endpoint")]
     assert fault.endswith(
         "the update was rolled back; InService on its previous configuration: alarm latency-p99 rang"
@@ -251,7 +251,7 @@ def check_of(stack: str, live: LiveEndpoint, aspect: str) -> Check:
     ],
 )
 def test_what_is_wrong_by_nobodys_word_is_a_note(path: str, value: Any, aspect: str, note: str) -> None:
-    check = check_of(PLAIN, spoiled(running(expected(PLAIN)), path, value), aspect)
+    check = check_of(PLAIN, modified(running(expected(PLAIN)), path, value), aspect)
     assert check.passed
     assert check.notes[0].startswith(note)
 
@@ -264,7 +264,7 @@ def test_an_image_of_ones_own_is_held_to_its_digest() -> None:
     assert faults_of(wanted, live) == []
     other = own.replace("a" * 64, "b" * 64)
     path = "described/ProductionVariants/0/DeployedImages/0/ResolvedImage"
-    assert faults_of(wanted, spoiled(live, path, other)) == ["models"]
+    assert faults_of(wanted, modified(live, path, other)) == ["models"]
 
 
 def faults_of(wanted: Any, live: LiveEndpoint) -> list[str]:
@@ -281,12 +281,14 @@ def test_limits_that_a_schedule_has_written_are_right_and_others_are_not() -> No
     wanted.targets[TARGET]["ScheduledActions"] = [action]  # type: ignore[index]
     live = running(wanted)
     assert limits(wanted, "main") == (1, 6)
-    at_night = spoiled(spoiled(live, f"targets|{TARGET}|MinCapacity", 1), f"targets|{TARGET}|MaxCapacity", 3)
+    at_night = modified(
+        modified(live, f"targets|{TARGET}|MinCapacity", 1), f"targets|{TARGET}|MaxCapacity", 3
+    )
     assert faults_of(wanted, at_night) == []
-    assert faults_of(wanted, spoiled(live, f"targets|{TARGET}|MinCapacity", 1)) == ["scaling"]
-    assert faults_of(wanted, spoiled(live, f"schedules|{TARGET}", [])) == ["scaling"]
+    assert faults_of(wanted, modified(live, f"targets|{TARGET}|MinCapacity", 1)) == ["scaling"]
+    assert faults_of(wanted, modified(live, f"schedules|{TARGET}", [])) == ["scaling"]
     later = {**action, "Schedule": "cron(0 5 * * ? *)"}
-    assert faults_of(wanted, spoiled(live, f"schedules|{TARGET}", [later])) == ["scaling"]
+    assert faults_of(wanted, modified(live, f"schedules|{TARGET}", [later])) == ["scaling"]
 
 
 def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:

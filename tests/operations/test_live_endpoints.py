@@ -114,7 +114,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     )
     archive = tarball({"minilm/config.pbtxt": 'platform: "ensemble"\n', "minilm/1/keep": ""})
     workspace = locked(tmp_path_factory, size=len(archive))
-    lay_ground(cloud, workspace, archive)
+    create_foundation(cloud, workspace, archive)
     folder = tmp_path_factory.mktemp("assembly")
     app = new_app(folder)
     add_environment(app, workspace=workspace)
@@ -144,7 +144,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory, *, size: int) -> Workspace:
     return dataclasses.replace(workspace, lock=record)
 
 
-def lay_ground(cloud: Cloud, workspace: Workspace, archive: bytes) -> None:
+def create_foundation(cloud: Cloud, workspace: Workspace, archive: bytes) -> None:
     """Create what the foundation would have created, and the artifact."""
     spec, s3 = workspace.spec, cloud.client("s3")
     digest = workspace.lock.record.models["minilm"]["cpu"].digest

@@ -43,68 +43,71 @@ def fill(cloud: Cloud, copies: Iterable[ShelfCopy]) -> list[str]:
 
 
 @pytest.fixture
-def stocked(cloud: Cloud) -> Cloud:
+def bucket_with_artifact(cloud: Cloud) -> Cloud:
     """A bucket with one artifact."""
     cloud.client("s3").create_bucket(Bucket=BUCKET)
     put(cloud, copy_of("one").source)
     return cloud
 
 
-def test_a_copy_is_what_it_was_made_of(stocked: Cloud) -> None:
-    assert fill(stocked, [copy_of("one")]) == ["copied"]
-    found = stocked.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
+def test_a_copy_is_what_it_was_made_of(bucket_with_artifact: Cloud) -> None:
+    assert fill(bucket_with_artifact, [copy_of("one")]) == ["copied"]
+    found = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
     assert (found["Body"].read(), found["Metadata"]) == (b"x", {"sha256": DIGEST})
     assert found["ContentType"] == "application/gzip"
 
 
-def test_a_copy_bears_no_mark_of_its_source(stocked: Cloud) -> None:
-    s3, mark = stocked.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
+def test_a_copy_bears_no_mark_of_its_source(bucket_with_artifact: Cloud) -> None:
+    s3, mark = bucket_with_artifact.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
     s3.put_object_tagging(Bucket=BUCKET, Key=copy_of("one").source, Tagging=mark)
-    fill(stocked, [copy_of("one")])
+    fill(bucket_with_artifact, [copy_of("one")])
     assert s3.get_object_tagging(Bucket=BUCKET, Key=copy_of("one").key)["TagSet"] == []
 
 
-def test_existing_files_are_unchanged(stocked: Cloud) -> None:
-    fill(stocked, [copy_of("one")])
-    s3 = stocked.client("s3")
+def test_existing_files_are_unchanged(bucket_with_artifact: Cloud) -> None:
+    fill(bucket_with_artifact, [copy_of("one")])
+    s3 = bucket_with_artifact.client("s3")
     before = s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"]
     s3.delete_object(Bucket=BUCKET, Key=copy_of("one").source)
-    assert fill(stocked, [copy_of("one")]) == ["there"]
+    assert fill(bucket_with_artifact, [copy_of("one")]) == ["there"]
     assert s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"] == before
 
 
 @pytest.mark.parametrize(("body", "digest"), [(b"half", DIGEST), (b"y", "cd" * 32)], ids=["size", "digest"])
-def test_a_wrong_copy_is_replaced(stocked: Cloud, body: bytes, digest: str) -> None:
-    put(stocked, copy_of("one").key, body, digest)
-    assert fill(stocked, [copy_of("one")]) == ["replaced"]
-    assert stocked.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)["Body"].read() == b"x"
+def test_a_wrong_copy_is_replaced(bucket_with_artifact: Cloud, body: bytes, digest: str) -> None:
+    put(bucket_with_artifact, copy_of("one").key, body, digest)
+    assert fill(bucket_with_artifact, [copy_of("one")]) == ["replaced"]
+    assert (
+        bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)["Body"].read()
+        == b"x"
+    )
 
 
 @pytest.mark.parametrize("body", [None, b"another size"], ids=["missing", "damaged"])
-def test_what_is_not_the_artifact_is_not_copied(stocked: Cloud, body: bytes | None) -> None:
+def test_what_is_not_the_artifact_is_not_copied(bucket_with_artifact: Cloud, body: bytes | None) -> None:
     if body is not None:
-        put(stocked, copy_of("two").source, body)
+        put(bucket_with_artifact, copy_of("two").source, body)
     with pytest.raises(
         DamagedArtifactError, match=r"s3://artifacts/models/two/.* is (missing|not)"
     ) as caught:
-        fill(stocked, [copy_of("two")])
+        fill(bucket_with_artifact, [copy_of("two")])
     assert "tritonstack build" in str(caught.value.remedy)
-    listed = stocked.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="endpoints/")
+    listed = bucket_with_artifact.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="endpoints/")
     assert listed["KeyCount"] == 0
 
 
 def test_large_archives_go_in_parts_and_keep_their_digest(
-    stocked: Cloud, monkeypatch: pytest.MonkeyPatch
+    bucket_with_artifact: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = bytes(range(256)) * (21 * 4096)  # 21 MiB; S3's smallest part is 5
     large = copy_of("large", body)
-    put(stocked, large.source, body)
+    put(bucket_with_artifact, large.source, body)
     monkeypatch.setattr("tritonstack.operations.artifacts.PART_BYTES", 5 * 1024**2)
-    assert fill(stocked, [large]) == ["copied"]
-    found = stocked.client("s3").get_object(Bucket=BUCKET, Key=large.key)
+    assert fill(bucket_with_artifact, [large]) == ["copied"]
+    found = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=large.key)
     assert "-" in found["ETag"]
     assert (found["Body"].read() == body, found["Metadata"]) == (True, {"sha256": DIGEST})
-    assert fill(stocked, [large]) == ["there"]
+    assert fill(bucket_with_artifact, [large]) == ["there"]
 
 
 def test_many_models_in_their_order(cloud: Cloud) -> None:
@@ -118,32 +121,32 @@ def test_many_models_in_their_order(cloud: Cloud) -> None:
     assert missing_copies(cloud, bucket=BUCKET, copies=copies) == []
 
 
-def test_interrupted_it_leaves_whole_copies_and_goes_on(stocked: Cloud) -> None:
+def test_interrupted_it_leaves_whole_copies_and_goes_on(bucket_with_artifact: Cloud) -> None:
     copies = [copy_of(f"model-{number:02}") for number in range(40)]
     for copy in copies:
-        put(stocked, copy.source)
+        put(bucket_with_artifact, copy.source)
 
     def stop(shelved: Shelved) -> None:
         if shelved.copy == copies[3]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fill_shelves(stocked, bucket=BUCKET, copies=copies, on_done=stop)
-    outcomes = fill(stocked, copies)
+        fill_shelves(bucket_with_artifact, bucket=BUCKET, copies=copies, on_done=stop)
+    outcomes = fill(bucket_with_artifact, copies)
     assert outcomes[:4] == ["there"] * 4
     assert set(outcomes) <= {"there", "copied"}
-    assert missing_copies(stocked, bucket=BUCKET, copies=copies) == []
+    assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == []
 
 
 def test_missing_copies_without_a_bucket_are_all(cloud: Cloud) -> None:
     assert missing_copies(cloud, bucket="nowhere", copies=[copy_of("one")]) == [copy_of("one")]
 
 
-def test_missing_copies_are_those_that_are_not_there(stocked: Cloud) -> None:
-    put(stocked, copy_of("two").source)
-    fill(stocked, [copy_of("one")])
+def test_missing_copies_are_those_that_are_not_there(bucket_with_artifact: Cloud) -> None:
+    put(bucket_with_artifact, copy_of("two").source)
+    fill(bucket_with_artifact, [copy_of("one")])
     copies = [copy_of("one"), copy_of("two"), copy_of("one", digest="cd" * 32)]
-    assert missing_copies(stocked, bucket=BUCKET, copies=copies) == copies[1:]
+    assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == copies[1:]
 
 
 @pytest.fixture

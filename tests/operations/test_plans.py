@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesised
+from tests.operations.conftest import STACK, Synthesized
 from tests.operations.test_updates import copied, of_type
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import (
@@ -90,18 +90,18 @@ def test_variants_that_come_are_named(template: Template) -> None:
     assert plan(template, changed).reasons == ("variant 'challenger' is added",)
 
 
-def test_another_type_takes_two_phases(synthesised: Synthesised) -> None:
-    made = plan(synthesised().template(STACK), synthesised(instance_type="ml.m7i.xlarge").template(STACK))
+def test_another_type_takes_two_phases(synthesized: Synthesized) -> None:
+    made = plan(synthesized().template(STACK), synthesized(instance_type="ml.m7i.xlarge").template(STACK))
     assert made.action == "two-phase"
     reason = "main: instance type ml.c7i.xlarge → ml.m7i.xlarge"
     assert made.words == f"{STACK}: rollout of endpoint {FULL} in two phases: {reason}"
     assert made.details[1].startswith("two phases, because the instance type of variant 'main' changes from")
 
 
-def test_impossible_combinations_are_rejected(synthesised: Synthesised) -> None:
-    changed = copied(synthesised(instance_type="ml.m7i.xlarge").template(STACK))
+def test_impossible_combinations_are_rejected(synthesized: Synthesized) -> None:
+    changed = copied(synthesized(instance_type="ml.m7i.xlarge").template(STACK))
     properties(changed, CONFIG)["AsyncInferenceConfig"] = {}
-    made = plan(synthesised().template(STACK), changed)
+    made = plan(synthesized().template(STACK), changed)
     assert made.action == "refused"
     assert made.words.startswith(f"{STACK}: refused: the endpoint is real-time")
     assert "instance type" not in made.words

@@ -30,7 +30,7 @@ from tritonstack.records.locks import RolledBack
 WHO = RolledBack(instead_of="", as_of="", by="ann", at="2026-11-25T08:30:00Z")
 
 
-class Story:
+class RollbackProject:
     """A project in git whose lock changes per commit; digests start with 11, 22, and so on."""
 
     def __init__(self, root: Path) -> None:
@@ -64,8 +64,8 @@ class Story:
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
-    return Story(tmp_path / "project")
+def story(tmp_path: Path) -> RollbackProject:
+    return RollbackProject(tmp_path / "project")
 
 
 def steps(plan: RollbackPlan) -> list[str]:
@@ -75,7 +75,7 @@ def steps(plan: RollbackPlan) -> list[str]:
     ]
 
 
-def test_the_latest_other_digest_is_restored(story: Story) -> None:
+def test_the_latest_other_digest_is_restored(story: RollbackProject) -> None:
     story.lock("11")
     commit = story.lock("22")
     story.lock("33")
@@ -88,14 +88,14 @@ def test_the_latest_other_digest_is_restored(story: Story) -> None:
     )
 
 
-def test_an_uncommitted_lock_can_be_rolled_back(story: Story) -> None:
+def test_an_uncommitted_lock_can_be_rolled_back(story: RollbackProject) -> None:
     story.lock("11")
     made = manifest("minilm", digest="22" * 32)
     add_to_lock(story.project.lock_file("dev"), [made], built=BUILT)
     assert steps(story.plan()) == ["minilm cpu 22 -> 11"]
 
 
-def test_versions_that_changed_only_another_model_are_skipped(story: Story) -> None:
+def test_versions_that_changed_only_another_model_are_skipped(story: RollbackProject) -> None:
     story.also_serve("other")
     story.lock("11")
     story.lock("22")
@@ -104,14 +104,14 @@ def test_versions_that_changed_only_another_model_are_skipped(story: Story) -> N
 
 
 @pytest.mark.parametrize("to", ["1111", "11" * 32])
-def test_a_digest_may_be_named_in_short(story: Story, to: str) -> None:
+def test_a_digest_may_be_named_in_short(story: RollbackProject, to: str) -> None:
     for number in ("11", "22", "33"):
         story.lock(number)
     assert steps(story.plan(to)) == ["minilm cpu 33 -> 11"]
 
 
 @pytest.mark.parametrize("shorten", [7, 40])
-def test_a_commit_may_be_named(story: Story, shorten: int) -> None:
+def test_a_commit_may_be_named(story: RollbackProject, shorten: int) -> None:
     commit = story.lock("11")
     story.lock("22")
     story.lock("33")
@@ -119,7 +119,7 @@ def test_a_commit_may_be_named(story: Story, shorten: int) -> None:
     assert steps(story.plan("HEAD~1")) == ["minilm cpu 33 -> 22"]
 
 
-def test_a_beginning_that_may_mean_several_is_rejected(story: Story) -> None:
+def test_a_beginning_that_may_mean_several_is_rejected(story: RollbackProject) -> None:
     story.lock("11")
     story.lock("12")
     story.lock("33")
@@ -127,26 +127,26 @@ def test_a_beginning_that_may_mean_several_is_rejected(story: Story) -> None:
         story.plan("1")
 
 
-def test_a_digest_that_was_never_served_is_rejected(story: Story) -> None:
+def test_a_digest_that_was_never_served_is_rejected(story: RollbackProject) -> None:
     story.lock("11")
     with pytest.raises(RollbackError, match="'9999' is neither a commit nor an artifact digest"):
         story.plan("9999")
 
 
-def test_what_is_already_served_is_not_a_rollback_target(story: Story) -> None:
+def test_what_is_already_served_is_not_a_rollback_target(story: RollbackProject) -> None:
     story.lock("11")
     story.lock("22")
     with pytest.raises(RollbackError, match="already serves the artifacts of 2222"):
         story.plan("2222")
 
 
-def test_the_first_that_was_ever_served_has_nothing_before_it(story: Story) -> None:
+def test_the_first_that_was_ever_served_has_nothing_before_it(story: RollbackProject) -> None:
     story.lock("11")
     with pytest.raises(RollbackError, match="no earlier artifacts of endpoint 'search' in git"):
         story.plan()
 
 
-def test_a_version_that_cannot_be_read_is_not_passed_over(story: Story) -> None:
+def test_a_version_that_cannot_be_read_is_not_passed_over(story: RollbackProject) -> None:
     story.lock("11")
     edit(story.project.lock_file("dev"), "spec_hash:", "spec_hush:")
     story.repository.commit("broken")
@@ -158,7 +158,7 @@ def test_a_version_that_cannot_be_read_is_not_passed_over(story: Story) -> None:
     assert steps(story.plan("1111")) == ["minilm cpu 22 -> 11"]
 
 
-def test_a_recorded_rollback_is_resumed_and_not_undone(story: Story) -> None:
+def test_a_recorded_rollback_is_resumed_and_not_undone(story: RollbackProject) -> None:
     for number in ("11", "22", "33"):
         story.lock(number)
     story.write(story.plan())
@@ -171,7 +171,7 @@ def test_a_recorded_rollback_is_resumed_and_not_undone(story: Story) -> None:
         assert (again.written.at, again.written.instead_of) == (WHO.at, "33" * 32)
 
 
-def test_further_back_is_not_to_what_was_given_up(story: Story) -> None:
+def test_further_back_is_not_to_what_was_given_up(story: RollbackProject) -> None:
     first = story.lock("11")
     story.lock("22")
     story.lock("33")
@@ -182,7 +182,7 @@ def test_further_back_is_not_to_what_was_given_up(story: Story) -> None:
     assert (steps(further), further.written) == (["minilm cpu 22 -> 11"], None)
 
 
-def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story: Story) -> None:
+def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story: RollbackProject) -> None:
     for number in ("11", "22"):
         story.lock(number)
     story.write(story.plan())
@@ -192,7 +192,7 @@ def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story: Story) -> Non
     assert steps(story.plan()) == ["minilm cpu 33 -> 22"]
 
 
-def test_a_rolled_back_entry_is_kept_although_its_model_has_changed(story: Story) -> None:
+def test_a_rolled_back_entry_is_kept_although_its_model_has_changed(story: RollbackProject) -> None:
     story.lock("11")
     story.lock("22")
     workspace, plan = load_workspace(story.project, "dev"), story.plan()
@@ -206,7 +206,7 @@ def test_a_rolled_back_entry_is_kept_although_its_model_has_changed(story: Story
     assert written.built == BUILT
 
 
-def test_endpoints_that_serve_the_same_model_go_back_with_it(story: Story) -> None:
+def test_endpoints_that_serve_the_same_model_go_back_with_it(story: RollbackProject) -> None:
     with story.project.environment_file("dev").open("a") as stream:
         stream.write("  again: {kind: ensemble, model: minilm, instance_type: ml.m7i.large}\n")
         stream.write("  fast: {kind: ensemble, model: minilm, instance_type: ml.g5.xlarge}\n")
@@ -217,7 +217,7 @@ def test_endpoints_that_serve_the_same_model_go_back_with_it(story: Story) -> No
     assert (plan.concerned, plan.others) == (("search", "again"), ("again",))
 
 
-def test_only_changed_models_of_a_multi_model_endpoint_are_rolled_back(story: Story) -> None:
+def test_only_changed_models_of_a_multi_model_endpoint_are_rolled_back(story: RollbackProject) -> None:
     story.also_serve("other")
     edit(
         story.project.environment_file("dev"),
@@ -237,7 +237,7 @@ def test_only_changed_models_of_a_multi_model_endpoint_are_rolled_back(story: St
     )
 
 
-def test_artifacts_for_another_target_are_restored_too(story: Story) -> None:
+def test_artifacts_for_another_target_are_restored_too(story: RollbackProject) -> None:
     """The instance would prefer one for its own Python, which is removed."""
     story.lock("11")
     story.lock("22", target="cpu-py312")
@@ -249,7 +249,7 @@ def test_artifacts_for_another_target_are_restored_too(story: Story) -> None:
     assert (steps(again), again.written is not None) == (["minilm cpu 22 -> 11"], True)
 
 
-def test_only_completed_rollbacks_are_recorded(story: Story, cloud: Cloud) -> None:
+def test_only_completed_rollbacks_are_recorded(story: RollbackProject, cloud: Cloud) -> None:
     story.also_serve("other")
     edit(
         story.project.environment_file("dev"),
@@ -267,7 +267,7 @@ def test_only_completed_rollbacks_are_recorded(story: Story, cloud: Cloud) -> No
     assert read_events(cloud, workspace.spec.artifact_bucket) == [event]
 
 
-def test_manually_edited_entries_are_not_restored(story: Story) -> None:
+def test_manually_edited_entries_are_not_restored(story: RollbackProject) -> None:
     story.lock("11")
     edit(story.project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
     story.repository.commit("by hand")

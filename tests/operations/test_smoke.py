@@ -17,8 +17,8 @@ from tests.operations.smoke_environment import (
     DIGESTS,
     RIGHT,
     Answer,
-    PlayedEndpoints,
-    PlayedTime,
+    SimulatedEndpoints,
+    SimulatedTime,
     example,
     manifest_of,
     model_error,
@@ -56,7 +56,7 @@ class Ground:
 
     cloud: Cloud
     workspace: Workspace
-    time: PlayedTime
+    time: SimulatedTime
 
     def stock(self, model: str, *requests: Any, **facts: Any) -> None:
         stock(self.cloud, self.workspace, model, *requests, **facts)
@@ -74,14 +74,14 @@ def ground(cloud: Cloud, root: Path, endpoints: str = PLAIN, **options: Any) -> 
     workspace = workspace_of(root, endpoints, **options)
     for bucket in (workspace.spec.artifact_bucket, workspace.spec.data_bucket):
         cloud.client("s3").create_bucket(Bucket=bucket)
-    return Ground(cloud, workspace, PlayedTime())
+    return Ground(cloud, workspace, SimulatedTime())
 
 
-def answering(scores: Any) -> PlayedEndpoints:
-    return PlayedEndpoints(lambda fields, tensors: {"scores": np.asarray(scores, dtype=np.float32)})
+def answering(scores: Any) -> SimulatedEndpoints:
+    return SimulatedEndpoints(lambda fields, tensors: {"scores": np.asarray(scores, dtype=np.float32)})
 
 
-def failing(*errors: Exception, then: Any = RIGHT) -> PlayedEndpoints:
+def failing(*errors: Exception, then: Any = RIGHT) -> SimulatedEndpoints:
     """Raise each of the errors once, then answer."""
     left = list(errors)
 
@@ -90,7 +90,7 @@ def failing(*errors: Exception, then: Any = RIGHT) -> PlayedEndpoints:
             raise left.pop(0)
         return {"scores": then}
 
-    return PlayedEndpoints(answer)
+    return SimulatedEndpoints(answer)
 
 
 def told(results: list[SmokeResult]) -> list[tuple[str, str]]:
@@ -152,7 +152,7 @@ def test_differences_are_reported_with_the_tolerance(
 def test_an_output_that_is_missing(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
-    endpoints = PlayedEndpoints(lambda fields, tensors: {"embedding": RIGHT, "label": RIGHT})
+    endpoints = SimulatedEndpoints(lambda fields, tensors: {"embedding": RIGHT, "label": RIGHT})
     assert told(here.smoke(endpoints)) == [("wrong", "output scores is missing; got embedding, label")]
 
 
@@ -181,7 +181,7 @@ def test_an_error_is_reported_in_the_endpoints_own_words_and_at_once(
 def test_an_answer_that_is_none_is_a_failure(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
-    (result,) = here.smoke(PlayedEndpoints(lambda fields, tensors: {"error": "who knows"}))
+    (result,) = here.smoke(SimulatedEndpoints(lambda fields, tensors: {"error": "who knows"}))
     assert (result.outcome, "malformed reply" in result.detail) == ("failed", True)
 
 
@@ -305,7 +305,7 @@ def test_the_model_of_many_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) 
     here = ground(cloud, tmp_path, MANY)
     here.stock("minilm", example())
     here.stock("other", example())
-    endpoints = PlayedEndpoints(
+    endpoints = SimulatedEndpoints(
         lambda fields, tensors: {"scores": RIGHT if fields["TargetModel"] == TARGET else -RIGHT}
     )
     assert [(result.model, result.outcome) for result in here.smoke(endpoints)] == [
@@ -318,7 +318,7 @@ def test_a_challenger_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) -> No
     here = ground(cloud, tmp_path, COMPARED)
     here.stock("minilm", example())
     here.stock("other", example())
-    endpoints = PlayedEndpoints(
+    endpoints = SimulatedEndpoints(
         lambda fields, tensors: {"scores": RIGHT if fields["TargetVariant"] == "main" else -RIGHT}
     )
     assert [(result.variant, result.outcome) for result in here.smoke(endpoints)] == [
@@ -402,7 +402,7 @@ def counting() -> Answer:
 def test_a_sequence_is_sent_in_its_order_where_one_machine_gets_it_all(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, ONE_MACHINE)
     here.stock("minilm", *sequence(3))
-    endpoints = PlayedEndpoints(counting())
+    endpoints = SimulatedEndpoints(counting())
     assert [result.outcome for result in here.smoke(endpoints)] == ["ok"] * 3
     sent = [tensors_of(call["Body"], call["ContentType"])["parameters"] for call in endpoints.calls]
     assert [(one["sequence_start"], one["sequence_end"]) for one in sent] == [
@@ -421,7 +421,7 @@ def test_only_the_first_of_a_sequence_is_sent_where_several_machines_may_get_it(
 ) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", *sequence(3))
-    first, rest = here.smoke(PlayedEndpoints(counting()))
+    first, rest = here.smoke(SimulatedEndpoints(counting()))
     assert (first.outcome, rest.example, rest.outcome) == ("ok", "step 2", "cannot-be-asked")
     assert "requests may reach different instances" in rest.detail
 
@@ -440,14 +440,14 @@ def test_a_model_that_makes_up_texts_answers_with_some(
 ) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", texts=("Hello", "Schöne neue Welt"))
-    endpoints = PlayedEndpoints(lambda fields, tensors: answer)
+    endpoints = SimulatedEndpoints(lambda fields, tensors: answer)
     first, second = here.smoke(endpoints)
     assert (first.outcome, first.example, second.example) == (outcome, "text 1", "text 2")
     assert json.loads(endpoints.calls[1]["Body"])["text_input"] == "Schöne neue Welt"
 
 
 @dataclass
-class PlayedQueue:
+class SimulatedQueue:
     """An asynchronous endpoint, validated with botocore's model; it answers when `work` is called."""
 
     s3: Any
@@ -480,11 +480,11 @@ class PlayedQueue:
 def test_a_queue_answers_through_the_data_bucket(cloud: Cloud, tmp_path: Path, stored_as: str | None) -> None:
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
-    queue = PlayedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": RIGHT}, stored_as)
+    queue = SimulatedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": RIGHT}, stored_as)
     assert told(here.smoke(queue)) == [("ok", "")]
     assert queue.request is not None
     assert queue.request["Key"].startswith("requests/tritonstack-dev-search/smoke/")
-    wrong = PlayedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": -RIGHT}, stored_as)
+    wrong = SimulatedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": -RIGHT}, stored_as)
     assert [result.outcome for result in here.smoke(wrong)] == ["wrong"]
 
 
@@ -494,7 +494,7 @@ def test_a_queue_that_fails_says_why(cloud: Cloud, tmp_path: Path) -> None:
 
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
-    (result,) = here.smoke(PlayedQueue(cloud.client("s3"), refuse))
+    (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), refuse))
     assert (result.outcome, "Received server error (500)" in result.detail) == ("failed", True)
     assert here.time.now == 0
 
@@ -502,7 +502,7 @@ def test_a_queue_that_fails_says_why(cloud: Cloud, tmp_path: Path) -> None:
 def test_an_idle_queue_is_awaited_and_reported(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
-    (result,) = here.smoke(PlayedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
+    (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
     assert (result.outcome, here.time.now) == ("failed", 7)
     assert "no answer at s3://tritonstack-dev-data-" in result.detail
 
@@ -511,7 +511,7 @@ def test_each_queued_request_gets_its_time_after_the_endpoints_wait(cloud: Cloud
     """The previous request may have woken the endpoint."""
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example("test input 1"), example("test input 2"))
-    silent = PlayedQueue(cloud.client("s3"), lambda *_: {}, silent=True)
+    silent = SimulatedQueue(cloud.client("s3"), lambda *_: {}, silent=True)
     assert [result.outcome for result in here.smoke(silent, patience_s=100)] == ["failed"] * 2
     assert here.time.now == 100 + 30
 
@@ -521,7 +521,7 @@ def test_an_answer_in_the_bucket_that_is_none(cloud: Cloud, tmp_path: Path) -> N
     here.stock("minilm", example())
     s3 = cloud.client("s3")
 
-    class Garbling(PlayedQueue):
+    class Garbling(SimulatedQueue):
         def invoke_endpoint_async(self, **fields: Any) -> dict[str, Any]:
             accepted = super().invoke_endpoint_async(**fields)
             bucket, _, key = accepted["OutputLocation"].removeprefix("s3://").partition("/")

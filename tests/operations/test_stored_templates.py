@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesised
+from tests.operations.conftest import STACK, Synthesized
 from tests.operations.test_changes import BASE, hold
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.changes import look_ahead
@@ -33,13 +33,13 @@ def test_invalid_characters_are_replaced(stored: Any, wanted: Any, written: Any)
 
 
 def test_an_owner_with_an_umlaut_is_not_a_change(
-    cloud: Cloud, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """The first of two phases does not write question marks into the deployed stack either."""
-    templates = {name: synthesised().template(name) for name in synthesised().stacks}
+    templates = {name: synthesized().template(name) for name in synthesized().stacks}
     for resource in templates[STACK]["Resources"].values():
         resource.setdefault("Metadata", {})["owner"] = "Jürgen"
-    wanted = synthesised().with_templates(templates, tmp_path / "assembly")
+    wanted = synthesized().with_templates(templates, tmp_path / "assembly")
     hold(cloud, monkeypatch, {name: stored(template) for name, template in templates.items()})
     changes = look_ahead(cloud, BASE, wanted)
     assert {plan.action for plan in changes.plans} == {"nothing"}

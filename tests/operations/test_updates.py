@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesised
+from tests.operations.conftest import STACK, Synthesized
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import (
@@ -68,9 +68,9 @@ def test_the_same_stack_again_is_not_a_hazard(template: Template) -> None:
     assert hazards(template, copied(template)) == []
 
 
-def test_another_type_of_a_variant_that_scales(synthesised: Synthesised) -> None:
-    new = synthesised(instance_type="ml.c7i.2xlarge").template(STACK)
-    [hazard] = hazards(synthesised().template(STACK), new)
+def test_another_type_of_a_variant_that_scales(synthesized: Synthesized) -> None:
+    new = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
+    [hazard] = hazards(synthesized().template(STACK), new)
     assert (hazard.variant, hazard.refused) == ("main", False)
     assert hazard.what == (
         "the instance type of variant 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge, but it is "
@@ -78,10 +78,10 @@ def test_another_type_of_a_variant_that_scales(synthesised: Synthesised) -> None
     )
 
 
-def test_it_is_the_deployed_registration_that_counts(synthesised: Synthesised) -> None:
-    scaled, fixed = synthesised().template(STACK), synthesised(least=4).template(STACK)
-    other = synthesised(instance_type="ml.c7i.2xlarge").template(STACK)
-    other_fixed = synthesised(instance_type="ml.c7i.2xlarge", least=4).template(STACK)
+def test_it_is_the_deployed_registration_that_counts(synthesized: Synthesized) -> None:
+    scaled, fixed = synthesized().template(STACK), synthesized(least=4).template(STACK)
+    other = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
+    other_fixed = synthesized(instance_type="ml.c7i.2xlarge", least=4).template(STACK)
     assert not hazards(fixed, other)
     assert hazards(scaled, other_fixed)
     assert not hazards(scaled, fixed)

@@ -12,7 +12,7 @@ from typing import Any
 from moto.iam.models import iam_backends
 
 from tests.manifests import manifest
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 from tests.projects import ENVIRONMENT, MODEL, edit
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
@@ -146,7 +146,7 @@ class TwoAccounts:
 @contextmanager
 def two_accounts(project: Project) -> Iterator[TwoAccounts]:
     """Two accounts for as long as moto simulates them."""
-    with played_aws():
+    with simulated_aws():
         yield TwoAccounts(project)
 
 

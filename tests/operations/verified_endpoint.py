@@ -94,7 +94,7 @@ def running(wanted: ExpectedEndpoint) -> LiveEndpoint:
     )
 
 
-def spoiled(live: LiveEndpoint, path: str, value: Any) -> LiveEndpoint:
+def modified(live: LiveEndpoint, path: str, value: Any) -> LiveEndpoint:
     """The same endpoint with one value changed; None takes it away.
 
     The path is `part/key/key`, or with bars in the place of slashes; items of lists by their place.

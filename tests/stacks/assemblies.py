@@ -169,7 +169,7 @@ class Assembly:
         return artifact
 
 
-Synthesise = Callable[..., Assembly]
+Synthesize = Callable[..., Assembly]
 
 
 def lock_everything(project: Project, environment: str, *, digest: str = DIGEST) -> Workspace:

@@ -50,7 +50,7 @@ test_inputs: [A man is eating food.]
 """
 
 
-def write_factory(folder: Path) -> Workspace:
+def write_build_environment(folder: Path) -> Workspace:
     """Write a project with this environment, with everything built."""
     project = write_project(folder)
     project.environment_file("factory").write_text(FACTORY)

@@ -53,7 +53,7 @@ def excused(template: str, content: dict[str, Any]) -> dict[Finding, str]:
     }
 
 
-def without_excuses(content: dict[str, Any]) -> dict[str, Any]:
+def without_suppressions(content: dict[str, Any]) -> dict[str, Any]:
     """Return the same template without suppressions."""
     bare: dict[str, Any] = json.loads(json.dumps(content))
     for resource in bare.get("Resources", {}).values():

@@ -9,8 +9,8 @@ import aws_cdk as cdk
 import pytest
 
 from stacks.environment import add_environment
-from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
-from tests.stacks.build_environment import write_factory
+from tests.stacks.assemblies import ROOT, Assembly, Synthesize, lock_everything, new_app, write_project
+from tests.stacks.build_environment import write_build_environment
 from tests.stacks.walled import write_walled
 from tritonstack.base.paths import Project
 from tritonstack.project.workspace import Workspace
@@ -23,7 +23,7 @@ def bare_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Proje
 
 
 @pytest.fixture(scope="session")
-def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Synthesise:
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     """Synthesize an environment; `prepare` can add to the app first."""
 
     def run(workspace: Workspace, prepare: Callable[[cdk.App], None] = lambda app: None) -> Assembly:
@@ -38,33 +38,33 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Synthesise:
 
 
 @pytest.fixture(scope="session")
-def sample(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
+def sample(bare_project: Callable[[], Project], synthesize: Synthesize) -> Assembly:
     """An environment without retained data, with one endpoint on a CPU and one on a GPU."""
-    return synthesise(lock_everything(bare_project(), "sample"))
+    return synthesize(lock_everything(bare_project(), "sample"))
 
 
 @pytest.fixture(scope="session")
-def kept(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
+def kept(bare_project: Callable[[], Project], synthesize: Synthesize) -> Assembly:
     """An environment with retained data."""
-    return synthesise(lock_everything(bare_project(), "kept"))
+    return synthesize(lock_everything(bare_project(), "kept"))
 
 
 @pytest.fixture(scope="session")
-def every(bare_project: Callable[[], Project], synthesise: Synthesise) -> Assembly:
+def every(bare_project: Callable[[], Project], synthesize: Synthesize) -> Assembly:
     """An environment with its own network and an endpoint of every kind."""
-    return synthesise(lock_everything(bare_project(), "every"))
+    return synthesize(lock_everything(bare_project(), "every"))
 
 
 @pytest.fixture(scope="session")
-def walled(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> Assembly:
+def walled(tmp_path_factory: pytest.TempPathFactory, synthesize: Synthesize) -> Assembly:
     """An environment with its own network, and a boundary around its roles."""
-    return synthesise(write_walled(tmp_path_factory.mktemp("project")))
+    return synthesize(write_walled(tmp_path_factory.mktemp("project")))
 
 
 @pytest.fixture(scope="session")
-def factory(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> Assembly:
+def factory(tmp_path_factory: pytest.TempPathFactory, synthesize: Synthesize) -> Assembly:
     """An environment whose models are built on every kind of machine."""
-    return synthesise(write_factory(tmp_path_factory.mktemp("project")))
+    return synthesize(write_build_environment(tmp_path_factory.mktemp("project")))
 
 
 @pytest.fixture(scope="session")

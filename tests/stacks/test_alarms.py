@@ -105,7 +105,7 @@ def expression(alarm: dict[str, Any]) -> str:
     return str(text)
 
 
-def rings(alarm: dict[str, Any], **values: float | None) -> bool:
+def fires(alarm: dict[str, Any], **values: float | None) -> bool:
     """Return whether one period with these values (None: no data) breaches the threshold."""
     value = evaluate(expression(alarm), values)
     if value is None:
@@ -121,20 +121,20 @@ def test_loading_a_model_does_not_count_as_overhead():
         "overhead": ("AWS/SageMaker", "OverheadLatency", "p99"),
         "loading": ("AWS/SageMaker", "ModelLoadingWaitTime", "Maximum"),
     }
-    assert not rings(alarm, overhead=4_060_000, loading=4_000_000)
-    assert rings(alarm, overhead=4_080_000, loading=4_000_000)
-    assert rings(alarm, overhead=80_000, loading=None)
-    assert not rings(alarm, overhead=79_999, loading=None)
-    assert not rings(alarm, overhead=None, loading=None)
+    assert not fires(alarm, overhead=4_060_000, loading=4_000_000)
+    assert fires(alarm, overhead=4_080_000, loading=4_000_000)
+    assert fires(alarm, overhead=80_000, loading=None)
+    assert not fires(alarm, overhead=79_999, loading=None)
+    assert not fires(alarm, overhead=None, loading=None)
 
 
 def test_the_invocation_drop_alarm_fires_on_little_traffic_but_not_without_any(plain):
     drop = plain[f"{NAME}-invocation-drop"]
     assert looked_at(drop) == {"calls": ("AWS/SageMaker", "Invocations", "Sum")}
-    assert rings(drop, calls=24)
-    assert not rings(drop, calls=25)
-    assert not rings(drop, calls=0)
-    assert not rings(drop, calls=None)
+    assert fires(drop, calls=24)
+    assert not fires(drop, calls=25)
+    assert not fires(drop, calls=0)
+    assert not fires(drop, calls=None)
     # The first and the last period of a day's traffic are never full.
     assert drop["EvaluationPeriods"] == 2
 
@@ -147,11 +147,11 @@ def test_gpu_memory_is_the_sum_over_a_machines_gpus_and_seen_only_with_traffic(p
     }
     # Four GPUs at 90 %.
     assert memory["Threshold"] == 360
-    assert rings(memory, memory=361, calls0=1)
-    assert not rings(memory, memory=359, calls0=1)
-    assert not rings(memory, memory=400, calls0=0)
-    assert not rings(memory, memory=400, calls0=None)
-    assert not rings(memory, memory=None, calls0=5)
+    assert fires(memory, memory=361, calls0=1)
+    assert not fires(memory, memory=359, calls0=1)
+    assert not fires(memory, memory=400, calls0=0)
+    assert not fires(memory, memory=400, calls0=None)
+    assert not fires(memory, memory=None, calls0=5)
 
 
 def test_machines_without_gpus_have_no_alarm_on_their_memory():
@@ -161,11 +161,11 @@ def test_machines_without_gpus_have_no_alarm_on_their_memory():
 def test_tritons_errors_come_from_the_log_and_are_heard_only_with_traffic(plain):
     errors = plain[f"{NAME}-triton-errors"]
     assert looked_at(errors)["errors"] == (f"Tritonstack/{NAME}", "TritonErrors", "Sum")
-    assert rings(errors, errors=7, calls0=1)
-    assert not rings(errors, errors=6, calls0=1)
-    assert not rings(errors, errors=99, calls0=None)
-    assert not rings(errors, errors=0, calls0=1)
-    assert not rings(errors, errors=None, calls0=1)
+    assert fires(errors, errors=7, calls0=1)
+    assert not fires(errors, errors=6, calls0=1)
+    assert not fires(errors, errors=99, calls0=None)
+    assert not fires(errors, errors=0, calls0=1)
+    assert not fires(errors, errors=None, calls0=1)
 
 
 def test_no_alarm_fires_without_traffic(plain, queued, copied):
@@ -174,8 +174,8 @@ def test_no_alarm_fires_without_traffic(plain, queued, copied):
         assert alarm["TreatMissingData"] == "notBreaching"
         if "Metrics" in alarm:
             keys = looked_at(alarm)
-            assert not rings(alarm, **dict.fromkeys(keys))
-            assert not rings(alarm, **dict.fromkeys(keys, 0))
+            assert not fires(alarm, **dict.fromkeys(keys))
+            assert not fires(alarm, **dict.fromkeys(keys, 0))
         else:
             assert alarm["ComparisonOperator"].startswith("GreaterThan")
             assert alarm["Threshold"] > 0
@@ -264,8 +264,8 @@ def test_a_shadows_errors_in_the_shared_log_fire_no_alarm():
 
 def test_errors_in_the_log_of_two_variants_are_heard_while_either_is_called():
     errors = made(monitored(variant(), variant("challenger")))[f"{NAME}-triton-errors"]
-    assert rings(errors, errors=9, calls0=None, calls1=2)
-    assert not rings(errors, errors=9, calls0=None, calls1=None)
+    assert fires(errors, errors=9, calls0=None, calls1=2)
+    assert not fires(errors, errors=9, calls0=None, calls1=None)
 
 
 def test_alarms_are_named_for_rollbacks_in_the_order_asked_for():

@@ -103,8 +103,8 @@ def test_every_fault_of_the_files_is_reported_without_a_traceback(project, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unbuilt_endpoint_is_an_error_on_its_own_stack_only(project, synthesise):
-    assembly = synthesise(load_workspace(project, "kept"))
+def test_an_unbuilt_endpoint_is_an_error_on_its_own_stack_only(project, synthesize):
+    assembly = synthesize(load_workspace(project, "kept"))
     assert assembly.foundation.find_resources("AWS::S3::Bucket")
     assert (
         not (assembly.folder / "tritonstack-kept-foundation.metadata.json").read_text().count("aws:cdk:error")

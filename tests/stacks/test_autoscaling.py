@@ -223,11 +223,11 @@ def test_steps_upwards_are_measured_from_the_first_bound():
         {"MetricIntervalLowerBound": 150, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 2},
         {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 5},
     ]
-    rings = alarm(found, "scale-out")
-    assert (rings["Threshold"], rings["ComparisonOperator"]) == (100, "GreaterThanThreshold")
-    assert (rings["MetricName"], rings["Statistic"]) == ("InvocationsPerInstance", "Sum")
-    assert (rings["Period"], rings["EvaluationPeriods"]) == (60, 1)
-    assert rings["AlarmActions"] == [{"Ref": key}]
+    fires = alarm(found, "scale-out")
+    assert (fires["Threshold"], fires["ComparisonOperator"]) == (100, "GreaterThanThreshold")
+    assert (fires["MetricName"], fires["Statistic"]) == ("InvocationsPerInstance", "Sum")
+    assert (fires["Period"], fires["EvaluationPeriods"]) == (60, 1)
+    assert fires["AlarmActions"] == [{"Ref": key}]
 
 
 def test_the_step_downwards_is_below_its_own_bound_and_takes_no_data_for_no_load():
@@ -236,10 +236,10 @@ def test_the_step_downwards_is_below_its_own_bound_and_takes_no_data_for_no_load
     configuration = step["StepScalingPolicyConfiguration"]
     assert configuration["Cooldown"] == 600
     assert configuration["StepAdjustments"] == [{"MetricIntervalUpperBound": 0, "ScalingAdjustment": -2}]
-    rings = alarm(found, "scale-in")
-    assert (rings["Threshold"], rings["ComparisonOperator"]) == (30, "LessThanThreshold")
-    assert rings["EvaluationPeriods"] == 5
-    (expression,) = [query["Expression"] for query in rings["Metrics"] if query["ReturnData"]]
+    fires = alarm(found, "scale-in")
+    assert (fires["Threshold"], fires["ComparisonOperator"]) == (30, "LessThanThreshold")
+    assert fires["EvaluationPeriods"] == 5
+    (expression,) = [query["Expression"] for query in fires["Metrics"] if query["ReturnData"]]
     assert expression == "FILL(load, 0)"
 
 
@@ -261,8 +261,8 @@ def test_steps_work_alone_or_with_metrics():
 def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, threshold):
     """An ml.g5.12xlarge has 48 vCPUs and 4 GPUs, whose utilization SageMaker adds up."""
     steps = STEPS | {"metric": metric, "scale_out": [{"above": 50, "add": 1}], "scale_in": {"below": 10}}
-    rings = alarm(with_scaling(steps=steps), "scale-out")
-    assert (rings["MetricName"], rings["Statistic"], rings["Threshold"]) == (published, statistic, threshold)
+    fires = alarm(with_scaling(steps=steps), "scale-out")
+    assert (fires["MetricName"], fires["Statistic"], fires["Threshold"]) == (published, statistic, threshold)
 
 
 def test_scaling_alarms_notify_nobody():
@@ -372,11 +372,11 @@ def test_schedules_of_components_count_copies():
 
 def test_steps_of_components_look_at_copies():
     steps = STEPS | {"metric": "gpu_utilization_percent", "scale_out": [{"above": 50, "add": 1}]}
-    rings = alarm(components({"steps": steps | {"scale_in": {"below": 10}}}, min_copies=1), "scale-out")
-    assert rings["Namespace"] == "/aws/sagemaker/InferenceComponents"
-    assert rings["MetricName"] == "GPUUtilizationNormalized"
-    assert rings["Threshold"] == 50
-    assert dimensions(rings) == {"InferenceComponentName": COMPONENT}
+    fires = alarm(components({"steps": steps | {"scale_in": {"below": 10}}}, min_copies=1), "scale-out")
+    assert fires["Namespace"] == "/aws/sagemaker/InferenceComponents"
+    assert fires["MetricName"] == "GPUUtilizationNormalized"
+    assert fires["Threshold"] == 50
+    assert dimensions(fires) == {"InferenceComponentName": COMPONENT}
 
 
 def test_a_fixed_number_of_copies_is_not_registered():

@@ -177,7 +177,7 @@ def test_a_model_with_code_of_its_own_reaches_nothing_of_another(template):
 def test_too_many_models_with_code_are_rejected_before_cloudformation_does(factory, monkeypatch, tmp_path):
     monkeypatch.setattr("tritonstack.constructs.builds.build_roles.MOST_OWN_ROLES", 1)
     with pytest.raises(UsageError, match="2 models run custom code; a stack holds at most 1"):
-        synthesised(tmp_path, factory.workspace)
+        synthesized(tmp_path, factory.workspace)
 
 
 def test_models_in_buckets_are_read_from_their_own_prefix(template):
@@ -205,11 +205,11 @@ def test_jobs_start_from_one_archive_and_read_no_other(template):
 BOOTSTRAP_KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
 
 
-def test_builds_can_decrypt_their_source_where_the_bootstrap_has_a_customers_key(bare_project, synthesise):
+def test_builds_can_decrypt_their_source_where_the_bootstrap_has_a_customers_key(bare_project, synthesize):
     """With `cdk bootstrap --bootstrap-kms-key-id`, reading the staged archive takes that key too."""
     project = bare_project()
     edit(project.environment_file("kept"), "removal: retain", f"bootstrap_kms_key: {BOOTSTRAP_KEY}")
-    assembly = synthesise(lock_everything(project, "kept"))
+    assembly = synthesize(lock_everything(project, "kept"))
     assert assembly.workspace.spec.bootstrap.arguments[1:] == ("--bootstrap-kms-key-id", BOOTSTRAP_KEY)
     template = build_stack(assembly)
     source = template["Outputs"]["SourceArchive"]["Value"]
@@ -306,7 +306,7 @@ def test_no_project_runs_before_its_role_may_do_anything(template):
             assert policies & set(item["DependsOn"])
 
 
-def synthesised(folder: Path, workspace: Any) -> Path:
+def synthesized(folder: Path, workspace: Any) -> Path:
     app = new_app(folder)
     add_environment(app, workspace=workspace)
     app.synth()
@@ -316,7 +316,7 @@ def synthesised(folder: Path, workspace: Any) -> Path:
 def test_an_environment_may_build_elsewhere(tmp_path):
     project = write_project(tmp_path / "project")
     edit(project.environment_file("kept"), "endpoints:", "builds: {enabled: false}\nendpoints:")
-    folder = synthesised(tmp_path / "out", lock_everything(project, "kept"))
+    folder = synthesized(tmp_path / "out", lock_everything(project, "kept"))
     assert not (folder / "tritonstack-kept-build.template.json").exists()
 
 
@@ -326,7 +326,7 @@ def test_the_local_cloud_builds_only_if_the_file_says_so(tmp_path, asked):
     edit(project.environment_file("kept"), "123456789012", "000000000000")
     if asked:
         edit(project.environment_file("kept"), "endpoints:", "builds: {enabled: true}\nendpoints:")
-    folder = synthesised(tmp_path / "out", lock_everything(project, "kept"))
+    folder = synthesized(tmp_path / "out", lock_everything(project, "kept"))
     assert (folder / "tritonstack-kept-build.template.json").exists() == asked
 
 
@@ -337,7 +337,7 @@ def test_only_files_that_builds_read_change_the_source(tmp_path):
     def source() -> str:
         outputs: dict[str, Any] = json.loads(
             (
-                synthesised(tmp_path / str(len(list(tmp_path.iterdir()))), load_workspace(project, "kept"))
+                synthesized(tmp_path / str(len(list(tmp_path.iterdir()))), load_workspace(project, "kept"))
                 / "tritonstack-kept-build.template.json"
             ).read_text()
         )["Outputs"]
@@ -367,7 +367,7 @@ def test_the_archive_has_the_installed_build_code_and_none_of_the_command_line(t
     lock_everything(project, "kept")
 
     def source(name: str) -> Path:
-        outdir = synthesised(tmp_path / name, load_workspace(project, "kept"))
+        outdir = synthesized(tmp_path / name, load_workspace(project, "kept"))
         (archive,) = outdir.glob("asset.*/model_build")
         return archive.parent
 
@@ -389,7 +389,7 @@ def test_the_archive_has_the_installed_build_code_and_none_of_the_command_line(t
 def test_what_the_image_is_made_from_changes_its_tag(tmp_path):
     project = write_project(tmp_path / "project")
     workspace = lock_everything(project, "kept")
-    before = build_stack(Assembly(workspace, synthesised(tmp_path / "1", workspace)))
+    before = build_stack(Assembly(workspace, synthesized(tmp_path / "1", workspace)))
     edit(project.containers_dir / "builder" / "Dockerfile", "FROM", "# changed\nFROM")
-    after = build_stack(Assembly(workspace, synthesised(tmp_path / "2", workspace)))
+    after = build_stack(Assembly(workspace, synthesized(tmp_path / "2", workspace)))
     assert before["Outputs"]["CpuImage"] != after["Outputs"]["CpuImage"]

@@ -53,11 +53,11 @@ def test_no_endpoint_publishes_metrics_that_cost_without_being_asked(every, name
     }
 
 
-def test_metrics_that_are_asked_for(bare_project, synthesise):
+def test_metrics_that_are_asked_for(bare_project, synthesize):
     project = bare_project()
     file = project.environment_file("kept")
     edit(file, "plain: {", "plain: {metrics: {detailed: true, enhanced: true, publish_every_s: 10}, ")
-    template = synthesise(lock_everything(project, "kept")).endpoint("plain")
+    template = synthesize(lock_everything(project, "kept")).endpoint("plain")
     assert properties(template, CONFIG)["MetricsConfig"] == {
         "EnableDetailedObservability": True,
         "EnableEnhancedMetrics": True,

@@ -113,13 +113,13 @@ def test_the_stack_outputs_what_is_served(sample, every):
     assert outputs["Artifact"]["Value"].endswith(f"/models/encoder/{'ab' * 32}/model.tar.gz")
 
 
-def test_an_existing_network_is_named_as_it_is(bare_project, synthesise):
+def test_an_existing_network_is_named_as_it_is(bare_project, synthesize):
     project = bare_project()
     file = project.environment_file("kept")
     subnets = "[subnet-0a1b2c3d, subnet-1a1b2c3d]"
     existing = f"{{vpc_id: vpc-0a1b2c3d, subnet_ids: {subnets}, security_group_ids: [sg-0a1b2c3d]}}"
     file.write_text(file.read_text() + f"network: {{existing: {existing}}}\n")
-    template = synthesise(lock_everything(project, "kept")).endpoint("plain")
+    template = synthesize(lock_everything(project, "kept")).endpoint("plain")
     assert properties(template, "AWS::SageMaker::Model")["VpcConfig"] == {
         "Subnets": ["subnet-0a1b2c3d", "subnet-1a1b2c3d"],
         "SecurityGroupIds": ["sg-0a1b2c3d"],
@@ -141,7 +141,7 @@ endpoints:
 """
 
 
-def test_a_multi_model_template_does_not_depend_on_how_many_models_there_are(bare_project, synthesise):
+def test_a_multi_model_template_does_not_depend_on_how_many_models_there_are(bare_project, synthesize):
     """Another model is another object under the endpoint's prefix; no template contains it."""
     templates = []
     for count in (1, 1000):
@@ -151,7 +151,7 @@ def test_a_multi_model_template_does_not_depend_on_how_many_models_there_are(bar
             project.model_file(name).parent.mkdir()
             project.model_file(name).write_text(MODEL.format(name=name))
         project.environment_file("kept").write_text(SHELF.format(models=", ".join(names)))
-        template = synthesise(lock_everything(project, "kept")).endpoint("many").to_json()
+        template = synthesize(lock_everything(project, "kept")).endpoint("many").to_json()
         (config,) = [
             r for r in template["Resources"].values() if r["Type"] == "AWS::SageMaker::EndpointConfig"
         ]

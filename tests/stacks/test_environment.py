@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from tests.stacks.assemblies import Assembly, Synthesise, lock_everything
+from tests.stacks.assemblies import Assembly, Synthesize, lock_everything
 from tests.stacks.walled import write_walled
 
 NAMES = (
@@ -90,7 +90,7 @@ def test_stacks_are_deployed_from_the_ground_up(walled, sample):
 
 
 @pytest.fixture
-def joining(tmp_path, synthesise: Synthesise) -> Assembly:
+def joining(tmp_path, synthesize: Synthesize) -> Assembly:
     """The same environment in an existing network."""
     workspace = write_walled(tmp_path)
     file = workspace.environment.file
@@ -102,7 +102,7 @@ def joining(tmp_path, synthesise: Synthesise) -> Assembly:
     )
     assert created in file.read_text()
     file.write_text(file.read_text().replace(created, existing))
-    return synthesise(lock_everything(workspace.project, "walled"))
+    return synthesize(lock_everything(workspace.project, "walled"))
 
 
 def test_a_network_that_exists_is_left_alone(joining):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from tests.stacks.assemblies import EVERY, Assembly, Synthesise, lock_everything, write_project
+from tests.stacks.assemblies import EVERY, Assembly, Synthesize, lock_everything, write_project
 from tritonstack.project.loading import load_instance
 from tritonstack.spec.environments.templates import Instance
 
@@ -23,13 +23,13 @@ UNTOLD = {"AWS::CodeBuild::Project"}
 
 
 @pytest.fixture(scope="module")
-def instance(tmp_path_factory: pytest.TempPathFactory, synthesise: Synthesise) -> Assembly:
+def instance(tmp_path_factory: pytest.TempPathFactory, synthesize: Synthesize) -> Assembly:
     project = write_project(tmp_path_factory.mktemp("project"))
     lock_everything(project, "every")
     head = "template: {locks: every, purpose: tests}\n"
     project.template_file("all").write_text(head + EVERY.replace("name: every", "name: ${name}"))
     asked = Instance("all", "pr-1", LEASE["owner"], LEASE["expires"], {})
-    return synthesise(load_instance(project, asked))
+    return synthesize(load_instance(project, asked))
 
 
 def resources(assembly: Assembly) -> Iterator[tuple[str, str, dict[str, Any]]]:

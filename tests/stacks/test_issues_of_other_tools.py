@@ -33,14 +33,14 @@ def test_scaling_bounds_can_be_given_424(every):
         assert bounds == {(low, high)}
 
 
-def test_start_and_stop_schedules_317(bare_project, synthesise):
+def test_start_and_stop_schedules_317(bare_project, synthesize):
     project = bare_project()
     file = project.environment_file("sample")
     hours = '{day: {at: "07:30", days: MON-FRI, min: 2, max: 6}, night: {at: "20:00", min: 1, max: 1}}'
     file.write_text(
         file.read_text().replace("max_instances: 6,", f"max_instances: 6, schedules: {hours},", 1)
     )
-    plain = synthesise(lock_everything(project, "sample")).endpoint("plain")
+    plain = synthesize(lock_everything(project, "sample")).endpoint("plain")
     actions = {
         action["ScheduledActionName"].rpartition("-")[2]: action["ScalableTargetAction"]
         for action in properties(plain, TARGET)["ScheduledActions"]
@@ -89,8 +89,8 @@ def test_data_capture_23150(every):
 # awslabs/aiops-modules
 
 
-def test_no_new_configuration_at_each_synthesis(bare_project, synthesise):
-    first, second = (synthesise(lock_everything(bare_project(), "every")) for _ in range(2))
+def test_no_new_configuration_at_each_synthesis(bare_project, synthesize):
+    first, second = (synthesize(lock_everything(bare_project(), "every")) for _ in range(2))
     assert [first.text(stack) for stack in first.stacks] == [second.text(stack) for stack in second.stacks]
 
 
@@ -115,11 +115,11 @@ def test_nothing_is_hard_coded(sample, kept):
 # philschmid/terraform-aws-sagemaker-huggingface, and what comes back everywhere
 
 
-def test_an_update_breaks_nothing_6(bare_project, synthesise):
+def test_an_update_breaks_nothing_6(bare_project, synthesize):
     """A new artifact replaces model and configuration, which have no fixed names that could collide."""
     project = bare_project()
-    before = synthesise(lock_everything(project, "sample")).endpoint("plain")
-    after = synthesise(lock_everything(project, "sample", digest="cd" * 32)).endpoint("plain")
+    before = synthesize(lock_everything(project, "sample")).endpoint("plain")
+    after = synthesize(lock_everything(project, "sample", digest="cd" * 32)).endpoint("plain")
     assert properties(before, MODEL) != properties(after, MODEL)
     for template in (before, after):
         assert "ModelName" not in properties(template, MODEL)

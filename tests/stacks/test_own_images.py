@@ -19,7 +19,7 @@ HOME = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/tritonstack-sample"
 
 
 @pytest.fixture(scope="module")
-def own(bare_project, synthesise):
+def own(bare_project, synthesize):
     project = bare_project()
     add_image(project.root, "serving")
     file = project.environment_file("sample")
@@ -27,7 +27,7 @@ def own(bare_project, synthesise):
     workspace = lock_everything(project, "sample")
     image = endpoint_image(project, workspace.spec, "serving", gpu=True)
     add_image_to_lock(workspace.lock.file, "serving", "gpu", LockedImage(digest=DIGEST, tag=image.tag))
-    return synthesise(load_workspace(project, "sample")), image
+    return synthesize(load_workspace(project, "sample")), image
 
 
 def test_the_endpoint_runs_it_by_its_digest(own):

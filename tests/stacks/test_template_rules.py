@@ -21,9 +21,9 @@ from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
 from tests.conftest import SUPPRESSED
-from tests.stacks.assemblies import ROOT, Assembly, Synthesise, lock_everything, new_app, write_project
-from tests.stacks.build_environment import write_factory
-from tests.stacks.checkov import Finding, check_folder, excused, without_excuses
+from tests.stacks.assemblies import ROOT, Assembly, Synthesize, lock_everything, new_app, write_project
+from tests.stacks.build_environment import write_build_environment
+from tests.stacks.checkov import Finding, check_folder, excused, without_suppressions
 from tests.stacks.walled import write_walled
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import environment_names
@@ -68,15 +68,15 @@ def workspaces(
         | samples
         | {
             WALLED: write_walled(tmp_path_factory.mktemp("project")),
-            FACTORY: write_factory(tmp_path_factory.mktemp("project")),
+            FACTORY: write_build_environment(tmp_path_factory.mktemp("project")),
         }
     )
 
 
 @pytest.fixture(scope="module")
-def assemblies(workspaces: dict[str, Workspace], synthesise: Synthesise) -> dict[str, Assembly]:
+def assemblies(workspaces: dict[str, Workspace], synthesize: Synthesize) -> dict[str, Assembly]:
     """Every environment, synthesized with the rules plugged in."""
-    return {name: synthesise(workspaces[name], plug_in_rules) for name in ENVIRONMENTS}
+    return {name: synthesize(workspaces[name], plug_in_rules) for name in ENVIRONMENTS}
 
 
 @pytest.fixture(params=ENVIRONMENTS)
@@ -155,7 +155,7 @@ def checkov(
             template = json.loads(file.read_text())
             excuses |= excused(f"{name}/{file.name}", template)
             write(folder / "as-deployed" / name / file.name, template)
-            write(folder / "bare" / name / file.name, without_excuses(template))
+            write(folder / "bare" / name / file.name, without_suppressions(template))
     write(folder / "careless" / "template.json", json.loads(careless.read_text()))
     found = check_folder(folder)
     return CheckovRun(*(within(found, part) for part in ("as-deployed", "bare", "careless")), excused=excuses)

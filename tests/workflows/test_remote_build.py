@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from tests.cli.stand_in_job import manifest_of
-from tests.moto_aws import played_aws
+from tests.moto_aws import simulated_aws
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
@@ -104,7 +104,7 @@ def watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch
     monkeypatch.setattr(module, "missing_images", lambda *_: [])
     monkeypatch.setattr(module, "_POLL_S", 0.01)
     monkeypatch.setattr(module, "_ROOM_S", 0.01)
-    with played_aws():
+    with simulated_aws():
         yield Watched(project)
 
 
