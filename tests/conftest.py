@@ -17,7 +17,7 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 from tests.projects import write_project
 from tritonstack.base.paths import Project
 
-# Every session of botocore's reads megabytes of JSON anew, which takes longer than most tests that make one.
+# Every botocore session reads megabytes of JSON again, which takes longer than most of these tests.
 botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 SUPPRESSED = "suppressed findings"

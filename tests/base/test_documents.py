@@ -194,7 +194,7 @@ def test_every_fault_is_reported_at_once(tmp_path: Path) -> None:
     text = ENVIRONMENT.replace("eu-west-1", "mars-1").replace("ml.c7i.xlarge", "ml.x.large")
     lines = complaint(tmp_path, text.replace("kind:", "knd:")).splitlines()
     places = [line.split(" ")[0] for line in lines if not line.startswith("  help")]
-    # Line 9 is not among them: what may stand in an endpoint depends on the kind that is not given.
+    # Line 9 is not among them: the valid keys of an endpoint depend on its missing kind.
     assert places == ["dev.yaml:3:", "dev.yaml:6:", "dev.yaml:7:"]
 
 
@@ -233,5 +233,5 @@ def test_shared_values_of_two_endpoints_are_allowed(tmp_path: Path) -> None:
 
 
 def test_dates_stay_text(tmp_path: Path) -> None:
-    # YAML would make a date of this value, and the message would speak of a type nobody wrote.
+    # YAML would parse this value as a date, and the message would name a type that the user did not write.
     assert "'2025-04-01'" in complaint(tmp_path, ENVIRONMENT.replace('"25.04"', "2025-04-01"))

@@ -228,7 +228,7 @@ def test_a_bad_artifact_is_stopped(site: TwoAccounts, capsys: Any, damage: str) 
     assert "checksum mismatch for" in said or "does not match the lock: the lock says" in said
     assert not site.project.lock_file("prod").exists()
     assert "Contents" not in site.prod.client("s3").list_objects_v2(Bucket=site.bucket("prod"))
-    # A mended source is promoted, whatever the failed run has left here.
+    # A fixed source is promoted, whatever the failed run left behind.
     site.build("minilm", CONTENT)
     promote()
     assert site.held(built) == CONTENT

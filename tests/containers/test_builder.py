@@ -54,7 +54,7 @@ def publish(
 @pytest.mark.parametrize(
     ("buildx", "command"),
     [
-        # What SageMaker would refuse, buildx makes unless it is told otherwise.
+        # By default, buildx makes images that SageMaker rejects.
         (True, "docker buildx build --provenance=false --sbom=false --output type=docker"),
         (False, "docker build"),
     ],

@@ -156,7 +156,7 @@ LAYOUTS = [
         DOUBLES,
         DOUBLES,
     ),
-    # In multi-model mode the model gets the target's name, whatever its config says.
+    # In multi-model mode the model gets the target's name, whatever its config's name is.
     Layout(
         "a config with another name",
         lambda folder: models.write_model(folder / "double", name="another"),

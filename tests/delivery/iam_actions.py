@@ -7,7 +7,7 @@ _S3 = {
     "CopyObject": "PutObject",
     "CreateMultipartUpload": "PutObject",
     "DeleteObjects": "DeleteObject",
-    # IAM asks for ListBucket, without a prefix: whoever may list below one alone is refused.
+    # IAM requires ListBucket without a prefix: permission for one prefix only is not enough.
     "HeadBucket": "ListBucket of any prefix",
     "HeadObject": "GetObject",
     "ListBuckets": "ListAllMyBuckets",

@@ -23,7 +23,7 @@ def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) 
         repository="example/tritonstack",
         delivery_stacks={},
         variables={},
-        add_command=lambda work: None,
+        prepare_checkout=lambda work: None,
         ends=ends,
         said=said,
     )

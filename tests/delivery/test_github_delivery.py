@@ -139,7 +139,7 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GithubDelivery]:
         repository=SLUG,
         delivery_stacks=delivery_stacks,
         variables={"TRITONSTACK_HOME": str(site.project.state_dir)},
-        add_command=lambda work: None,
+        prepare_checkout=lambda work: None,
     )
     yield GithubDelivery(site, runner, remote)
     for number in range(2):

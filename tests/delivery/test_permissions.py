@@ -134,7 +134,7 @@ SCALING_ROLE = iam_role(
             False,
         ),
         ("preview-execution", "sagemaker:DeleteTags", arn("sagemaker", "model/Search-0a1b"), True),
-        # Application Auto Scaling names its alarms itself, and asks whether whoever brings a policy may.
+        # Application Auto Scaling names its alarms itself, and checks the permissions of the policy's creator.
         ("preview-execution", "cloudwatch:GetMetricData", "*", True),
         (
             "preview-execution",

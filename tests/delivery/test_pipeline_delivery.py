@@ -126,7 +126,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     site.project.delivery_file.write_text(DELIVERY)
     (root / "requirements.txt").write_text("tritonstack[cdk,cli]\n")
     played = put_programs_on_path(root / "programs", site)
-    # What the clouds find on their PATH is what builds find there; a person's own commands are not played.
+    # The clouds' PATH is the PATH of builds; a person's own commands are real.
     of_builds = {"PATH": f"{played}{os.pathsep}{os.environ['PATH']}"}
     for number in range(2):
         real = str(ROOT / ".venv" / "bin" / "tritonstack")

@@ -51,7 +51,7 @@ def runner(tmp_path: Path) -> Runner:
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     return Runner(
-        remote, jobs, SLUG, delivery_stacks={}, variables={"ENDS_WITH": "0"}, add_command=add_command
+        remote, jobs, SLUG, delivery_stacks={}, variables={"ENDS_WITH": "0"}, prepare_checkout=add_command
     )
 
 

@@ -63,8 +63,9 @@ class RefusedError(AssertionError):
 
 @dataclass
 class Runner:
-    """Run the workflows of one repository. `remote` is a bare repository; `delivery_stacks` are the templates of the
-    delivery stacks.
+    """Run the workflows of one repository, a bare one at `remote`.
+
+    `delivery_stacks` are the templates of the delivery stacks.
     """
 
     remote: Path
@@ -72,7 +73,7 @@ class Runner:
     repository: str
     delivery_stacks: Mapping[str, Mapping[str, Any]]
     variables: Mapping[str, str]
-    add_command: Any
+    prepare_checkout: Any
     """Puts into a checkout what `make setup-cli` would: called with its folder."""
     ends: Mapping[str, str] = field(default_factory=dict)
     """How jobs end that are not run here: what GitHub puts aside ends as `cancelled`."""
@@ -349,7 +350,7 @@ class _JobRun:
         self.runner.ran.append(Ran(self.label, script, done.returncode, done.stdout + done.stderr))
         self.paths += files["GITHUB_PATH"].read_text().split()
         if "make " in script:
-            self.runner.add_command(self.work)
+            self.runner.prepare_checkout(self.work)
         said = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
         return done.returncode, said
 

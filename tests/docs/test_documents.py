@@ -41,7 +41,7 @@ def blocks(language: str) -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize(("document", "text"), list(blocks("yaml")))
 def test_every_yaml_example_is_valid(document: Path, text: str, tmp_path: Path) -> None:
     file = tmp_path / "example.yaml"
-    # An example of endpoints alone stands for the rest of an environment's file, too.
+    # Complete an example that shows only endpoints.
     file.write_text(f"{ENVIRONMENT_HEAD}{text}" if text.startswith("endpoints:") else text)
     shown = next((record for start, record in RECORDS.items() if text.startswith(start)), EnvironmentSpec)
     load_document(file, shown)

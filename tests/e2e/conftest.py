@@ -1,4 +1,4 @@
-"""A project of its own for the tests of the whole road, and a cloud of its own beside any other."""
+"""A temporary project for end-to-end tests, with its own local cloud."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPOSITORY = find_project(Path(__file__).parent)
 
 @dataclass(frozen=True)
 class Site:
-    """A copy of the project's own files, and the commands a person would type in it."""
+    """A copy of the project's files, and the commands a person would run in it."""
 
     project: Project
     variables: dict[str, str]
@@ -60,7 +60,7 @@ class Site:
         return cloud_of(self.spec_of(environment), variables=variables)
 
     def git(self, *arguments: str) -> str:
-        """Git in this folder, as somebody whom the tests made up."""
+        """Run git in this folder as an invented user."""
         who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
         return self.run("git", *who, *arguments)
 
@@ -91,7 +91,7 @@ class Site:
         return self.run("tritonstack", *arguments, exit_code=exit_code)
 
     def asked(self, *arguments: str) -> dict[str, Any]:
-        """What a command answers with --json, without what it says of its steps on the way."""
+        """Return a command's --json result, without its progress."""
         output = self.run("tritonstack", "--json", *arguments)
         told: dict[str, Any] = json.loads(output[output.index("{\n") :])
         return told
@@ -106,7 +106,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The repository's files in a temporary folder, with the installed server and a cloud of its own."""
+    """The repository's files in a temporary folder, with the installed server and its own cloud."""
     # A test runner in the background ignores Ctrl-C, and what it starts would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("site")
@@ -118,7 +118,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def furnished_site(root: Path, *, shared: tuple[str, ...]) -> Site:
-    """A folder with what every project needs, and some of this repository's own state."""
+    """A folder with what every project needs, and some of this repository's state."""
     for name in ("app.py", "cdk.json"):
         shutil.copy(REPOSITORY.root / name, root / name)
     (root / "node_modules").symlink_to(REPOSITORY.root / "node_modules")

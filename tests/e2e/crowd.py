@@ -1,4 +1,4 @@
-"""Many clients that ask an endpoint over and over, and remember how each request went."""
+"""Many clients that invoke an endpoint repeatedly, and record the outcome of each request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outcome:
 
 @dataclass
 class Crowd:
-    """What its clients have lived through so far."""
+    """The outcomes of its clients so far."""
 
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class Crowd:
 
 @contextmanager
 def asking(ask: Callable[[], Any], *, clients: int, pause_s: float) -> Iterator[Crowd]:
-    """Let so many clients ask, each with a pause after an answer, until the block ends."""
+    """Run so many clients, each with a pause after an answer, until the block ends."""
     crowd, stop = Crowd(), threading.Event()
 
     def client(number: int) -> None:

@@ -1,4 +1,4 @@
-"""A cloud of its own as a process, and a small ensemble of code alone, deployed to it through boto3."""
+"""A local cloud as a process, with a small Python ensemble deployed through boto3."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ensemble_scheduling { step [
 
 
 def ensemble(*, adds: int, delay_s: float = 0) -> bytes:
-    """The archive of an ensemble that doubles a number and adds another one, as slowly as is asked."""
+    """The archive of an ensemble that doubles a number and adds another one, as slowly as requested."""
 
     def step(formula: str, delay_s: float) -> str:
         return _STEP.replace("FORMULA", formula).replace("DELAY_S", str(delay_s))
@@ -81,7 +81,7 @@ def ensemble(*, adds: int, delay_s: float = 0) -> bytes:
 
 @dataclass(frozen=True)
 class HostedCloud:
-    """A running cloud, for clients that see every failure: nothing is tried twice."""
+    """A running cloud, for clients without retries that see every failure."""
 
     address: CloudAddress
 
@@ -107,7 +107,7 @@ class HostedCloud:
         return self.client("sagemaker-runtime", max_pool_connections=256, read_timeout=90)
 
     def config(self, name: str, archive: bytes, *, instances: int) -> None:
-        """Upload a model and make the configuration that serves it."""
+        """Upload a model and create its endpoint configuration."""
         s3 = self.client("s3")
         if not s3.list_buckets()["Buckets"]:
             s3.create_bucket(Bucket=_BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
@@ -134,7 +134,7 @@ class HostedCloud:
         self.sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
 
     def settled(self, *, within_s: float = 240) -> Mapping[str, Any]:
-        """Wait until nothing is on its way."""
+        """Wait until no operation is running."""
         deadline = time.monotonic() + within_s
         while (described := self.described())["EndpointStatus"] in _BUSY:
             assert time.monotonic() < deadline, described
@@ -146,7 +146,7 @@ class HostedCloud:
         return described
 
     def ask(self) -> float:
-        """One request: the answer to 20."""
+        """Send one request; return the answer to 20."""
         body = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [20]}]}
         answer = self.runtime.invoke_endpoint(
             EndpointName=ENDPOINT, Body=json.dumps(body), ContentType="application/json"

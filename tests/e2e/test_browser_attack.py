@@ -1,4 +1,4 @@
-"""A web page that a developer visits while the embedded cloud runs changes nothing, and reads nothing.
+"""A web page that a developer visits cannot read or change anything in the running local cloud.
 
 A real Chromium opens the page; its own protection of local networks is switched off, because it is young, and
 other browsers have none. TRITONSTACK_ATTACKED names another checkout whose cloud is attacked instead of this
@@ -58,7 +58,7 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Attacked:
-    """A cloud that runs while somebody visits the page."""
+    """A cloud that runs while someone visits the page."""
 
     variables: dict[str, str]
 
@@ -79,7 +79,7 @@ class Attacked:
         )
 
     def contents(self) -> dict[str, list[str]]:
-        """What there is of everything that the page tries to make or remove."""
+        """Return the resources that the page tries to create or delete."""
         s3 = self.client("s3")
         buckets = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
         stacks = self.client("cloudformation").list_stacks()["StackSummaries"]
@@ -126,7 +126,7 @@ def attacked(tmp_path: Path) -> Iterator[Attacked]:
 
 @dataclass
 class Attacker:
-    """The attacker's web server: it serves the page, and hears from it and from what it made run."""
+    """The attacker's web server: it serves the page, and records calls from it and from what it ran."""
 
     page: bytes = b""
     reports: list[dict[str, str]] = field(default_factory=list)
@@ -172,9 +172,8 @@ class Attacker:
 
 
 class ReboundName:
-    """Where the attacker's host name leads: first to the page, and for everything after it to the cloud.
-
-    A browser whose DNS answer has been rebound sends the cloud exactly these bytes.
+    """The attacker's host name resolves first to the page, and afterwards to the cloud. A browser whose DNS
+    answer was rebound sends the cloud exactly these bytes.
     """
 
     def __init__(self, attacker: Attacker, *, port: int) -> None:

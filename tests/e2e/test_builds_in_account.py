@@ -1,4 +1,4 @@
-"""`tritonstack build` in an account, the whole road: bootstrap, synth, deploy, image, jobs, artifacts, lock.
+"""`tritonstack build` in an account: bootstrap, synth, deploy, image, jobs, artifacts, lock.
 
 The account is the embedded cloud's, and its CodeBuild runs the very commands of the deployed projects. Only
 the programs `docker` and `aws` are played: the builder's image needs an engine and a registry; that it is
@@ -61,7 +61,7 @@ STACK = "tritonstack-dev-build"
 
 @dataclass(frozen=True)
 class Account:
-    """A site, and the account that its environment lives in."""
+    """A site, and the account of its environment."""
 
     site: Site
 
@@ -117,7 +117,7 @@ def _site(root: Path) -> Site:
 
 
 def read_until(process: subprocess.Popen[str], count: int, words: str) -> str:
-    """What a command says, up to the line in which the words come for that time."""
+    """Return a command's output up to the given occurrence of a text."""
     said = ""
     assert process.stdout is not None
     for line in process.stdout:
@@ -128,7 +128,7 @@ def read_until(process: subprocess.Popen[str], count: int, words: str) -> str:
 
 
 def builders(count: int) -> list[int]:
-    """The processes that build models, once there are as many."""
+    """Wait for this number of build processes, and return them."""
     deadline = time.monotonic() + 60
     while len(found := list(_builders())) < count:
         assert time.monotonic() < deadline, found
@@ -147,7 +147,7 @@ def _builders() -> Iterator[int]:
 
 
 def test_from_an_empty_account_to_a_lock(account: Account) -> None:
-    """Interrupted once; the second call attaches, takes what was made, and tells of the one that failed."""
+    """Interrupted once; the second call attaches, uses finished jobs, and reports the failed one."""
     site = account.site
     process = site.start("tritonstack", "build", "dev")
     first = read_until(process, 3, " for cpu: started tritonstack-dev-build-cpu:")

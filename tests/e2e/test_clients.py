@@ -1,4 +1,4 @@
-"""AWS's own clients and this project's against one embedded cloud.
+"""AWS's clients and this project's client with one local cloud.
 
 boto3, the AWS CLI and the SageMaker SDK are used as their manuals show them; none is given an address: what
 `tritonstack up --shell` exports tells them all.
@@ -44,7 +44,7 @@ TEMPLATE = json.dumps(
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """What `tritonstack up --shell` exports, in this process too."""
+    """The variables that `tritonstack up --shell` exports, in this process too."""
     root = tmp_path_factory.mktemp("site")
     for name in ("models", "environments"):
         (root / name).mkdir()
@@ -64,7 +64,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
 
 @pytest.fixture(scope="module")
 def archives(exported: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the models' archives lie."""
+    """The folder of the models' archives."""
     del exported
     folder = tmp_path_factory.mktemp("laid")
     models.lay_out(folder)
@@ -91,7 +91,7 @@ def deploy(name: str, **container: Any) -> None:
 
 @pytest.fixture(scope="module")
 def endpoints(archives: str) -> tuple[str, str]:
-    """Two endpoints, one of a single model and one of many, awaited as boto3 awaits them."""
+    """Two endpoints, one of a single model and one of many, awaited with boto3's waiters."""
     deploy(ONE, ModelDataUrl=f"{archives}/single.tar.gz")
     deploy(MANY, ModelDataUrl=f"{archives}/", Mode="MultiModel")
     waiter = boto3.client("sagemaker").get_waiter("endpoint_in_service")
@@ -101,7 +101,7 @@ def endpoints(archives: str) -> tuple[str, str]:
 
 
 def eventually(look: Callable[[], Any]) -> Any:
-    """What `look` finds, once it finds anything: logs and metrics arrive a little after the request."""
+    """Return the result of `look` once there is one: logs and metrics arrive after the request."""
     deadline = time.monotonic() + 30
     while not (found := look()):
         assert time.monotonic() < deadline, "nothing came"

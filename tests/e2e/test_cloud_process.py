@@ -1,4 +1,4 @@
-"""The embedded cloud as a process: however it ends, everything it started ends with it."""
+"""The local cloud as a process: however it ends, everything it started ends with it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def await_gone(*pids: int, within_s: float = 20) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie has ended: what is left of it is its parent's business."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""The repository's own dev and prod, as their files describe them, in two accounts: all that is deployed of
-them goes again, but for what prod is to retain, and that is named to the last resource.
+"""The repository's own dev and prod in two accounts: everything deployed is deleted again, except what prod
+retains, which is listed completely.
 
 Changed are the lines that say "put your own account here" and how long prod waits. The tests of this file run
 in order and stand on each other: each is one chapter.
@@ -27,7 +27,7 @@ WRITTEN = {"dev": "111111111111", "prod": "222222222222"}
 
 @pytest.fixture(scope="module")
 def two(site: Site) -> Iterator[Site]:
-    """The repository in git, its dev and prod in accounts that are there."""
+    """The repository in git, with dev and prod in local accounts."""
     for environment, account in ACCOUNTS.items():
         edit(site.project.environment_file(environment), WRITTEN[environment], account)
     site.project.lock_file("prod").unlink()
@@ -49,7 +49,7 @@ def commit(site: Site, subject: str) -> None:
 
 
 def left(site: Site, environment: str) -> list[dict[str, Any]]:
-    """What the cloud itself knows of an environment."""
+    """Return what the cloud itself has of an environment."""
     base = site.spec_of(environment).base
     return [item for item in site.inventory(environment) if base in json.dumps(item)]
 
@@ -137,7 +137,7 @@ def resources(told: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def delete(cloud: Cloud, service: str, name: str) -> None:
-    """As somebody would who wants nothing of it any more."""
+    """Delete everything by hand."""
     client = cloud.client(service)
     if service == "s3":
         empty_bucket(cloud, name)

@@ -1,7 +1,8 @@
-"""Every kind of endpoint on the embedded cloud: deployed, called, updated and destroyed, or refused in words.
+"""Every kind of endpoint on the local cloud: deployed, invoked, updated, and destroyed, or rejected with a
+message.
 
 The models are tiny, and built for real: a pipeline that takes text, and one model that takes tokens. The
-tests of this file run in order and stand on each other.
+tests of this file run in order and depend on each other.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def embed_text(site: Site, endpoint: str, **options: str) -> np.ndarray:
 
 
 def embed_tokens(site: Site, endpoint: str, **options: str) -> np.ndarray:
-    """The same two texts as the tokenizer of the pipeline would write them."""
+    """Embed the same two texts as token ids."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(site.project.models_dir / "weights" / "tokenizer.json"))
@@ -111,7 +112,7 @@ def target(site: Site, model: str) -> str:
 
 
 def check_answers(site: Site) -> None:
-    """Each way to the same weights gives the same numbers."""
+    """Check that each endpoint with the same weights gives the same numbers."""
     expected = embed_text(site, "pipeline")
     assert expected.shape == (2, 32)
     for answer in (

@@ -1,6 +1,6 @@
-"""The whole road, told as a story: a model is built, deployed, asked, changed, broken, and taken down.
+"""The complete workflow: a model is built, deployed, invoked, changed, broken, and destroyed.
 
-The tests of this file run in order and stand on each other: each is one chapter.
+The tests of this file run in order and depend on each other.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def test_destroying_what_is_gone_does_nothing(site: Site) -> None:
 
 
 def test_the_cdk_deploys_and_destroys_all_by_itself(site: Site) -> None:
-    """No command of this project's own: foundation, then the artifact by `build`, then --all."""
+    """Without this project's deploy command: foundation, then the artifact by `build`, then --all."""
     site.cdk("deploy", f"{site.spec.base}-foundation", "--require-approval", "never", "--method=direct")
     site.tritonstack("build", "local")
     site.cdk("deploy", "--all", "--require-approval", "never")

@@ -1,6 +1,6 @@
-"""Another instance type for an endpoint that scales, told as a story on the embedded cloud with the real CDK.
+"""A change of the instance type of a scaling endpoint, on the local cloud with the real CDK.
 
-The tests of this file run in order and stand on each other: each is one chapter.
+The tests of this file run in order and depend on each other.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def client(site: Site) -> EndpointClient:
 
 @contextmanager
 def asked_all_the_time(site: Site) -> Iterator[list[int]]:
-    """Ask the endpoint over and over; the test fails with the first request that does."""
+    """Invoke the endpoint continuously; the test fails with the first failed request."""
     asking, stop = client(site), threading.Event()
     answered, failed = [0], list[Exception]()
 
@@ -156,7 +156,7 @@ def test_one_command_changes_the_type_while_the_endpoint_answers(site: Site) -> 
 
 
 def test_a_second_phase_that_fails_leaves_an_endpoint_that_answers(site: Site, tmp_path: Path) -> None:
-    """The artifact is damaged in the bucket: the new machines do not come up."""
+    """The artifact is damaged in the bucket, so the new instances fail."""
     change(site, "ml.c7i.2xlarge", "ml.c7i.4xlarge")
     digest = next(
         part.name for part in (site.project.artifacts_dir / "models" / "tiny").iterdir() if part.is_dir()

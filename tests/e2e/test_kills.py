@@ -1,4 +1,4 @@
-"""A soak of kills: Tritons die again and again under load, and the endpoint serves on.
+"""Soak test: Tritons are killed repeatedly under load, and the endpoint keeps serving.
 
 TRITONSTACK_SOAK_S makes it longer.
 """
@@ -61,13 +61,13 @@ def test_only_requests_in_flight_at_a_kill_fail(cloud: HostedCloud) -> None:
 
 
 def was_in_flight(outcome: Outcome, kill: tuple[float, float]) -> bool:
-    """A kill lasts until the last of the process's threads has gone: until then it takes connections."""
+    """A kill lasts until the last thread of the process has ended: until then it accepts connections."""
     began, ended = kill
     return outcome.began <= ended and began <= outcome.ended
 
 
 def kill(pids: list[int]) -> tuple[float, float]:
-    """Kill outright; when it began and when it was over."""
+    """Kill a process; return when the kill began and ended."""
     began = time.monotonic()
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ def kill(pids: list[int]) -> tuple[float, float]:
 
 
 def tritons(cloud: int) -> list[int]:
-    """The servers that this cloud runs."""
+    """Return the servers that this cloud runs."""
     found = [pid for pid in descendants(cloud) if name_of(pid) == "tritonserver"]
     return sorted(found)
 
@@ -96,13 +96,13 @@ def descendants(pid: int) -> set[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie has ended: what is left of it is its parent's business."""
+    """Return whether a process runs; a zombie does not."""
     fields = stat_of(pid)
     return bool(fields) and fields[0] != "Z"
 
 
 def stat_of(pid: int) -> list[str]:
-    """What follows the name in /proc/<pid>/stat: state, parent and numbers; nothing if it has gone."""
+    """Return the fields after the name in /proc/<pid>/stat; nothing if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,5 +1,5 @@
-"""Environments for a while on the embedded cloud: deployed beside another, killed while they are destroyed,
-looked for, reaped. The tests of this file run in order and stand on each other.
+"""Temporary environments on the local cloud: deployed beside another, killed during destruction, audited, and
+reaped. The tests of this file run in order and depend on each other.
 
 The cloud's own inventory is the witness of what `audit` says.
 """
@@ -90,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def held(site: Site) -> list[dict[str, Any]]:
-    """What the cloud itself says that there is beside what was there before."""
+    """Return the cloud's own resources that were not there before."""
     return [item for item in site.inventory() if item not in BEFORE]
 
 
@@ -169,7 +169,7 @@ def active_config(site: Site) -> str:
 
 
 def plant(site: Site) -> set[str]:
-    """Things that no stack knows of, as people and services leave them."""
+    """Create resources without a stack, as people and services leave them."""
     client = site.cloud.client
     client("s3").create_bucket(Bucket=f"{BASE}-planted")
     client("logs").create_log_group(logGroupName=f"/{BASE}/planted")
@@ -207,7 +207,7 @@ def test_what_was_planted_by_hand_is_found_and_told_from_the_rest(site: Site) ->
 
 
 def test_destroy_ends_whenever_it_is_killed(site: Site) -> None:
-    """Each run is killed a line later than the one before, until one comes to its end."""
+    """Each run is killed one line of output later than the previous one, until one finishes."""
     kills = 0
     for lines in itertools.count(1):
         process = site.start("tritonstack", "destroy", "test", "--name", "run-1", "--yes")
@@ -225,7 +225,7 @@ def test_destroy_ends_whenever_it_is_killed(site: Site) -> None:
 
 
 def test_what_is_left_after_a_kill_goes_by_name_alone(site: Site) -> None:
-    """Whoever runs it; and two who do so at once are not in each other's way."""
+    """Two concurrent runs do not interfere."""
     site.project.template_file("test").unlink()
     stack = f"{BASE}-network"
     body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})

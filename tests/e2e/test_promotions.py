@@ -1,4 +1,4 @@
-"""`tritonstack promote` between two embedded clouds that play two accounts: killed, and twice at once."""
+"""`tritonstack promote` between two local clouds with two accounts: killed, and concurrent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KILLS = 12
 
 
 class TwoClouds(Site):
-    """Dev and prod in clouds of their own, each with its bucket and nothing else."""
+    """Dev and prod in their own clouds, each with only its bucket."""
 
     def bucket(self, environment: str) -> str:
         return self.spec_of(environment).artifact_bucket
@@ -42,7 +42,7 @@ class TwoClouds(Site):
         return self.cloud_of(environment).client("s3")
 
     def publish(self, seed: int) -> str:
-        """An artifact in dev's bucket and lock; its digest."""
+        """Write an artifact to dev's bucket and lock; return its digest."""
         content = os.urandom(2**20) * (SIZE // 2**20) + seed.to_bytes(8, "big")
         spec_hash = load_workspace(self.project, "dev").hashes["minilm"]
         manifest = make_manifest("minilm", content, spec_hash=spec_hash)
@@ -56,13 +56,13 @@ class TwoClouds(Site):
         return manifest.digest
 
     def locked(self, root: Path | None = None) -> str | None:
-        """What prod's lock names."""
+        """Return the digests in prod's lock."""
         project = Project(root) if root else self.project
         entry = load_lock(project.lock_file("prod")).record.models.get("minilm", {}).get("cpu")
         return entry.digest if entry else None
 
     def held(self, digest: str) -> bool:
-        """Whether prod's bucket holds an artifact; what lies under its final name is never anything else."""
+        """Return whether prod's bucket has an artifact; its final name never holds anything else."""
         s3, key = self.s3("prod"), f"{artifact_prefix('minilm', digest)}/model.tar.gz"
         try:
             body = s3.get_object(Bucket=self.bucket("prod"), Key=key)["Body"].read()
@@ -72,7 +72,7 @@ class TwoClouds(Site):
         return True
 
     def promotions(self) -> list[str]:
-        """The digests that prod's events say were promoted."""
+        """Return the digests promoted according to prod's events."""
         events = read_events(self.cloud_of("prod"), self.bucket("prod"))
         return [event.artifacts[0].digest for event in events if event.kind == "promoted"]
 

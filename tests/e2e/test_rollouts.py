@@ -1,4 +1,4 @@
-"""200 clients on an ensemble while it is updated: to a good version, then to one that an alarm takes back."""
+"""200 clients of an ensemble during updates: to a good version, then to one that an alarm rolls back."""
 
 from __future__ import annotations
 

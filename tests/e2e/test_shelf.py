@@ -1,6 +1,6 @@
-"""Models that come to a multi-model endpoint while it runs, told as a story on the embedded cloud.
+"""Models that are added to a running multi-model endpoint, on the local cloud.
 
-The tests of this file run in order and stand on each other: each is one chapter.
+The tests of this file run in order and depend on each other.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_diff_says_that_a_model_comes_without_a_change_of_stack(site: Site) -> N
 
 
 def test_a_build_puts_it_there_and_it_answers(site: Site) -> None:
-    """Publishing is all it takes: no deploy at all."""
+    """Publishing is enough: no deploy is needed."""
     output = site.tritonstack("build", "local")
     assert "1 of 2 missing" in output
     tokens = find_target(load_workspace(site.project, "local"), "shelf", model="tokens")

@@ -1,7 +1,7 @@
-"""From dev to prod by git, in two accounts, told as a story: a model goes all the way, a damaged one is
-stopped at the gate, one that answers wrongly is found out and taken back, and nothing is left at the end.
+"""From dev to prod through git, in two accounts: a model is promoted, a damaged one is stopped, one with
+wrong answers is found and rolled back, and nothing is left at the end.
 
-The tests of this file run in order and stand on each other: each is one chapter.
+The tests of this file run in order and depend on each other.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class TritonPythonModel:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A repository of its own, with a model of a few lines and two environments."""
+    """A repository with a model of a few lines and two environments."""
     root = tmp_path_factory.mktemp("site")
     here = furnished_site(root, shared=("server",))
     (root / ".gitignore").write_text(".tritonstack\nnode_modules\n")
@@ -100,7 +100,7 @@ def commit(site: Site, subject: str) -> str:
 
 
 def gross(site: Site, environment: str) -> float:
-    """What ten cost with their tax, as callers of an environment hear it."""
+    """The price of ten including tax, as an environment's endpoint answers it."""
     client = EndpointClient(
         endpoint_name=site.spec_of(environment).endpoint_name("prices"),
         runtime=site.cloud_of(environment).client("sagemaker-runtime"),
@@ -180,7 +180,7 @@ def test_a_damaged_artifact_is_stopped_at_the_gate(site: Site) -> None:
 
 
 def test_a_good_artifact_that_answers_wrongly_is_found_out(site: Site) -> None:
-    """It reads a variable now, and prod has had one of that name all the time."""
+    """It now reads a variable, and prod already has one of that name."""
     site.tritonstack("promote", "dev", "prod")
     commit(site, "Promote the second version")
     site.tritonstack("deploy", "prod")

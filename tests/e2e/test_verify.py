@@ -1,6 +1,6 @@
-"""A deploy that is verified, and whatever may be wrong with one, found and said; and what diff foretells.
+"""Verification of a deploy and of everything that can be wrong with one, and the predictions of diff.
 
-The model is tiny and built for real, twice. The tests of this file run in order and stand on each other.
+The model is tiny and built for real, twice. The tests of this file run in order and depend on each other.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def commit(site: Site, message: str) -> str:
 
 
 def told(site: Site, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-    """A command's one document; what it says on the way stands before it."""
+    """Return a command's JSON document, which follows its progress."""
     output = site.run("tritonstack", "--json", *arguments, exit_code=exit_code)
     document: dict[str, Any] = json.loads(output[output.index("{\n") :])
     return document

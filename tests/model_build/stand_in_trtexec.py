@@ -232,7 +232,7 @@ def check_values(named: dict[str, str], version: tuple[int, ...]) -> None:
     pool = named.get("memPoolSize")
     if pool is not None:
         name, _, size = pool.partition(":")
-        # 10.0 takes a suffix, and then counts mebibytes of what it stands for.
+        # 10.0 accepts a suffix, and multiplies its unit by mebibytes.
         digits = size if version < (10, 1) else size.rstrip("BKMG")
         if name != "workspace" or not digits.isdigit():
             raise RefusedError("conversion failure: failed to parse --memPoolSize.")

@@ -132,7 +132,7 @@ def test_token_classification(saved: Saved, tmp_path: Path) -> None:
     answer = framework.answer(tokens)["scores"]
     is_token = tokens["attention_mask"] == 1
     np.testing.assert_allclose(answer.sum(axis=2), is_token, atol=1e-6)
-    # Characters, not bytes; special tokens and padding stand nowhere.
+    # Characters, not bytes; special tokens and padding have no position.
     text = "naïve café, 東京"
     row = TEXTS.index(text)
     words = [text[begin:end] for begin, end in offsets[row] if end > begin]

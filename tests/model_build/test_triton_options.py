@@ -251,7 +251,7 @@ def test_a_language_model_answers_in_parts(tmp_path: Path) -> None:
     text = (tmp_path / "chat/config.pbtxt").read_text()
     assert "decoupled: true" in text
     assert "KIND_MODEL" in text
-    # The backend does not start without the type of its output, and nobody fills that in.
+    # The backend does not start without the type of its output, which nothing completes.
     config = read_config(tmp_path / "chat/config.pbtxt")
     assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
     assert config.output[0].name == "text_output"

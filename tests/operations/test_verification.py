@@ -220,7 +220,7 @@ def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
 def test_what_is_written_down(workspace: Workspace) -> None:
     assert kinds(workspace, verdict(GOOD)) == [("verified", "")]
     assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one rings")]
-    # Nobody knows whether it answers rightly: no promotion may stand on that.
+    # Its answers are unchecked, so a promotion must not rely on it.
     assert kinds(workspace, verdict(GOOD, asked=False)) == []
     assert kinds(workspace, verdict(BAD, asked=False)) == [("refuted", "search: alarms: one rings")]
 

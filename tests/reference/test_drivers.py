@@ -45,7 +45,7 @@ def test_the_drivers_are_those_that_sagemaker_documents() -> None:
         ("ml.p4d.24xlarge", "26.05", GPU_4_1),
         # AWS does not say which driver it has.
         ("ml.g6e.xlarge", "24.09", GPU_4_1),
-        # 550 may do for CUDA 13, but nobody promises it.
+        # 550 may work with CUDA 13, but AWS does not promise it.
         ("ml.p5en.48xlarge", "25.09", GPU_4_1),
         ("ml.p5en.48xlarge", "25.04", None),
         ("ml.p6-b200.48xlarge", "25.04", GPU_4_1),

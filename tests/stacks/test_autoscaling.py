@@ -181,7 +181,7 @@ def test_a_request_leads_a_queue_out_of_zero():
     assert step["StepScalingPolicyConfiguration"] == {
         "AdjustmentType": "ChangeInCapacity",
         "MetricAggregationType": "Average",
-        # As long as a machine takes: the alarm rings all the while, and would add one each minute.
+        # As long as an instance's start: the alarm fires meanwhile, and would add an instance each minute.
         "Cooldown": 300,
         "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
     }

@@ -243,7 +243,7 @@ def test_inference_components_show_copies_and_failures_for_want_of_them():
     assert [mark["value"] for mark in copies["annotations"]["horizontal"]] == [0, 3]
     assert ("NoCapacityInvocationFailures", "Sum") in published(found["Errors"])
     assert found["Requests"]["metrics"][0][2:-1] == ["InferenceComponentName", COMPONENT]
-    # SageMaker manages the machines below; the limits that stand in the file are those of copies.
+    # SageMaker manages the instances; the limits in the file are those of copies.
     assert "annotations" not in found["Instances"]
 
 

@@ -115,7 +115,7 @@ def test_each_filter_writes_the_metric_that_alarms_and_dashboards_read():
         metric = log_count(monitored(), count).metric
         assert filters[count.value]["FilterPattern"] == FILTER_PATTERNS[count]
         assert filters[count.value]["LogGroupName"] == {"Ref": group}
-        # 0 where nothing was said; CloudWatch allows that only for metrics without dimensions.
+        # 0 without log lines; CloudWatch allows that only for metrics without dimensions.
         assert metric.dimensions == ()
         assert filters[count.value]["MetricTransformations"] == [
             {

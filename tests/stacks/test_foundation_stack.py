@@ -407,7 +407,7 @@ def test_removal_is_the_environments_choice(sample, kept, resource_type):
         "Delete"
     }
     retained = kept.foundation.find_resources(resource_type).values()
-    # Kept for good once the stack stands; a first deployment that fails leaves no name taken behind.
+    # Retained once the stack exists; a failed first deployment leaves no name in use.
     assert {r["DeletionPolicy"] for r in retained} == {"RetainExceptOnCreate"}
     assert {r["UpdateReplacePolicy"] for r in retained} == {"Retain"}
     assert not any(r["Properties"].get("EmptyOnDelete") for r in retained)

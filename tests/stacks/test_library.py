@@ -59,7 +59,7 @@ def serve(stack: cdk.Stack, **options: Any) -> Template:
     return Template.from_stack(stack)
 
 
-# What a container is told of its models
+# Environment variables of a container
 
 
 @pytest.mark.parametrize(
