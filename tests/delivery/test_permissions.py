@@ -134,7 +134,7 @@ SCALING_ROLE = iam_role(
             False,
         ),
         ("preview-execution", "sagemaker:DeleteTags", arn("sagemaker", "model/Search-0a1b"), True),
-        # Application Auto Scaling names its alarms itself, and checks the permissions of the policy's creator.
+        # Application Auto Scaling names its alarms itself, and checks the policy creator's permissions.
         ("preview-execution", "cloudwatch:GetMetricData", "*", True),
         (
             "preview-execution",
