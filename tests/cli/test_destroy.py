@@ -261,7 +261,7 @@ def test_a_destruction_that_fails_stops_no_other(
     assert "DELETE_FAILED" in facts["failed"]["tritonstack-old"]
 
 
-def test_an_account_that_refuses_to_answer_does_not_stop_others(
+def test_an_account_that_rejects_to_answer_does_not_stop_others(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leased(account)

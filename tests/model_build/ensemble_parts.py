@@ -40,7 +40,7 @@ def keep_artifact(
     max_batch: int,
     target: str = "cpu",
 ) -> Path:
-    """Pack a repository as a build does; the folder of its artifact."""
+    """Pack a repository as a build does; return the artifact's folder."""
     entry = check_layout(repository)
     folder.mkdir(parents=True)
     packed = pack(repository, folder / ARCHIVE_NAME)
@@ -79,7 +79,7 @@ def python_artifact(
     max_batch: int = 4,
     environment: Path | None = None,
 ) -> Path:
-    """A model in Python, with the archive of its packages if it has one."""
+    """Keep a Python model, with the archive of its packages if it has one."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "code.py").write_text(code)
@@ -108,7 +108,7 @@ def graph_artifact(
     outputs: Sequence[TensorSpec],
     max_batch: int = 4,
 ) -> Path:
-    """A model of one ONNX graph."""
+    """Keep a model of one ONNX graph."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "graph").mkdir()
@@ -136,7 +136,7 @@ def graph_artifact(
 
 
 def classifier_graph(weights: Sequence[Sequence[float]]) -> bytes:
-    """probabilities = softmax(embedding @ weights), as ONNX."""
+    """Write probabilities = softmax(embedding @ weights) as ONNX."""
     import onnx
     from onnx import TensorProto, helper
 
@@ -174,5 +174,5 @@ def build_context_for(
 
 
 def quiet_steps() -> BuildSteps:
-    """Steps that tell nobody."""
+    """Return steps without output."""
     return BuildSteps(ignore_progress)

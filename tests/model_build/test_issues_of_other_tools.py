@@ -19,7 +19,7 @@ TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 
 
 def test_an_ensemble_is_seen_as_one_by_multi_model_hosting_merlin_393(tmp_path: Path) -> None:
-    """SageMaker's front end looks for the very text `platform: "ensemble"` to choose what it loads."""
+    """SageMaker's front end searches for the exact text `platform: "ensemble"` to choose what it loads."""
     steps = [SchedulingStep("part", {"TEXT": "TEXT"}, {"TEXT": "TEXT"})]
     add_ensemble(tmp_path, name="whole", inputs=[TEXT], outputs=[TEXT], steps=steps, max_batch=1)
     assert ENSEMBLE_TEXT.search((tmp_path / "whole" / "config.pbtxt").read_text())

@@ -56,7 +56,7 @@ def test_an_unknown_model_is_exit_2_and_one_event(project: Project) -> None:
     assert event["message"] == "unknown model 'nothing'"
 
 
-def test_a_build_that_cannot_begin_says_so_in_words(project: Project) -> None:
+def test_a_build_that_cannot_begin_says_so(project: Project) -> None:
     result = run_job(project, "--model", "tiny", "--targets", "sm86-25.04")
     assert result.returncode == 2
     assert "this machine has no GPU" in result.stdout
@@ -75,7 +75,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.soak
-def test_the_buildspecs_own_command_builds_publishes_and_tells(
+def test_the_buildspecs_own_command_builds_publishes_and_reports(
     project: Project, endpoint: str, tmp_path: Path
 ) -> None:
     """Except for the path of its interpreter and the user, which only a container has."""

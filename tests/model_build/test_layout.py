@@ -58,7 +58,7 @@ def test_written_repository_fits_both_modes(repository: Path) -> None:
     assert check_layout(repository) == "whole"
 
 
-def test_configurations_say_what_was_asked(repository: Path) -> None:
+def test_configurations_contain_the_requested_options(repository: Path) -> None:
     ensemble = (repository / "whole" / "config.pbtxt").read_text()
     assert re.search(r'platform:\s*"ensemble"', ensemble)
     assert [
@@ -260,7 +260,7 @@ def test_an_engine_for_each_gpu_needs_no_usual_file(repository: Path) -> None:
     assert check_layout(repository) == "whole"
 
 
-def test_many_parts_are_no_fault(repository: Path) -> None:
+def test_many_parts_are_not_an_error(repository: Path) -> None:
     """Multi-model hosting warns from the sixth folder on, and serves them all the same."""
     steps = [SchedulingStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"})]
     for number in range(7):
@@ -273,7 +273,7 @@ def test_many_parts_are_no_fault(repository: Path) -> None:
     assert check_layout(repository) == "whole"
 
 
-def test_everything_is_told_at_once(repository: Path) -> None:
+def test_everything_is_reported_together(repository: Path) -> None:
     for damage in (flat, stray, link, no_code, decoupled):
         damage(repository)
     with pytest.raises(LayoutError) as caught:

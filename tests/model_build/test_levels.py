@@ -30,7 +30,7 @@ from model_build.graphs.precision import choose_precision
 from model_build.graphs.readable import make_readable
 from model_build.graphs.running import GraphSession, compare_graph, typical_requests
 from model_build.progress import BuildSteps, ignore_progress
-from tests.model_build.tiny_graphs import answered, convolutions, normalised, perceptron, transposed
+from tests.model_build.tiny_graphs import answered, convolutions, normalized, perceptron, transposed
 from tritonstack.records.manifests import CandidateReport
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
@@ -131,7 +131,7 @@ def test_what_every_release_reads(tmp_path: Path) -> None:
 
 
 def test_a_graph_newer_than_a_release_is_rejected(tmp_path: Path) -> None:
-    newer = normalised(tmp_path / "graph", kind="Gelu", opset=20)
+    newer = normalized(tmp_path / "graph", kind="Gelu", opset=20)
     assert make_readable(newer, parse_target("sm86-25.04")) is newer
     with pytest.raises(ExportError, match=r"Gelu of opset 20; Triton 23\.12 \(ONNX Run.* 1\.16\.3\)") as told:
         settle(newer, answered(newer))

@@ -30,7 +30,7 @@ LOOSE = {"cosine": 0.9, "absolute": 10.0}
 
 
 @pytest.fixture
-def hogs() -> Iterator[None]:
+def busy_processes() -> Iterator[None]:
     """One busy process per core."""
     processes = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(len(os.sched_getaffinity(0)))]
     yield
@@ -79,7 +79,7 @@ def block(folder: Path) -> ExportedGraph:
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("hogs")
+@pytest.mark.usefixtures("busy_processes")
 def test_ten_builds_beside_busy_processes_make_one_file(tmp_path: Path) -> None:
     made = {}
     for build in range(BUILDS):

@@ -58,7 +58,7 @@ def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: 
     assert ([item.service for item in found.refusals], found.unseen) == (["kms"], ())
 
 
-def test_the_tagging_service_is_trusted_if_the_service_itself_refuses(
+def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tell(*_: Any) -> Iterator[Found]:

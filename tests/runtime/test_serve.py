@@ -156,7 +156,7 @@ def test_rejects_an_empty_folder(tmp_path: Path) -> None:
     assert refusal(tmp_path / "missing") == "ERROR: No model found in model repository"
 
 
-def test_refuses_to_choose_between_several_models(root: Path) -> None:
+def test_rejects_to_choose_between_several_models(root: Path) -> None:
     (root / ".git").mkdir()
     first, choice, found = refusal(root).splitlines()
     assert first == "ERROR: More than 1 model directory found in model repository."

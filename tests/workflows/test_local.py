@@ -77,7 +77,7 @@ def test_an_unknown_region_starts_nothing(project: Project, started: list[tuple[
     assert started == []
 
 
-def test_stopping_what_does_not_run_is_no_error(project: Project) -> None:
+def test_stopping_what_does_not_run_is_not_an_error(project: Project) -> None:
     session = Session(project)
     assert down(session) == StoppedCloud(stopped=False, forgotten=False)
     assert down_all(session) == StoppedClouds((), ())
