@@ -27,7 +27,7 @@ from tritonstack_local.moto_patches.alarms import NO_SUPPRESSION, SUPPRESSION
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker import REFUSED as REFUSED_IN_SAGEMAKER
 from tritonstack_local.sagemaker.control_plane.app import OFFERED
-from tritonstack_local.service.faults import sentence
+from tritonstack_local.service.errors import sentence
 from tritonstack_local.tagging.app import OFFERED as OFFERED_IN_TAGGING
 
 _TYPE_SERVICES = {

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from tritonstack_local.codebuild.build_pool import BuildPool
-from tritonstack_local.codebuild.faults import invalid_input, no_build, no_project, too_many
+from tritonstack_local.codebuild.errors import invalid_input, no_build, no_project, too_many
 from tritonstack_local.codebuild.pipelines import PipelineOrder
 from tritonstack_local.codebuild.projects import checked_settings, page
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, Phase, ProjectRecord, now

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.codebuild.faults import invalid_input, no_project, project_exists
+from tritonstack_local.codebuild.errors import invalid_input, no_project, project_exists
 from tritonstack_local.codebuild.records import CodeBuildTables, ProjectRecord, now
 from tritonstack_local.codebuild.refusals import PIPELINE, refuse_settings
 from tritonstack_local.identity.scope import Scope

@@ -12,8 +12,8 @@ from typing import Any
 
 from botocore.model import ListShape, Shape, StructureShape
 
-from tritonstack_local.codebuild.faults import not_built
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.codebuild.errors import not_built
+from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.wire import service_model
 
 _THIS_MACHINE = "builds run on this machine"

@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack_local.codepipeline.actions import ACTIONS
 from tritonstack_local.codepipeline.actions.work import ActionOutcome, StartBuild, Work, reason_of
-from tritonstack_local.codepipeline.faults import AbandonedError, ActionFailedError, CloudEndsError
+from tritonstack_local.codepipeline.errors import AbandonedError, ActionFailedError, CloudEndsError
 from tritonstack_local.codepipeline.records import ActionRun, CodePipelineTables, ExecutionRecord, now
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tritonstack_local.codepipeline.actions.approval import APPROVED, REJECTED
+from tritonstack_local.codepipeline.errors import invalid, no_execution
 from tritonstack_local.codepipeline.execution_queue import ExecutionQueue
-from tritonstack_local.codepipeline.faults import invalid, no_execution
 from tritonstack_local.codepipeline.formatting import action_detail, described, stage_state, summarised
 from tritonstack_local.codepipeline.pipelines import Pipelines
 from tritonstack_local.codepipeline.records import CodePipelineTables, ExecutionRecord, PipelineRecord, now
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Fields
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 _SHOWN = 100
 _REVISIONS = {"S3_OBJECT_VERSION_ID"}

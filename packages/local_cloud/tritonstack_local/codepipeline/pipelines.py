@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.codepipeline.faults import invalid, no_pipeline
+from tritonstack_local.codepipeline.errors import invalid, no_pipeline
 from tritonstack_local.codepipeline.records import CodePipelineTables, PipelineRecord, now
 from tritonstack_local.codepipeline.refusals import refuse_unbuilt
 from tritonstack_local.identity.role_trust import may_take_on
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Fields
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 Begin = Callable[[Scope, PipelineRecord, Mapping[str, str]], str]
 """Starts a triggered execution."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tritonstack_local.codepipeline.faults import not_built
+from tritonstack_local.codepipeline.errors import not_built
 
 _NO_CONDITIONS = "stage conditions and automatic retries are not supported"
 _NO_GIT = "the local cloud receives no webhooks from Git providers"

@@ -14,7 +14,7 @@ from tritonstack_local.ecr.layers import LayerRepository, Layers
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import ControlPlane, Fields
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 SERVICE = "ecr"
 PART_SIZE = 10 * 2**20

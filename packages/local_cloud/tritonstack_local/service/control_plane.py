@@ -9,7 +9,7 @@ from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service import wire
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

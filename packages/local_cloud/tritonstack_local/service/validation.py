@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StringShape, StructureShape
 
-from tritonstack_local.service.faults import ServiceError, constraints_broken
+from tritonstack_local.service.errors import ServiceError, constraints_broken
 
 # Java character classes of the service models as Python ones; \w is \p{L}, \p{N}, and _.
 _JAVA_CLASSES = {

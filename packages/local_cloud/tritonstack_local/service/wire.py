@@ -18,7 +18,7 @@ from werkzeug.wrappers import Request, Response
 from tritonstack_local.identity.accounts import account_in_key, read_credential
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service import validation
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 JSON_1_1 = "application/x-amz-json-1.1"
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.control_plane import ControlPlane, Fields
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.tagging.resources import ListTagged, TaggedResource
 
 Item = TypeVar("Item")

@@ -25,7 +25,7 @@ from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
 from tritonstack_local.sagemaker.multi_model import limits as limits_module
 from tritonstack_local.sagemaker.multi_model.downloads import Downloads
 from tritonstack_local.sagemaker.runtime.servers import ServerOrder
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 TARGETS = "abcdefgh"
 UNLIMITED = Limits(memory_bytes=None, volume_bytes=None)

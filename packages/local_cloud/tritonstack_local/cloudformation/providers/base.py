@@ -16,7 +16,7 @@ from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.faults import sentence
+from tritonstack_local.service.errors import sentence
 
 Members = Mapping[str, "Members | None"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tritonstack_local.sagemaker.control_plane.refusals import NO_COMPONENTS
-from tritonstack_local.service.faults import sentence
+from tritonstack_local.service.errors import sentence
 
 _NO_PROVIDER = (
     "The embedded cloud does not support connections to Git providers. Use S3 as the source of a pipeline."

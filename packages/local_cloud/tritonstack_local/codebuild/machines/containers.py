@@ -15,7 +15,7 @@ import docker
 from docker.errors import APIError, DockerException, NotFound
 
 from tritonstack.runtime.docker_engine import DOCKER_FAULTS, NoEngineError, docker_engine, holds_image
-from tritonstack_local.codebuild.faults import MachineGoneError
+from tritonstack_local.codebuild.errors import MachineGoneError
 from tritonstack_local.codebuild.machines.base import Hear, MachineOrder, NoMachineError
 from tritonstack_local.container_group import remove_labelled
 

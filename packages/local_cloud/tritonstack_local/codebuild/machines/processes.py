@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.runtime.sandbox import EXPOSE, SUPERVISOR, why_no_namespaces
-from tritonstack_local.codebuild.faults import MachineGoneError
+from tritonstack_local.codebuild.errors import MachineGoneError
 from tritonstack_local.codebuild.machines.base import Hear, MachineOrder, StartMachine
 
 PYTHON = "/opt/builder"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.codebuild.faults import BuildEndedError, MachineGoneError, PhaseFailedError
+from tritonstack_local.codebuild.errors import BuildEndedError, MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.machines.base import Machine, MachineOrder, NoMachineError, StartMachine
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Status
 from tritonstack_local.codebuild.runs.build_shell import BuildShell

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tritonstack.base.yaml_nodes import load_yaml
-from tritonstack_local.codebuild.faults import PhaseFailedError
+from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
 
 

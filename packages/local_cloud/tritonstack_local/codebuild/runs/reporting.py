@@ -17,7 +17,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack_local.cloudwatch.metrics import Datum
-from tritonstack_local.codebuild.faults import MachineGoneError, PhaseFailedError
+from tritonstack_local.codebuild.errors import MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
 from tritonstack_local.identity.scope import Scope
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.codebuild.faults import PhaseFailedError
+from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.runs.buildspec import ArtifactSpec
 
 _ARN = "arn:aws:s3:::"

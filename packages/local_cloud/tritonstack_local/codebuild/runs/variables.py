@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.codebuild.faults import PhaseFailedError
+from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord
 from tritonstack_local.codebuild.runs.buildspec import EnvSpec
 from tritonstack_local.identity.scope import Scope

@@ -8,7 +8,7 @@ import uuid
 from datetime import timedelta
 
 from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work
-from tritonstack_local.codepipeline.faults import ActionFailedError
+from tritonstack_local.codepipeline.errors import ActionFailedError
 
 _WAITS_MINUTES = 7 * 24 * 60
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tritonstack_local.codebuild.pipelines import PipelineOrder
 from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work
-from tritonstack_local.codepipeline.faults import ActionFailedError
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.codepipeline.errors import ActionFailedError
+from tritonstack_local.service.errors import ServiceError
 
 
 def build(work: Work) -> ActionOutcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from botocore.exceptions import ClientError
 
 from tritonstack_local.codepipeline.actions.work import ActionOutcome, Work
-from tritonstack_local.codepipeline.faults import ActionFailedError
+from tritonstack_local.codepipeline.errors import ActionFailedError
 
 
 def fetch(work: Work) -> ActionOutcome:

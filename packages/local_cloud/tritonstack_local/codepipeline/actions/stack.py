@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work, reason_of
-from tritonstack_local.codepipeline.faults import ActionFailedError
+from tritonstack_local.codepipeline.errors import ActionFailedError
 
 _GONE = "does not exist"
 _NOTHING_TO_DO = ("No updates are to be performed", "didn't contain changes")

@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack_local.codebuild.pipelines import PipelineOrder
-from tritonstack_local.codepipeline.faults import ActionFailedError
+from tritonstack_local.codepipeline.errors import ActionFailedError
 from tritonstack_local.codepipeline.records import ActionRun
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.service.clients import Clients

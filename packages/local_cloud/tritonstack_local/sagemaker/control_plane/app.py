@@ -14,7 +14,7 @@ from werkzeug.wrappers import Request, Response
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
-from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
+from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
 from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, SageMakerTables, StoredRecord
 from tritonstack_local.sagemaker.control_plane.resources import EndpointConfigs, Models, TagActions
 from tritonstack_local.sagemaker.hosting.deployment import Launcher
@@ -30,7 +30,7 @@ from tritonstack_local.sagemaker.runtime.servers import StartServer, triton_star
 from tritonstack_local.service import wire
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.tables import Table, Tables
 from tritonstack_local.tagging.resources import TaggedResource
 from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale

@@ -10,7 +10,7 @@ from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane import refusals
 from tritonstack_local.sagemaker.control_plane.clock import now
 from tritonstack_local.sagemaker.control_plane.endpoint_description import describe
-from tritonstack_local.sagemaker.control_plane.faults import already_exists, not_built, not_found
+from tritonstack_local.sagemaker.control_plane.errors import already_exists, not_built, not_found
 from tritonstack_local.sagemaker.control_plane.planning import plan_endpoint
 from tritonstack_local.sagemaker.control_plane.plans import Capacity, EndpointPlan, VariantRecord, counts_of
 from tritonstack_local.sagemaker.control_plane.records import (
@@ -24,7 +24,7 @@ from tritonstack_local.sagemaker.control_plane.resources import ENDPOINT, Fields
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.lookups import IsScaled
 from tritonstack_local.sagemaker.hosting.rollouts import check_rollout
-from tritonstack_local.service.faults import validation_exception
+from tritonstack_local.service.errors import validation_exception
 
 NO_ZERO = "a variant needs at least one instance; only inference components scale to zero"
 

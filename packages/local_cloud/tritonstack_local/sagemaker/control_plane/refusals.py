@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tritonstack_local.sagemaker.control_plane.faults import not_built
+from tritonstack_local.sagemaker.control_plane.errors import not_built
 from tritonstack_local.sagemaker.control_plane.plans import LEAST_OUTSTANDING, RANDOM
-from tritonstack_local.service.faults import ServiceError, validation_exception
+from tritonstack_local.service.errors import ServiceError, validation_exception
 
 NO_COMPONENTS = "inference components run on AWS only"
 _FOR_COMPONENTS = "it is for inference components, which run on AWS only"

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane import refusals
 from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.faults import already_exists, not_found
+from tritonstack_local.sagemaker.control_plane.errors import already_exists, not_found
 from tritonstack_local.sagemaker.control_plane.records import (
     EndpointRecord,
     SageMakerTables,
     StoredRecord,
     arn_of,
 )
-from tritonstack_local.service.faults import validation_exception
+from tritonstack_local.service.errors import validation_exception
 from tritonstack_local.service.tables import Table
 
 PAGE_SIZE = 10  # SageMaker's default of MaxResults

@@ -12,7 +12,7 @@ from typing import Any
 
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
+from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
 from tritonstack_local.sagemaker.control_plane.plans import VariantRecord, counts_of, weights_of
 from tritonstack_local.sagemaker.control_plane.records import (
     EndpointRecord,

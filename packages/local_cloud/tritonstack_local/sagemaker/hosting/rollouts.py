@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tritonstack_local.service.faults import validation_exception
+from tritonstack_local.service.errors import validation_exception
 
 Counts = Mapping[str, int]
 """Instances by variant."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
+from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
 from tritonstack_local.sagemaker.multi_model.container import ModelCapacityError, name_of
 from tritonstack_local.sagemaker.multi_model.limits import DISK_RESERVE_BYTES
 from tritonstack_local.sagemaker.runtime import artifacts

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tritonstack.runtime import TritonRequestError, TritonUnreachableError
-from tritonstack_local.sagemaker.control_plane.faults import invocation_refused, model_not_ready
+from tritonstack_local.sagemaker.control_plane.errors import invocation_refused, model_not_ready
 from tritonstack_local.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,
     LoadRefusedError,
@@ -24,7 +24,7 @@ from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders, D
 from tritonstack_local.sagemaker.multi_model.limits import Limits
 from tritonstack_local.sagemaker.multi_model.measures import Measures
 from tritonstack_local.sagemaker.multi_model.model import HostedModel, RoomOutcome, server_ends, told
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 # How long an abandoned request may still run in the server. Unloading its model meanwhile blocks the server
 # for minutes.

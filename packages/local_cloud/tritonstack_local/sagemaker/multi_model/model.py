@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonEndedError
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 log = logging.getLogger(__name__)
 

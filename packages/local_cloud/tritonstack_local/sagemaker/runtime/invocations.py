@@ -23,7 +23,7 @@ from tritonstack.runtime import (
 )
 from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane import refusals
-from tritonstack_local.sagemaker.control_plane.faults import invocation_refused
+from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
 from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
 from tritonstack_local.sagemaker.hosting.capture import Message
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool, NoInstanceError
@@ -38,7 +38,7 @@ from tritonstack_local.sagemaker.runtime.measurements import (
     Stopwatch,
 )
 from tritonstack_local.service import validation
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.wire import service_model
 
 # AWS documents 25 MB for real-time endpoints; botocore's model still says 6 MiB, the limit of earlier years.

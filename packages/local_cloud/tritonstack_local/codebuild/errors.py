@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack_local.codebuild.records import Status
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 
 def invalid_input(message: str) -> ServiceError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonstack_local.service.faults import ServiceError, validation_exception
+from tritonstack_local.service.errors import ServiceError, validation_exception
 
 
 def not_found(kind: str, arn: str) -> ServiceError:

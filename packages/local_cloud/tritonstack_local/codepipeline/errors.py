@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.service.faults import ServiceError
+from tritonstack_local.service.errors import ServiceError
 
 
 def no_pipeline(name: str, account: str) -> ServiceError:
