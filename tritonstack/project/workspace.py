@@ -86,21 +86,20 @@ class Workspace:
             yield ServedModel(variant.model or endpoint.model, variant.instance, place)
 
     def made_of(self, model: str) -> Iterator[str]:
-        """Yield a model and all its members recursively, as far as their files exist."""
-        if model in self.models:
-            yield model
-            for member in self.models[model].record.members:
-                yield from self.made_of(member)
+        """Yield a model and all its members recursively, each once, as far as their files exist."""
+        seen, waiting = set[str](), [model]
+        while waiting:
+            name = waiting.pop(0)
+            if name in self.models and name not in seen:
+                seen.add(name)
+                yield name
+                waiting = [*self.models[name].record.members, *waiting]
 
     def keeps_answers(self, model: str) -> bool:
         """Check whether a model or one of its members uses the response cache."""
-        spec = self.models[model].record
-        return spec.triton.response_cache or any(map(self.keeps_answers, spec.members))
+        return any(self.models[name].record.triton.response_cache for name in self.made_of(model))
 
     def builds_for(self, model: str) -> set[str]:
         """Return the kinds of hardware that a model's artifacts run on: cpu, gpu, or both."""
-        spec = self.models[model].record
-        kinds: set[str] = set(spec.builds_for)
-        for member in spec.members:
-            kinds &= self.builds_for(member)
-        return kinds
+        kinds = [set[str](self.models[name].record.builds_for) for name in self.made_of(model)]
+        return set.intersection(*kinds)
