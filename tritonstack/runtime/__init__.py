@@ -1,9 +1,9 @@
-"""Starts a Triton server the way SageMaker's image does, and finds one to start.
+"""Find, install, and run Triton servers as SageMaker's image does.
 
-installation.py finds a server, install.py installs the embedded one, serve.py knows what the image's
-`serve` runs, server.py is the running server; it stands on sandbox.py and supervisor.py (a world of its
-own), contact.py (readiness, requests, and why there is no answer), connections.py and log.py. backends/
-holds the python-based backends that stand in for the ones the embedded server lacks.
+installation.py finds a server, install.py installs the embedded one, serve.py reproduces the image's `serve`
+script, and server.py runs a server. It uses sandbox.py and supervisor.py (namespaces), readiness.py (requests
+and failures), connections.py, and log.py. backends/ has the Python stand-ins for backends that the embedded
+server lacks.
 """
 
 from tritonstack.runtime.connections import TritonResponse

@@ -1,4 +1,4 @@
-"""Requests to a server over pooled connections, from any number of threads."""
+"""Send requests to a server over pooled connections, from any number of threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class TritonResponse:
-    """What the server answered. The header names are in lower case."""
+    """A response of the server. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -27,7 +27,7 @@ class TritonResponse:
 
 
 class ConnectionPool:
-    """Keeps idle connections for the next request; `connect` makes the socket of a new one."""
+    """Keep idle connections for reuse; `connect` opens the socket of a new one."""
 
     def __init__(self, *, connect: Callable[[], socket.socket]) -> None:
         self._connect = connect
@@ -43,12 +43,12 @@ class ConnectionPool:
         headers: Mapping[str, str] = NO_HEADERS,
         timeout_s: float = 60.0,
     ) -> TritonResponse:
-        """One request and its answer, within the time limit."""
+        """Send one request and return its response, within the time limit."""
         deadline = time.monotonic() + timeout_s
         connection = self._take_idle()
         if connection and method == "GET":
-            # The server may close an idle connection just as it is used again. Only a request that changes
-            # nothing may be sent twice, as it cannot be known whether the server acted on the first.
+            # The server may close an idle connection just as it is reused. Only requests without side effects
+            # are retried, because the server may have processed the first one.
             try:
                 return self._exchange(connection, method, path, body, headers, deadline)
             except TritonTimeoutError:
@@ -58,7 +58,7 @@ class ConnectionPool:
         return self._exchange(connection or self._open(), method, path, body, headers, deadline)
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -70,14 +70,14 @@ class ConnectionPool:
                 if not self._idle:
                     return None
                 connection = self._idle.pop()
-            # An idle connection has nothing to say, unless that the server has closed it.
+            # An idle connection is readable only if the server has closed it.
             if not select.select([connection.sock], [], [], 0)[0]:
                 return connection
             connection.close()
 
     def _open(self) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection("localhost")
-        connection.auto_open = 0  # it must never look for this name and port on the host
+        connection.auto_open = 0  # never connect to this name and port on the host
         connection.sock = self._connect()
         return connection
 
@@ -119,7 +119,7 @@ class ConnectionPool:
 
 
 def _limit(connection: http.client.HTTPConnection, deadline: float) -> None:
-    """Give the next step what is left of the time."""
+    """Set the timeout of the next step to the remaining time."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise TimeoutError

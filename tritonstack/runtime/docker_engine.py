@@ -1,4 +1,4 @@
-"""Finds this machine's Docker engine, if it has one: containers are used where they can, never needed."""
+"""Find this machine's Docker engine, which is optional."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from tritonstack.base.errors import TritonstackError
 
 _PATIENCE_S = 5
 _WORK_S = 120
-"""How long one call may take once the engine has answered: making a container can wait for a busy disk."""
+"""Timeout of one call: creating a container can wait for a busy disk."""
 DOCKER_FAULTS = (DockerException, OSError)
-"""What calls of the engine raise: its own refusals, and a connection that breaks."""
+"""Exceptions of calls to the engine: its own errors, and connection failures."""
 
 
 class NoEngineError(TritonstackError):
-    """No Docker engine answers."""
+    """No Docker engine is running."""
 
     code = "TS607"
 
 
 def docker_engine() -> docker.DockerClient:
-    """Connect to the engine that DOCKER_HOST, or the usual socket, leads to, or raise NoEngineError."""
+    """Connect to the engine at DOCKER_HOST or the default socket, or raise NoEngineError."""
     try:
         docker.from_env(timeout=_PATIENCE_S).ping()
         return docker.from_env(timeout=_WORK_S)
     except DOCKER_FAULTS as fault:
         raise NoEngineError(
-            f"no Docker engine answers on this machine ({fault})",
-            remedy="start one (for root, `tools/docker_engine.sh start` does), and let DOCKER_HOST lead "
-            "to it where its socket is not the usual one",
+            f"no Docker engine is running on this machine ({fault})",
+            remedy="start one (as root: `tools/docker_engine.sh start`), and set DOCKER_HOST if its socket "
+            "is not the default",
         ) from fault
 
 
 def held_image(engine: docker.DockerClient, image: str) -> str | None:
-    """Say by what name the engine can run an image without a registry; None where it does not hold it.
+    """Return the name by which the engine can run an image without a registry; None if it lacks the image.
 
-    An image that was built here and never pushed has no digest of a registry's: its id stands for it.
+    An image that was built locally and never pushed has no registry digest, so its id is returned.
     """
     repository, _, digest = image.partition("@")
     for name in filter(None, (image, digest)):
@@ -50,5 +50,5 @@ def held_image(engine: docker.DockerClient, image: str) -> str | None:
 
 
 def holds_image(engine: docker.DockerClient, image: str) -> bool:
-    """Tell whether the engine holds an image, so that it can be run without a registry."""
+    """Return whether the engine has an image, so that it runs without a registry."""
     return held_image(engine, image) is not None

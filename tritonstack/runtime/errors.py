@@ -1,14 +1,14 @@
-"""What can go wrong between this project and a Triton server.
+"""Errors of Triton servers.
 
 TritonstackError
-├── TritonNotFoundError     no server is installed where one was looked for
+├── TritonNotFoundError     no server is installed at the given path
 ├── InstallError            the embedded server could not be installed
 ├── ExposureRefusedError    the server would listen on every interface of this machine
 ├── ServeRefusedError       NVIDIA's `serve` would refuse to start with this model folder or environment
 ├── TritonFailedError       the server ended, or did not become ready in time
-└── TritonRequestError      no answer came to a request
+└── TritonRequestError      a request got no response
     ├── TritonTimeoutError  ... within its time limit
-    └── TritonUnreachableError  ... which was never sent
+    └── TritonUnreachableError  ... because it was never sent
         └── TritonEndedError    ... because the server has ended (a TritonFailedError too)
 """
 
@@ -18,7 +18,7 @@ from tritonstack.base.errors import TritonstackError
 
 
 class TritonNotFoundError(TritonstackError):
-    """No tritonserver is installed where one was looked for."""
+    """No tritonserver is installed at the given path."""
 
     code = "TS601"
 
@@ -30,7 +30,7 @@ class InstallError(TritonstackError):
 
 
 class ExposureRefusedError(TritonstackError):
-    """The server would listen on every network interface of this machine, and nobody has allowed it."""
+    """The server would listen on every network interface of this machine, which was not allowed."""
 
     code = "TS603"
 
@@ -42,7 +42,7 @@ class ServeRefusedError(TritonstackError):
 
 
 class TritonFailedError(TritonstackError):
-    """The server ended, or did not become ready in time. `log` holds the end of what it wrote."""
+    """The server ended, or did not become ready in time. `log` has the end of its output."""
 
     code = "TS604"
 
@@ -52,17 +52,17 @@ class TritonFailedError(TritonstackError):
 
 
 class TritonRequestError(TritonstackError):
-    """The server gave no answer: the connection could not be made, or broke."""
+    """The server sent no response: the connection failed or broke."""
 
     code = "TS605"
 
 
 class TritonTimeoutError(TritonRequestError):
-    """The server gave no answer within the request's time limit."""
+    """The server sent no response within the request's time limit."""
 
 
 class TritonUnreachableError(TritonRequestError):
-    """The server could not be connected to: it has seen nothing of the request, which may go to another."""
+    """The server could not be reached: it has not seen the request, which may be sent to another one."""
 
 
 class TritonEndedError(TritonFailedError, TritonUnreachableError):

@@ -1,9 +1,9 @@
-"""Installs the embedded Triton server: `python -m tritonstack.runtime.install --home DIR`.
+"""Install the embedded Triton server: `python -m tritonstack.runtime.install --home DIR`.
 
-Everything is built in a folder beside the home and moved into place when it is complete, so a home either
-is a whole server or does not exist. It is built again only when one of its inputs has changed: the pinned
-requirements, the python-based backends, this program, the Python it runs on, or the libraries of that
-Python's environment that backends are linked to. A backend whose library is not there is left out.
+The server is built in a temporary folder and moved into place when complete, so a home is either a complete
+server or does not exist. It is rebuilt only if an input has changed: the pinned requirements, the Python
+stand-ins, this program, the Python version, or the libraries that backends link to. A backend without its
+library is omitted.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ REQUIREMENTS = SOURCES / "requirements-embedded.txt"
 BACKENDS = SOURCES / "backends"
 PROGRAMS = (Path(__file__), Path(linked_packages.__file__))
 SHARED_CODE = "common"
-"""The folder in BACKENDS whose modules every python-based backend gets."""
+"""The folder in BACKENDS with the modules that all Python stand-ins share."""
 LINKED_LIBRARIES = {"pytorch": "torch", "fil": "treelite"}
-"""What a backend runs models with, where the server does not bring it: taken from this environment."""
+"""The libraries of backends that the server does not include, taken from this Python environment."""
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SITE_PACKAGES = f"python/lib/python{PYTHON_VERSION}/site-packages"
 
-# NVIDIA's name for the release that a server version belongs to; the wheel itself does not carry it.
+# NVIDIA's release for each server version, which the wheel does not contain.
 RELEASE_OF_VERSION = {"2.51.0": "24.10"}
 
 
 def install(*, home: Path) -> TritonInstallation:
-    """Make `home` an embedded server, or leave it alone if it is one already made from the same inputs."""
+    """Install an embedded server in `home`, unless it has one from the same inputs."""
     home = home.absolute()
     libraries = {name: find_packages(library) for name, library in LINKED_LIBRARIES.items()}
     inputs = hash_inputs(libraries)
@@ -66,11 +66,11 @@ def install(*, home: Path) -> TritonInstallation:
 
 
 Libraries = Mapping[str, LinkedPackages | None]
-"""What each backend is linked to, None where this environment lacks it."""
+"""The library per backend; None if this environment lacks it."""
 
 
 def hash_inputs(libraries: Libraries) -> str:
-    """A digest of all that decides what an installation holds."""
+    """Return a digest of everything that determines an installation."""
     digest = hashlib.sha256(f"{sys.version} {sys.base_prefix} {platform.machine()}".encode())
     for file in [REQUIREMENTS, *PROGRAMS, *sorted(BACKENDS.rglob("*.py"))]:
         digest.update(file.relative_to(SOURCES).as_posix().encode())
@@ -82,14 +82,14 @@ def hash_inputs(libraries: Libraries) -> str:
 
 @contextmanager
 def _only_one_at_a_time(home: Path) -> Iterator[None]:
-    """A second installation of the same home waits for the first, and then finds nothing left to do."""
+    """Make a second installation of the same home wait for the first, after which nothing is left to do."""
     with home.with_name(f".{home.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _replace(home: Path, inputs: str, libraries: Libraries) -> None:
-    """Build beside the home, then swap. What a killed run left behind is cleared away first."""
+    """Build in a temporary folder, then swap. First delete the remains of a killed run."""
     new, old = home.with_name(f".{home.name}.new"), home.with_name(f".{home.name}.old")
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -103,11 +103,11 @@ def _replace(home: Path, inputs: str, libraries: Libraries) -> None:
 
 def _build(home: Path, inputs: str, libraries: Libraries) -> None:
     libpython = find_libpython()
-    _say(f"making an environment of Python {platform.python_version()}")
+    _say(f"creating a Python {platform.python_version()} environment")
     _EnvironmentBuilder(symlinks=True, with_pip=False).create(home / "python")
     _say(f"installing {', '.join(pinned_requirements())}")
     _install_packages(home / SITE_PACKAGES)
-    _say("laying out the backends")
+    _say("installing the backends")
     _lay_out_backends(home)
     _lay_out_stand_ins(home / "backends", libraries)
     (home / "lib").mkdir()
@@ -126,14 +126,14 @@ def _build(home: Path, inputs: str, libraries: Libraries) -> None:
 
 
 class _EnvironmentBuilder(venv.EnvBuilder):
-    """A virtual environment that can be moved: its only absolute paths lead to the base interpreter."""
+    """A relocatable virtual environment: its only absolute paths lead to the base interpreter."""
 
     def setup_scripts(self, context: SimpleNamespace) -> None:
-        """Write no activate scripts: they would name the folder that the environment is built in."""
+        """Write no activate scripts, because they contain the temporary folder's path."""
 
 
 def pinned_requirements() -> list[str]:
-    """The packages of the requirement file with their versions, without hashes and comments."""
+    """Return the pinned packages of the requirement file, without hashes and comments."""
     lines = (line.split("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines())
     return [line.split()[0] for line in lines if line and not line.startswith("--hash")]
 
@@ -158,7 +158,7 @@ def _install_packages(site_packages: Path) -> None:
     if result.returncode:
         raise InstallError(
             f"pip could not install {', '.join(pinned_requirements())}:\n{result.stdout.strip()}",
-            remedy="the wheels exist for Linux on x86-64; check that pip reaches a package index",
+            remedy="the wheels require Linux on x86-64; check that pip reaches a package index",
         )
 
 
@@ -168,8 +168,8 @@ def _lay_out_backends(home: Path) -> None:
     if not stub.is_file():
         available = ", ".join(sorted(entry.name for entry in stub.parent.parent.iterdir()))
         raise InstallError(
-            f"the server's Python backend has no stub for Python {PYTHON_VERSION}",
-            remedy=f"use one of these Pythons: {available}",
+            f"the server's Python backend does not support Python {PYTHON_VERSION}",
+            remedy=f"use one of these Python versions: {available}",
         )
     python_backend = home / "backends/python"
     shutil.copytree(server / "backends/python", python_backend)
@@ -179,12 +179,12 @@ def _lay_out_backends(home: Path) -> None:
 
 
 def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> None:
-    """This project's python-based backends: their own code, the code they share, and their library."""
+    """Install the project's Python stand-ins: their code, the shared code, and their libraries."""
     for source in sorted(BACKENDS.glob("*/model.py")):
         name = source.parent.name
         packages = libraries.get(name)
         if name in libraries and packages is None:
-            _say(f"no {name} backend: this Python has no {LINKED_LIBRARIES[name]}")
+            _say(f"skipping the {name} backend: {LINKED_LIBRARIES[name]} is not installed")
             continue
         folder = directory / name
         folder.mkdir()
@@ -199,12 +199,12 @@ def _sources(libraries: Libraries) -> list[str]:
 
 
 def libpython_name() -> str:
-    """The library that the stub of this Python version is linked against."""
+    """Return the library that this Python version's stub is linked against."""
     return f"libpython{PYTHON_VERSION}.so.1.0"
 
 
 def find_libpython() -> Path:
-    """This interpreter's own library, or the system's of the same version."""
+    """Return this interpreter's own library, or the system's of the same version."""
     folders = [Path(str(sysconfig.get_config_var("LIBDIR"))), Path(sys.base_prefix, "lib")]
     candidates = [folder / libpython_name() for folder in folders]
     listing = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
@@ -213,16 +213,16 @@ def find_libpython() -> Path:
         if candidate.is_file():
             return candidate
     raise InstallError(
-        f"{libpython_name()} is nowhere on this machine, and Triton's Python backend needs it",
+        f"{libpython_name()} is not installed, but Triton's Python backend requires it",
         remedy=f"install it (Debian, Ubuntu: apt-get install libpython{PYTHON_VERSION}), "
         "or use a Python that was built with --enable-shared",
     )
 
 
 def _read_version(home: Path) -> str:
-    """Ask the server itself; that it answers also proves that every library it needs is here.
+    """Return the server's version, which also proves that all its libraries are installed.
 
-    It has no option that prints its version, but writes it before it refuses a repository that is missing.
+    It has no version option, but prints the version before it rejects a missing repository.
     """
     packages = home / SITE_PACKAGES
     quiet = [f"--allow-{frontend}=false" for frontend in ("http", "grpc", "metrics")]
@@ -238,7 +238,7 @@ def _read_version(home: Path) -> str:
     if not found:
         raise InstallError(
             f"the installed tritonserver does not start:\n{result.stdout.strip()}",
-            remedy="it needs Linux on x86-64 with glibc 2.35 or later",
+            remedy="it requires Linux on x86-64 with glibc 2.35 or later",
         )
     return found.group(1)
 
@@ -246,7 +246,7 @@ def _read_version(home: Path) -> str:
 def _release_of(version: str) -> str:
     if version not in RELEASE_OF_VERSION:
         raise InstallError(
-            f"the wheel brings Triton {version}, whose release is unknown",
+            f"unknown release for Triton {version} of the wheel",
             remedy=f"add it to RELEASE_OF_VERSION in {Path(__file__).name}, from NVIDIA's release notes",
         )
     return RELEASE_OF_VERSION[version]
@@ -257,9 +257,9 @@ def _say(what: str) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tritonstack.runtime.install", description=__doc__)
-    parser.add_argument("--home", type=Path, required=True, help="the folder that becomes the server")
+    parser.add_argument("--home", type=Path, required=True, help="the folder to install the server in")
     home: Path = parser.parse_args().home
     started = time.monotonic()
     try:

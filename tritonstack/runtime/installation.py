@@ -1,11 +1,11 @@
-"""Finds a Triton server to start: the one of the container this runs in, or the embedded one under a home.
+"""Find a Triton server: the container's own, or the embedded one under a home.
 
-An embedded home is made by `python -m tritonstack.runtime.install` (see install.py) and holds
+`python -m tritonstack.runtime.install` creates an embedded home (see install.py), which contains
 
-    installation.json       what was installed, and from which inputs
-    python/                 a virtual environment: the server's wheel, and what the backends import
-    backends/               the Python backend with its stub, and this project's python-based backends, each
-                            with links to the library that it runs models with
+    installation.json       the version and the inputs
+    python/                 a virtual environment: the server's wheel, and the imports of the backends
+    backends/               the Python backend with its stub, and this project's Python stand-ins, each
+                            with links to its library
     lib/                    the libpython that the stub is linked against
 """
 
@@ -30,7 +30,7 @@ SERVER_IN_PACKAGES = Path("pytriton/tritonserver")
 
 @dataclass(frozen=True, kw_only=True)
 class TritonInstallation:
-    """A tritonserver that can be started, and what it needs around it."""
+    """A tritonserver that can be started, and its environment."""
 
     kind: Literal["container", "embedded"]
     root: Path
@@ -45,10 +45,10 @@ class TritonInstallation:
     outside: tuple[Path, ...] = ()
     """Folders outside the root that its links lead to: the interpreter's, and those of linked libraries."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Backends that were left out, and the library that each lacked."""
+    """Omitted backends, and the library that each lacked."""
 
     def why_no_backend(self, name: str) -> str | None:
-        """What to tell someone whose model needs the backend, or None if it is there."""
+        """Return why a backend is unavailable; None if it is available."""
         if name in self.backends:
             return None
         if name in self.missing:
@@ -56,15 +56,15 @@ class TritonInstallation:
         return f"this server has no {name} backend; it has {', '.join(self.backends)}"
 
     def arguments(self) -> tuple[str, ...]:
-        """Flags that tell this server where its own parts are; the container's are built in."""
+        """Return the flags with the paths of this server's parts; the container's are built in."""
         if self.kind == "container":
             return ()
         return (f"--backend-directory={self.backend_directory}", f"--cache-directory={self.cache_directory}")
 
     def surround(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a SageMaker model, laid over those that the image brings.
+        """Return a SageMaker model's variables merged into those of the image.
 
-        The embedded server has to find its own programs and libraries first, whatever the model says.
+        The embedded server's own programs and libraries take precedence over the model's variables.
         """
         if self.kind == "container":
             return {**_image_variables(os.environ), **environment}
@@ -77,7 +77,7 @@ class TritonInstallation:
         }
 
     def moved_to(self, root: Path) -> TritonInstallation:
-        """The same installation where its root is to be found at another path."""
+        """Return the same installation with another root path."""
 
         def moved(path: Path) -> Path:
             return root / path.relative_to(self.root)
@@ -94,24 +94,24 @@ class TritonInstallation:
 
 
 def find_installation(*, home: Path) -> TritonInstallation:
-    """The container's server where there is one, else the embedded one under `home`."""
+    """Return the container's server if there is one, else the embedded one under `home`."""
     if (CONTAINER_ROOT / "bin/tritonserver").is_file():
         return _container_installation(os.environ)
     return find_embedded(home=home)
 
 
 def find_embedded(*, home: Path) -> TritonInstallation:
-    """The embedded server under `home`."""
+    """Return the embedded server under `home`."""
     record = read_record(home)
     if record is None:
         raise TritonNotFoundError(f"no Triton server is installed in {home}", remedy=REMEDY)
     if not record.keys() >= RECORD_KEYS:
-        raise TritonNotFoundError(f"the Triton server in {home} is of another version", remedy=REMEDY)
+        raise TritonNotFoundError(f"the Triton server in {home} is from another version", remedy=REMEDY)
     return _embedded_installation(home.resolve(), record)
 
 
 def read_record(home: Path) -> dict[str, Any] | None:
-    """What install.py noted in `home`, or None if nothing is installed there."""
+    """Return install.py's record in `home`; None if nothing is installed there."""
     try:
         record: dict[str, Any] = json.loads((home / RECORD_NAME).read_text())
     except FileNotFoundError:
@@ -143,8 +143,8 @@ def _container_installation(environment: Mapping[str, str]) -> TritonInstallatio
     release = environment.get("NVIDIA_TRITON_SERVER_VERSION", "")
     if not version_file.is_file() or not release:
         raise TritonNotFoundError(
-            f"{CONTAINER_ROOT} holds a tritonserver of unknown version",
-            remedy=f"use an image of NVIDIA's: it has {version_file} and NVIDIA_TRITON_SERVER_VERSION",
+            f"{CONTAINER_ROOT} has a tritonserver of unknown version",
+            remedy=f"use an NVIDIA image: it has {version_file} and NVIDIA_TRITON_SERVER_VERSION",
         )
     return TritonInstallation(
         kind="container",
@@ -159,12 +159,12 @@ def _container_installation(environment: Mapping[str, str]) -> TritonInstallatio
 
 
 def _backend_names(directory: Path) -> tuple[str, ...]:
-    """Every backend in the directory, and the ensemble scheduler, which is part of the server itself."""
+    """Return all backends in the directory, and the ensemble scheduler, which is built in."""
     return tuple(sorted({"ensemble", *(entry.name for entry in directory.iterdir() if entry.is_dir())}))
 
 
 def _image_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The container's own variables; the credentials of the job that runs in it are not the server's."""
+    """Return the container's own variables, without the credentials of the job that runs in it."""
     secret = ("AWS_", "CODEBUILD_", "HF_TOKEN")
     return {name: value for name, value in environment.items() if not name.startswith(secret)}
 

@@ -1,7 +1,7 @@
-"""Distributions of the installing Python's own environment, linked into a folder that one backend sees.
+"""Link distributions of this Python environment into a folder that only one backend sees.
 
-PyTorch is three times as large as the rest of the server, and who builds models has it already: the stand-ins
-for backends use that one. NumPy is never linked, because the server has the one that its stub works with.
+PyTorch is three times as large as the rest of the server, and model builds need it anyway, so stand-ins share
+that copy. NumPy is never linked, because the server has the version that its stub requires.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ SERVERS_OWN = frozenset({"numpy"})
 
 @dataclass(frozen=True)
 class LinkedPackages:
-    """A distribution and all that it needs, as they lie in this Python's environment."""
+    """A distribution and its dependencies in this Python environment."""
 
     versions: Mapping[str, str]
     entries: tuple[Path, ...]
-    """The folders and modules in site-packages that belong to them."""
+    """Their folders and modules in site-packages."""
 
     @property
     def identity(self) -> str:
-        """What an installation that links to them depends on: their versions and places."""
+        """Return their versions and paths, which an installation depends on."""
         versions = ",".join(f"{name}=={version}" for name, version in sorted(self.versions.items()))
         return f"{versions} in {','.join(map(str, self.sources))}"
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """The folders that the links lead into."""
+        """Return the folders that the links lead to."""
         return tuple(sorted({entry.parent for entry in self.entries}))
 
     def link_into(self, folder: Path) -> None:
-        """Make `folder` a site-packages of these and no others."""
+        """Fill `folder` as a site-packages with only these packages."""
         folder.mkdir(parents=True)
         for entry in self.entries:
             (folder / entry.name).symlink_to(entry)
 
 
 def find_packages(distribution: str) -> LinkedPackages | None:
-    """The distribution and its dependencies, or None if one of them is not installed here."""
+    """Return the distribution and its dependencies; None if one is not installed."""
     found: dict[str, importlib.metadata.Distribution] = {}
     wanted = [distribution]
     while wanted:
@@ -58,7 +58,7 @@ def find_packages(distribution: str) -> LinkedPackages | None:
 
 
 def _dependencies(item: importlib.metadata.Distribution) -> Iterator[str]:
-    # Comes with whatever brought the distribution; the Python that only installs the server may lack it.
+    # Installed with the distribution; an environment that only installs the server may lack it.
     from packaging.requirements import Requirement  # noqa: PLC0415
     from packaging.utils import canonicalize_name  # noqa: PLC0415
 
@@ -69,7 +69,7 @@ def _dependencies(item: importlib.metadata.Distribution) -> Iterator[str]:
 
 
 def _entries(item: importlib.metadata.Distribution) -> Iterator[Path]:
-    """Its top-level names in site-packages; programs and manuals lie outside and are not needed."""
+    """Return its top-level names in site-packages, without programs and manuals."""
     names = {file.parts[0] for file in item.files or [] if file.parts[0] not in ("..", "__pycache__")}
     for name in names:
         yield Path(str(item.locate_file(name))).resolve()

@@ -1,4 +1,4 @@
-"""In contact with a server that may end: waiting until it is ready, asking it, telling why it is silent."""
+"""Wait for a server, send it requests, and explain missing responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG_LINES = 40
 
 
 class Contact:
-    """Asks one server on its SageMaker port, from any number of threads."""
+    """Sends requests to one server's SageMaker port, from any number of threads."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class Contact:
         exit_status: Callable[[], int | None],
         log_path: Path,
     ) -> None:
-        """`server` is what messages call it; `exit_status` is None while it runs."""
+        """`server` is its name in messages; `exit_status` returns None while it runs."""
         self._server = server
         self._exit_status = exit_status
         self._log_path = log_path
         self._pool = ConnectionPool(connect=connect)
 
     def wait_ready(self, *, timeout_s: float) -> None:
-        """Return when GET /ping answers 200; raise TritonFailedError if the server ends or time runs out."""
+        """Return when GET /ping returns 200; raise TritonFailedError if the server ends or time runs out."""
         deadline = time.monotonic() + timeout_s
         while not self._answers_ping(max(0.1, min(5.0, deadline - time.monotonic()))):
             status = self._exit_status()
@@ -52,7 +52,7 @@ class Contact:
     def request(
         self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
     ) -> TritonResponse:
-        """Send one request. Any status is an answer; no answer raises."""
+        """Send one request. Any status is a response; raise an error without one."""
         try:
             return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
         except TritonTimeoutError:
@@ -65,7 +65,7 @@ class Contact:
             raise self._failed(f"{self._server} has ended with exit status {status}", kind) from error
 
     def close(self) -> None:
-        """Close the connections that are idle."""
+        """Close idle connections."""
         self._pool.close()
 
     def _answers_ping(self, timeout_s: float) -> bool:
@@ -78,5 +78,5 @@ class Contact:
         return kind(
             f"{what}:\n{log.reasons(self._log_path)}",
             log=log.tail(self._log_path, _LOG_LINES),
-            remedy=f"the whole log is in {self._log_path}",
+            remedy=f"see the log: {self._log_path}",
         )

@@ -1,13 +1,12 @@
-"""Starts a command in a world of its own that ends with this process, and hands out connections to it.
+"""Run a command in Linux namespaces that end with this process, and open connections to it.
 
-The world is a set of Linux namespaces (user, network, process, mount, IPC), made by util-linux's `unshare`
-without special rights: the server in it can keep SageMaker's port, finds its model where SageMaker puts it,
-reaches no network, is reached from nowhere, and everything it started or left in shared memory vanishes
-with it. Where a system forbids them, the server runs on the host only if EXPOSE allows it; one that had to
-be killed there can leave a folder /tmp/python_env_* behind.
+The namespaces (user, network, process, mount, IPC) are created by util-linux's `unshare` without privileges.
+In them, the server uses SageMaker's port and model path, has no network and is not reachable from outside,
+and all its processes and shared memory end with it. If the system forbids namespaces, the server runs on the
+host only if EXPOSE allows it; killing it there can leave a folder /tmp/python_env_* behind.
 
-Inside, supervisor.py is the first process. Its lifeline is a socket pair rather than the kernel's
-parent-death signal, which is bound to the thread that started the child.
+supervisor.py is the first process inside. A socket pair detects the end of this process, because the kernel's
+parent-death signal depends on the thread that started the child.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ SUPERVISOR = Path(__file__).with_name("supervisor.py")
 NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--mount", "--ipc")
 UNSHARE = ("unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc")
 EXPOSE = "TRITONSTACK_EXPOSE"
-"""Set to 1, this variable allows servers that listen on every network interface of this machine."""
+"""If 1, servers may listen on every network interface of this machine."""
 
 logger = logging.getLogger(__name__)
 
 
 @functools.cache
 def why_no_namespaces() -> str | None:
-    """None where this system lets us make namespaces, else its reason. Found out by making some."""
+    """Return None if this system allows namespaces, else the reason; found by creating some."""
     if not shutil.which("unshare"):
         return "the command unshare (util-linux) is not installed"
     if not Path("/opt").is_dir():
-        return "there is no folder /opt to show the model in"
+        return "the folder /opt, where the model is mounted, does not exist"
     probe = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
     return None if probe.returncode == 0 else probe.stderr.strip()
 
@@ -80,7 +79,7 @@ def warn_of_exposure(reason: str, port: int) -> None:
 
 
 class Sandbox:
-    """A supervised command. Connections and orders go over one channel, whose end ends the command."""
+    """A supervised command, controlled over one channel; closing the channel ends the command."""
 
     def __init__(self, *, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process = process
@@ -108,16 +107,16 @@ class Sandbox:
 
     @property
     def exit_status(self) -> int | None:
-        """None while anything in the sandbox runs."""
+        """Return None while anything in the sandbox runs."""
         return self._process.poll()
 
     @property
     def pid(self) -> int:
-        """The first process: everything that runs in the sandbox descends from it."""
+        """Return the first process, the ancestor of everything in the sandbox."""
         return self._process.pid
 
     def connect(self) -> socket.socket:
-        """A new connection to the command's port."""
+        """Open a new connection to the command's port."""
         with self._lock:
             try:
                 self._channel.send(CONNECT)
@@ -125,7 +124,7 @@ class Sandbox:
                     self._channel, MAX_MESSAGE, 1, socket.MSG_CMSG_CLOEXEC
                 )
             except OSError as error:
-                raise TritonUnreachableError(f"the Triton server is gone: {error}") from error
+                raise TritonUnreachableError(f"the Triton server has ended: {error}") from error
         if not descriptors:
             reason = answer.decode() or "its sandbox has ended"
             raise TritonUnreachableError(f"the Triton server cannot be reached: {reason}")
@@ -134,11 +133,11 @@ class Sandbox:
         return connection
 
     def shared_memory_held(self) -> int:
-        """The bytes of shared memory that the command and its children hold."""
+        """Return the bytes of shared memory that the command and its children use."""
         return self._measured(MEASURE)
 
     def memory_held(self) -> int:
-        """The bytes of memory that the command and its children hold, shared memory included."""
+        """Return the bytes of memory that the command and its children use, shared memory included."""
         return self._measured(WEIGH)
 
     def _measured(self, question: bytes) -> int:
@@ -147,10 +146,10 @@ class Sandbox:
                 self._channel.send(question)
                 return int(self._channel.recv(MAX_MESSAGE))
             except (OSError, ValueError) as error:
-                raise TritonRequestError("the Triton server is gone") from error
+                raise TritonRequestError("the Triton server has ended") from error
 
     def stop(self, *, grace_s: float) -> int:
-        """Ask the command to end, then make it; returns its exit status when nothing of it is left."""
+        """Stop the command, by force after the grace period; return its exit status when nothing remains."""
         with self._lock:
             try:
                 self._channel.send(STOP)
@@ -164,6 +163,6 @@ class Sandbox:
                 self._channel.close()
 
     def kill(self) -> int:
-        """End everything in the sandbox at once."""
+        """Kill everything in the sandbox."""
         self._channel.close()
         return self._process.wait(30)

@@ -1,7 +1,7 @@
-"""What the SageMaker Triton image's `serve` would run: a pure function from environment and model folder.
+"""Compute what the SageMaker Triton image's `serve` would run, from the environment and the model folder.
 
-`serve` is a shell script; what it does to its variables is part of its behaviour and is kept here: an empty
-variable counts as unset, and every value is split on blanks when the command line is put together.
+`serve` is a shell script; its handling of variables is reproduced: an empty variable counts as unset, and
+every value is split at blanks in the command line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tritonstack.runtime.errors import ServeRefusedError
 
-# In multi-model mode each load names its own repository; the one given at start has to exist, and is empty.
+# In multi-model mode, each load names its own repository; the initial one must exist and is empty.
 MULTI_MODEL_REPOSITORY = Path("/tmp/sagemaker")  # noqa: S108 - the very folder that `serve` makes
 DEFAULT_PORT = 8080
 
@@ -32,18 +32,18 @@ INFERENCE_TYPE_SINCE = (25, 3)
 
 
 class Flag(NamedTuple):
-    """A variable that becomes a flag of tritonserver."""
+    """A variable that becomes a tritonserver flag."""
 
     variable: str
     flag: str
-    """What stands before the value."""
+    """The text before the value."""
     default: str | None = None
-    """The value where the variable is unset; None leaves the flag out."""
+    """The value of an unset variable; None omits the flag."""
 
 
 # In the order of serve's command line.
 FLAGS = (
-    # The value goes through as it is, so DISABLE_MODEL_NAMESPACING=true enables namespacing.
+    # The value is passed unchanged, so DISABLE_MODEL_NAMESPACING=true enables namespacing.
     Flag("SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING", "--model-namespacing=", "true"),
     Flag(BIND_TO_PORT, "--sagemaker-port="),
     Flag("SAGEMAKER_SAFE_PORT_RANGE", "--sagemaker-safe-port-range="),
@@ -73,17 +73,17 @@ FLAGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServeCommand:
-    """The server's command line, and the world that `serve` starts it in."""
+    """The server's command line and environment."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    """What the server process finds in its environment, not what the script knows."""
+    """The server process's environment, which differs from the script's."""
     multi_model: bool
     port: int
     notices: tuple[str, ...]
-    """What `serve` prints before it starts the server."""
+    """Messages that `serve` prints before it starts the server."""
     folders_made: tuple[Path, ...]
-    """Folders that `serve` makes first."""
+    """Folders that `serve` creates first."""
 
 
 def serve_command(
@@ -95,19 +95,19 @@ def serve_command(
     gpu_count: int = 0,
     release: str | None = None,
 ) -> ServeCommand:
-    """What `serve` runs in a container with this environment whose model lies in `model_root`.
+    """Return what `serve` runs in a container with this environment whose model is in `model_root`.
 
-    `served_at` is the path under which the server will see `model_root`, where that is another one.
-    `multi_model_root` is the empty repository of multi-model mode. `release` is the image's (such as
-    "24.10"): what `serve` checks depends on it. Raises ServeRefusedError, in serve's own words.
+    `served_at` is the server's path of `model_root` if it differs. `multi_model_root` is the empty repository
+    of multi-model mode. `release` is the image's (such as "24.10"), which determines the checks of `serve`.
+    Raises ServeRefusedError with serve's own message.
     """
     multi_model = environment.get(MULTI_MODEL) == "true"
     notices: list[str] = []
     seen = dict(environment)
     ping_mode = environment.get(OVERRIDE_PING_MODE) or ("live" if multi_model else "ready")
     if PING_MODE in environment:
-        # `serve` assigns this variable but does not export it: the server sees the assignment only if the
-        # container's environment held the variable before. Otherwise it falls back to "ready".
+        # `serve` assigns this variable without exporting it: the server sees the assignment only if the
+        # container's environment already had the variable. Otherwise it uses "ready".
         seen[PING_MODE] = ping_mode
     if multi_model:
         notices.append(f'Triton is running in SageMaker MME mode. Using Triton ping mode: "{ping_mode}"')
@@ -153,7 +153,7 @@ def _flags(environment: Mapping[str, str], gpu_count: int) -> Iterator[str]:
 
 
 def _check_inference_type(environment: Mapping[str, str], release: str | None) -> None:
-    """Releases before 25.03 do not know the variable, and so do not check it either."""
+    """Check the variable, which releases before 25.03 do not know."""
     value = environment.get(INFERENCE_TYPE)
     known = release is None or tuple(map(int, release.split("."))) >= INFERENCE_TYPE_SINCE
     if value and known and value not in INFERENCE_TYPES:
@@ -186,7 +186,7 @@ def _default_model(environment: Mapping[str, str], model_root: Path, notices: li
 
 
 def _model_folders(model_root: Path) -> list[str]:
-    """First-level folders, links left out, as `find -type d` lists them; the shell splits them on blanks."""
+    """Return first-level folders without links, as `find -type d` lists them; the shell splits at blanks."""
     if not model_root.is_dir():
         return []
     with os.scandir(model_root) as entries:
@@ -195,7 +195,7 @@ def _model_folders(model_root: Path) -> list[str]:
 
 
 def _port(environment: Mapping[str, str]) -> int:
-    """The port of the SageMaker front end; one that is no number is refused, as tritonserver would."""
+    """Return the port of the SageMaker front end; reject a non-number as tritonserver would."""
     text = environment.get(BIND_TO_PORT) or str(DEFAULT_PORT)
     if not text.isdecimal() or not 0 < int(text) < 65536:
         raise ServeRefusedError(f"ERROR: {BIND_TO_PORT} is {text!r}, which is no port number")

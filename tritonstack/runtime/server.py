@@ -1,4 +1,4 @@
-"""A running Triton server under SageMaker's contract: started, asked, and ended with nothing left.
+"""Run a Triton server under SageMaker's contract: start it, send requests, and stop it completely.
 
 with TritonServer.start(
     installation=installation, model_root=repository, environment=variables, state_dir=folder
@@ -32,29 +32,29 @@ from tritonstack.runtime.sandbox import (
 from tritonstack.runtime.serve import BIND_TO_PORT, MULTI_MODEL, ServeCommand, serve_command
 from tritonstack.runtime.supervisor import Mount, Order
 
-# Where SageMaker shows a container its model, or in multi-model mode its models.
+# SageMaker's path for a model, or in multi-model mode for the models.
 SINGLE_MODEL_ROOT = Path("/opt/ml/model")
 MULTI_MODEL_ROOT = Path("/opt/ml/models")
-# Where an embedded server lies inside its sandbox: a path that no shell can misread, whatever the host's is.
+# The embedded server's path in its sandbox, which needs no shell quoting, unlike the host's.
 SERVER_ROOT = Path("/opt/tritonstack-server")
 LOG_NAME = "triton.log"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """An order, and where the server will see its models."""
+    """An order, and the server's path of its models."""
 
     order: Order
     model_root: Path
 
 
 class TritonServer:
-    """A started server. It ends with `stop`, with this process, and when nothing refers to it any more."""
+    """A started server. It ends with `stop`, with this process, or when it is garbage-collected."""
 
     def __init__(self, *, sandbox: Sandbox, log_path: Path, model_root: Path) -> None:
         self.log_path = log_path
         self.model_root = model_root
-        """The model folder as the server sees it; the urls of multi-model loads begin with it."""
+        """The server's path of the model folder; urls of multi-model loads begin with it."""
         self._sandbox = sandbox
         self._contact = Contact(
             server="tritonserver",
@@ -73,11 +73,11 @@ class TritonServer:
         environment: Mapping[str, str],
         state_dir: Path,
     ) -> TritonServer:
-        """Start what `serve` would start for a container with this environment; returns before it is ready.
+        """Start what `serve` would start for a container with this environment; return before it is ready.
 
-        `model_root` is what lies under /opt/ml/model, in multi-model mode under /opt/ml/models. Raises
-        ServeRefusedError where `serve` would refuse, and ExposureRefusedError where the server would listen
-        on every interface without consent.
+        `model_root` is the content of /opt/ml/model, or in multi-model mode of /opt/ml/models. Raises
+        ServeRefusedError if `serve` would fail, and ExposureRefusedError if the server would listen on every
+        interface without consent.
         """
         require_isolation(installation)
         state_dir.mkdir(parents=True, exist_ok=True)
@@ -93,16 +93,16 @@ class TritonServer:
 
     @property
     def running(self) -> bool:
-        """Whether the server, ready or not, has not ended."""
+        """Return whether the server has not ended, ready or not."""
         return self._sandbox.exit_status is None
 
     @property
     def pid(self) -> int:
-        """The first process: everything that the server runs descends from it."""
+        """Return the first process, the ancestor of everything that the server runs."""
         return self._sandbox.pid
 
     def wait_ready(self, *, timeout_s: float) -> None:
-        """Return when GET /ping answers 200; raise TritonFailedError if the server ends or time runs out."""
+        """Return when GET /ping returns 200; raise TritonFailedError if the server ends or time runs out."""
         self._contact.wait_ready(timeout_s=timeout_s)
 
     def request(
@@ -114,29 +114,29 @@ class TritonServer:
         headers: Mapping[str, str] = NO_HEADERS,
         timeout_s: float = 60.0,
     ) -> TritonResponse:
-        """One request to the server's SageMaker port. Any status is an answer; no answer raises."""
+        """Send one request to the SageMaker port. Any status is a response; raise an error without one."""
         return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
     def connect(self) -> socket.socket:
-        """A new connection to the server's SageMaker port, for who speaks HTTP by himself."""
+        """Open a new connection to the SageMaker port, for callers with their own HTTP client."""
         connection = self._sandbox.connect()
-        connection.settimeout(None)  # it was made in another process, with a time limit
+        connection.settimeout(None)  # it was opened in another process, with a timeout
         return connection
 
     def shared_memory_held(self) -> int:
-        """The bytes of shared memory that its Python models hold; they grow and never shrink."""
+        """Return the bytes of shared memory that its Python models use, which never shrink."""
         return self._sandbox.shared_memory_held()
 
     def memory_held(self) -> int:
-        """The bytes of memory that it and its models hold: their own and the shared, no mapped files."""
+        """Return the bytes of private and shared memory that it and its models use, without mapped files."""
         return self._sandbox.memory_held()
 
     def log_tail(self, lines: int = 40) -> str:
-        """The end of what the server wrote."""
+        """Return the end of the server's output."""
         return log.tail(self.log_path, lines)
 
     def stop(self, *, grace_s: float = 30.0) -> None:
-        """End the server, by force when the grace is over; returns when nothing of it is left."""
+        """Stop the server, by force after the grace period; return when nothing remains."""
         self._contact.close()
         if self._stop_at_exit.detach():
             self._sandbox.stop(grace_s=grace_s)
@@ -151,9 +151,9 @@ class TritonServer:
 
 
 def require_isolation(installation: TritonInstallation) -> None:
-    """Raise ExposureRefusedError if a server would listen on every interface of this machine unasked.
+    """Raise ExposureRefusedError if a server would listen on every interface of this machine without consent.
 
-    In a container of the server's image, the interfaces are the container's.
+    In a container, the interfaces are the container's.
     """
     if installation.kind == "embedded":
         require_namespaces_or_consent()
@@ -199,7 +199,7 @@ def _order(
     mounts: list[Mount] | None = None,
     shared_memory_prefix: str | None = None,
 ) -> Order:
-    """What serve's command becomes for this installation. Serve's own flags come last, and so win."""
+    """Return serve's command for this installation. Serve's own flags come last and take precedence."""
     arguments = list(installation.arguments())
     if shared_memory_prefix:
         arguments.append(f"--backend-config=python,shm-region-prefix-name={shared_memory_prefix}")
@@ -229,7 +229,7 @@ def _free_port() -> int:
 
 
 def count_gpus() -> int:
-    """As `serve` counts them: the lines of `nvidia-smi -L`."""
+    """Count GPUs as `serve` does: the lines of `nvidia-smi -L`."""
     if not shutil.which("nvidia-smi"):
         return 0
     listing = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True, check=False).stdout

@@ -1,17 +1,16 @@
-"""The first process of a sandbox: prepares it, starts the server, and ends everything when it should end.
+"""The first process of a sandbox: prepare it, start the server, and end everything at the right time.
 
-It runs as a script of its own (`python -I supervisor.py CHANNEL_FD`), in new namespaces where sandbox.py
-could make them, and so imports nothing of the project. (The first process of a build of the embedded cloud
-mounts as this one does.) The channel is one end of a socket pair; the parent
-holds the other. The first message is the order (see Order), each later one a letter:
+It runs as a script (`python -I supervisor.py CHANNEL_FD`), in new namespaces if sandbox.py could create them,
+so it imports nothing from the project. (The embedded cloud's builds use the same mounts.) The channel is one
+end of a socket pair; the parent has the other. The first message is the order (see Order), each later one a
+letter:
 
-    c   connect to the server's port; the answer carries the connected socket, or an error's text
-    m   measure the shared memory that the server and its models hold; the answer is the number of bytes
-    w   weigh the memory that they hold, their own and the shared
-    s   stop the server, politely
+c   connect to the server's port; the reply has the connected socket, or an error message m   measure the
+shared memory of the server and its models; the reply is the number of bytes w   measure their memory, private
+and shared s   stop the server gracefully
 
-The end of the channel means that the parent is gone: everything ends at once. As this process is the first
-of its process namespace, the kernel then ends every other in it, whatever it is doing.
+The end of the channel means that the parent has ended: everything is stopped. Because this process is the
+first one of its process namespace, the kernel then kills all others in it.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 
 class Mount(TypedDict):
-    """A folder of the host that is shown inside the sandbox, for reading only."""
+    """A host folder that is mounted read-only in the sandbox."""
 
     source: str
     target: str
 
 
 class Order(TypedDict):
-    """What the parent asks for."""
+    """The parent's request."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -52,13 +51,13 @@ class Order(TypedDict):
     notices: list[str]
     folders: list[str]
     mounts: list[Mount] | None
-    """None where there are no namespaces of our own: then nothing is mounted."""
+    """None without namespaces: then nothing is mounted."""
     shared_memory_prefix: str | None
-    """Without namespaces, what the names of the server's shared memory begin with."""
+    """Without namespaces, the prefix of the server's shared memory names."""
 
 
 def main(channel: socket.socket) -> int:
-    """Carry out one order; the exit status is the server's."""
+    """Run one order; return the server's exit status."""
     order: Order = json.loads(channel.recv(MAX_MESSAGE))
     if order["mounts"] is not None:
         _raise_loopback()
@@ -73,7 +72,7 @@ def main(channel: socket.socket) -> int:
         order["argv"],
         order["environment"],
         setpgroup=0,
-        setsigdef=[signal.SIGPIPE],  # Python ignores it; the server must find the default again
+        setsigdef=[signal.SIGPIPE],  # Python ignores it; the server needs the default
         setsigmask=[],
     )
     try:
@@ -83,7 +82,7 @@ def main(channel: socket.socket) -> int:
 
 
 def wake_on_signals() -> socket.socket:
-    """A socket that can be read when a child has ended or this process is asked to stop."""
+    """Return a socket that is readable when a child has ended or this process receives a signal."""
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.detach())
@@ -93,7 +92,7 @@ def wake_on_signals() -> socket.socket:
 
 
 def _watch(server: int, channel: socket.socket, wakeup: socket.socket, order: Order) -> int:
-    """Serve the channel until the server has ended, or the parent."""
+    """Serve the channel until the server or the parent has ended."""
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
@@ -134,7 +133,7 @@ def _answer(message: bytes, channel: socket.socket, server: int, order: Order) -
 
 
 def _shared_memory_held(prefix: str) -> int:
-    """What is taken of the memory, which is less than the files' sizes while pages were never touched."""
+    """Return the allocated memory, which is less than the file sizes while pages are untouched."""
     held = 0
     with os.scandir(SHARED_MEMORY) as entries:
         for entry in entries:
@@ -145,7 +144,7 @@ def _shared_memory_held(prefix: str) -> int:
 
 
 def _private_memory_held(group: int) -> int:
-    """What the processes of the server's group have for themselves; files that they map can be read again."""
+    """Return the private memory of the server's process group, without mapped files."""
     held = 0
     for name in os.listdir("/proc"):
         if not name.isdecimal():
@@ -161,11 +160,11 @@ def _anonymous_bytes(status: str) -> int:
         for line in lines:
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024
-    return 0  # it has ended and was not collected yet
+    return 0  # it has ended but was not collected yet
 
 
 def _reap(server: int) -> int | None:
-    """Collect every child that has ended, orphans too; the server's exit status if it is among them."""
+    """Collect all ended children and orphans; return the server's exit status if it is among them."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -179,7 +178,7 @@ def _reap(server: int) -> int | None:
 
 
 def _end_all(server: int, shared_memory_prefix: str | None) -> None:
-    """End what the server leaves behind, for where the kernel does not do it with the namespace."""
+    """End the server's remaining processes if there is no namespace that does it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server, signal.SIGKILL)
     if shared_memory_prefix is None:
@@ -190,7 +189,7 @@ def _end_all(server: int, shared_memory_prefix: str | None) -> None:
 
 
 def _raise_loopback() -> None:
-    """A new network namespace holds one interface, and that is down."""
+    """Enable the only interface of a new network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(control, SIOCGIFFLAGS, request))[1]
@@ -198,9 +197,9 @@ def _raise_loopback() -> None:
 
 
 def _mount_all(mounts: list[Mount]) -> None:
-    """Fresh /tmp and /dev/shm, and the given folders at the places where a container has them.
+    """Mount a new /tmp and /dev/shm, and the given folders at their container paths.
 
-    Sources are opened first: a fresh /tmp may be about to hide them.
+    Sources are opened first, because a new /tmp may hide them.
     """
     sources = [os.open(mount["source"], os.O_PATH) for mount in mounts]
     mount_tmpfs(SHARED_MEMORY)
@@ -213,7 +212,7 @@ def _mount_all(mounts: list[Mount]) -> None:
 
 
 def make_writable(folder: str) -> None:
-    """Put a tmpfs in the folder's place that shows what the folder holds, and has room for more."""
+    """Mount a tmpfs with the folder's contents over the folder."""
     with os.scandir(folder) as entries:
         kept = [(entry.name, os.open(entry.path, os.O_PATH)) for entry in entries if entry.is_dir()]
     mount_tmpfs(folder)
@@ -223,19 +222,19 @@ def make_writable(folder: str) -> None:
 
 
 def bind(source: int, target: str) -> None:
-    """Show a folder, opened before, in another place too."""
+    """Mount an opened folder at another path too."""
     _mount(f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
     os.close(source)
 
 
 def _forbid_writing(target: str) -> None:
-    """Flags that the host has set on the file system are not ours to drop, and have to be repeated."""
+    """Remount read-only; flags of the host's file system must be repeated."""
     locked = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
     _mount(None, target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | locked)
 
 
 def mount_tmpfs(target: str) -> None:
-    """Put an empty folder in a folder's place."""
+    """Mount an empty folder over a folder."""
     _mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
 
 

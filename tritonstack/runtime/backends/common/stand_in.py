@@ -1,6 +1,6 @@
-"""What the stand-ins for Triton's backends share: requests into batches and back, parameters, refusals.
+"""Shared code of the stand-ins for Triton's backends: batching, parameters, and errors.
 
-The installer puts this file beside each backend's model.py, where the Python backend finds it.
+The installer copies this file beside each backend's model.py, where the Python backend finds it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BOOLEANS = {"true": True, "false": False}
 
 
 class Answering:
-    """Answers requests by one function from named arrays to named arrays."""
+    """Answers requests with a function from named arrays to named arrays."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Answering:
         errors: tuple[type[Exception], ...],
         error_prefix: str,
     ) -> None:
-        """`run` gets the inputs and the names of the outputs that are asked for.
+        """`run` receives the inputs and the names of the requested outputs.
 
-        What it raises of `errors` becomes the answer of the request that is to blame.
+        Exceptions of the types in `errors` become the response of the request that caused them.
         """
         self._batches = config["max_batch_size"] > 0
         self._outputs = [output["name"] for output in config["output"]]
@@ -41,7 +41,7 @@ class Answering:
         self._error_prefix = error_prefix
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer the requests, those that fit together in one run."""
+        """Answer the requests; those with equal shapes share one run."""
         responses: list[Any] = [None] * len(requests)
         for members in self._group(requests):
             for index, response in zip(members, self._answer([requests[i] for i in members]), strict=True):
@@ -49,7 +49,7 @@ class Answering:
         return responses
 
     def _group(self, requests: Sequence[Any]) -> Iterable[list[int]]:
-        """Requests that have the same inputs, all but the batch dimension, go together."""
+        """Group requests whose inputs are equal except for the batch dimension."""
         if not self._batches or len(requests) == 1:
             return [[index] for index in range(len(requests))]
         groups: dict[tuple[Any, ...], list[int]] = {}
@@ -59,7 +59,7 @@ class Answering:
         return groups.values()
 
     def _answer(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer requests in one run; if that fails, each in its own, so that the good ones are spared."""
+        """Answer requests in one run; if it fails, run each one alone, so that only bad requests fail."""
         try:
             return self._run(requests)
         except self._errors as error:
@@ -83,7 +83,7 @@ class Answering:
         ]
 
     def _read(self, request: Any) -> dict[str, Array]:
-        """The inputs as arrays over Triton's own memory; only text is copied, as it has to be decoded."""
+        """Return the inputs as views of Triton's memory; only text is copied, to decode it."""
         return {
             tensor.name(): _decode(tensor.as_numpy()) if tensor.name() in self._texts else tensor.as_numpy()
             for tensor in request.inputs()
@@ -101,7 +101,7 @@ def _concatenate(feeds: Sequence[Feed]) -> dict[str, Array]:
 
 
 def _split(name: str, result: Array, sizes: Sequence[int]) -> list[Array]:
-    """Give each request its rows; views, no copies."""
+    """Return each request's rows as views."""
     if result.ndim == 0 or len(result) != sum(sizes):
         raise ValueError(f"output '{name}' has shape {list(result.shape)} for a batch of {sum(sizes)}")
     return np.split(result, np.cumsum(sizes[:-1]))
@@ -114,19 +114,19 @@ def _respond(results: Feed, asked: set[str]) -> Any:
 
 
 def refusal(config: Mapping[str, Any], reason: str) -> Exception:
-    """The error that keeps a model from loading."""
+    """Return the exception that prevents a model from loading."""
     error: Exception = pb_utils.TritonModelException(f"unable to load model '{config['name']}': {reason}")
     return error
 
 
 def warn_of_cpu(args: Mapping[str, str]) -> None:
-    """Say that a model that asks for a GPU runs without one."""
+    """Log that a model configured for a GPU runs on the CPU."""
     if args["model_instance_kind"] == "GPU":
-        pb_utils.Logger.log_warn(f"{args['model_instance_name']} runs on the CPU, there is no other here")
+        pb_utils.Logger.log_warn(f"{args['model_instance_name']} runs on the CPU: no GPU is available")
 
 
 def refuse_unsupported(config: Mapping[str, Any], *, of: str) -> None:
-    """Refuse what no stand-in can do. `of` names the original."""
+    """Reject options that no stand-in supports. `of` is the name of the original backend."""
     accelerators = config.get("optimization", {}).get("execution_accelerators", {})
     unsupported = {
         "an execution accelerator": accelerators.get("cpu_execution_accelerator"),
@@ -143,18 +143,18 @@ def refuse_unsupported(config: Mapping[str, Any], *, of: str) -> None:
 
 
 def control_inputs(config: Mapping[str, Any]) -> list[str]:
-    """Inputs that the sequence batcher adds by itself."""
+    """Return the inputs that the sequence batcher adds."""
     return [entry["name"] for entry in config.get("sequence_batching", {}).get("control_input", [])]
 
 
 def read_text(config: Mapping[str, Any], name: str) -> str | None:
-    """A parameter of the model, or None where the configuration lacks it."""
+    """Return a parameter of the model; None if it is not set."""
     entry = config["parameters"].get(name)
     return None if entry is None else str(entry["string_value"])
 
 
 def read_number(config: Mapping[str, Any], name: str, default: Number) -> Number:
-    """A parameter that is a number of its default's type."""
+    """Return a parameter as a number of its default's type."""
     text = read_text(config, name)
     if text is None:
         return default
@@ -166,7 +166,7 @@ def read_number(config: Mapping[str, Any], name: str, default: Number) -> Number
 
 
 def read_bool(config: Mapping[str, Any], name: str, default: bool | None) -> bool | None:
-    """A parameter that is true or false."""
+    """Return a boolean parameter."""
     text = read_text(config, name)
     if text is None:
         return default

@@ -1,13 +1,13 @@
-"""Stands in for Triton's FIL backend: runs decision trees of XGBoost, LightGBM and treelite in Python.
+"""Stand-in for Triton's FIL backend: runs decision trees of XGBoost, LightGBM, and treelite in Python.
 
-The embedded server has no C++ FIL backend. A model repository written for it is served with
-`backend: "fil"` through this file, unmodified. It follows the original, of which three things surprise:
+The embedded server has no C++ FIL backend. Unmodified model repositories with `backend: "fil"` run through
+this file. It matches the original, including three surprising details:
 
-- It wants `is_classifier` (`output_class` before release 25.09), and of a classifier `threshold`.
-- An output whose only dimension is 1 loses it: a batch of 8 is answered by 8 numbers, not by 8 rows of one.
-- Everything is in single precision.
+- It requires `is_classifier` (`output_class` before release 25.09), and `threshold` for classifiers. - An
+output with the single dimension 1 drops it: a batch of 8 returns 8 numbers, not 8 rows of one. - All numbers
+are in single precision.
 
-What this file cannot do it refuses when the model loads.
+Unsupported configurations are rejected when the model loads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# The installer links treelite into a folder of this backend's own, so that models in Python do not see it.
+# The installer links treelite into this backend's own folder, so Python models do not see it.
 sys.path.append(str(Path(__file__).parent / "packages"))
 
 import numpy as np
@@ -46,15 +46,15 @@ FILES = {
     "lightgbm": "model.txt",
     "treelite_checkpoint": "checkpoint.tl",
 }
-MULTI_CLASS = 2  # treelite's number for models of several classes
+MULTI_CLASS = 2  # treelite's number for models with several classes
 RUN_ERRORS: tuple[type[Exception], ...] = (treelite.TreeliteError, ValueError)
 
 
 class TritonPythonModel:
-    """One instance of one model of trees."""
+    """One instance of one tree model."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the trees, and refuse a configuration that does not fit them."""
+        """Load the trees; reject a configuration that does not match them."""
         config = json.loads(args["model_config"])
         refuse_unsupported(config, of="FIL")
         warn_of_cpu(args)
@@ -71,11 +71,11 @@ class TritonPythonModel:
         self._answering = Answering(config, self._run, errors=RUN_ERRORS, error_prefix="FIL failure")
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer the requests, those that fit together in one run."""
+        """Answer the requests; those with equal shapes share one run."""
         return self._answering.execute(requests)
 
     def _widths(self) -> tuple[int, ...]:
-        """How many numbers the output of a row may have."""
+        """Return the allowed widths of the output."""
         if not self._is_classifier:
             return (self._classes,)
         if not self._probabilities:
@@ -101,7 +101,7 @@ class TritonPythonModel:
 
 
 def read_is_classifier(config: Mapping[str, Any]) -> bool:
-    """The one parameter that has no default; its name changed, and the old one comes first."""
+    """Return the only required parameter; its name has changed, and the old one takes precedence."""
     for name in ("output_class", "is_classifier"):
         if (found := read_bool(config, name, None)) is not None:
             return found
@@ -112,7 +112,7 @@ def read_is_classifier(config: Mapping[str, Any]) -> bool:
 
 
 def read_threshold(config: Mapping[str, Any]) -> float:
-    """From which score on a binary classifier says yes."""
+    """Return the score threshold of a binary classifier."""
     threshold = read_number(config, "threshold", math.nan)
     if math.isnan(threshold):
         raise refusal(config, "Required parameter threshold not found in config, as it is for a classifier")
@@ -120,7 +120,7 @@ def read_threshold(config: Mapping[str, Any]) -> float:
 
 
 def answer_probabilities(header: Any) -> None:
-    """A model of several classes answers probabilities, even if it was trained to answer the class."""
+    """Make a multi-class model return probabilities, even if it was trained to return the class."""
     if int(header.get_field("task_type")[0]) != MULTI_CLASS:
         return
     in_leaves = int(header.get_field("leaf_vector_shape")[1]) > 1
@@ -128,7 +128,7 @@ def answer_probabilities(header: Any) -> None:
 
 
 def load_trees(config: Mapping[str, Any], folder: Path) -> treelite.Model:
-    """The model in the form that its type says, under its usual name unless the configuration has another."""
+    """Load the model in its configured format, from its default file name unless another is configured."""
     kind = read_text(config, "model_type") or DEFAULT_TYPE
     if kind not in FILES:
         known = ", ".join(FILES)
@@ -151,7 +151,7 @@ def load_trees(config: Mapping[str, Any], folder: Path) -> treelite.Model:
 
 
 def check_tensors(config: Mapping[str, Any], trees: treelite.Model, widths: Sequence[int]) -> int:
-    """Refuse tensors that do not fit the trees; the width of the output."""
+    """Reject tensors that do not match the trees; return the width of the output."""
     header = trees.get_header_accessor()
     if int(header.get_field("num_target")[0]) != 1:
         raise refusal(config, "Multi-target model not supported")

@@ -1,11 +1,11 @@
-"""A Triton backend in Python that stands in for NVIDIA's ONNX Runtime backend.
+"""Stand-in for NVIDIA's ONNX Runtime backend, written in Python.
 
-A server without that backend serves repositories with `backend: "onnxruntime"` or
-`platform: "onnxruntime_onnx"` through this file, unmodified. It follows the original's README: the model
-parameters, the graph's optimization level, the completion of a configuration from the graph, and the
-refusal of a configuration that does not fit the graph. What it cannot do it refuses when the model loads.
+Unmodified model repositories with `backend: "onnxruntime"` or `platform: "onnxruntime_onnx"` run through this
+file. It follows the original's README: model parameters, the graph optimization level, configuration
+completion from the graph, and rejection of configurations that do not match the graph or are unsupported
+here.
 
-Triton's Python backend starts one process for each model instance and calls the class below in it.
+Triton's Python backend starts one process per model instance and calls the class below in it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TRITON_TYPE = {
     "tensor(string)": "TYPE_STRING",
 }
 
-# Triton's numbers for the graph's optimization, as the original backend maps them.
+# Triton's numbers for graph optimization, as the original backend maps them.
 OPTIMIZATION_LEVEL = {
     -1: ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     0: ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
@@ -64,16 +64,16 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
-        """Take inputs, outputs and batching from the graph where the configuration leaves them out."""
+        """Complete missing inputs, outputs, and batching from the graph."""
         written = config.as_dict()
         if not (written["input"] and written["output"]):
-            # Nothing handed to this method says where the model lies; the process's command line does.
+            # The method's arguments do not include the model's path; the process's command line does.
             file = Path(os.fsdecode(Path("/proc/self/cmdline").read_bytes().split(b"\0")[1]))
             complete(written, open_session(written, file))
         return config
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the model, and refuse a configuration that does not fit it."""
+        """Load the model; reject a configuration that does not match it."""
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"], args["model_version"])
         self._session = open_session(config, folder / (config["default_model_filename"] or "model.onnx"))
@@ -83,7 +83,7 @@ class TritonPythonModel:
         self._run_options = read_run_options(config)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer the requests, those that fit together in one run of the graph."""
+        """Answer the requests; those with equal shapes share one run."""
         return self._answering.execute(requests)
 
     def _run(self, feed: dict[str, Array], wanted: list[str]) -> dict[str, Array]:
@@ -91,7 +91,7 @@ class TritonPythonModel:
 
 
 def open_session(config: Mapping[str, Any], file: Path) -> ort.InferenceSession:
-    """The model, under the options of its configuration. A folder stands for the model.onnx in it."""
+    """Load the model with its configured options. For a folder, load the model.onnx in it."""
     path = file / "model.onnx" if file.is_dir() else file
     if not path.is_file():
         raise refusal(config, f"there is no file {path}")
@@ -104,7 +104,7 @@ def open_session(config: Mapping[str, Any], file: Path) -> ort.InferenceSession:
 
 
 def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
-    """The original backend's model parameters, under their names there."""
+    """Return the original backend's model parameters."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = read_number(config, "intra_op_thread_count", 0)
     options.inter_op_num_threads = read_number(config, "inter_op_thread_count", 0)
@@ -123,7 +123,7 @@ def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
 
 
 def read_run_options(config: Mapping[str, Any]) -> ort.RunOptions | None:
-    """None unless the configuration asks for something special."""
+    """Return the run options; None if none are configured."""
     name = "memory.enable_memory_arena_shrinkage"
     if name not in config["parameters"]:
         return None
@@ -133,7 +133,7 @@ def read_run_options(config: Mapping[str, Any]) -> ort.RunOptions | None:
 
 
 def complete(written: dict[str, Any], session: ort.InferenceSession) -> None:
-    """Fill in what the configuration lacks, as the original backend would."""
+    """Complete the configuration as the original backend would."""
     inputs, outputs = session.get_inputs(), session.get_outputs()
     if all(dims[:1] == [-1] for dims in map(read_dims, [*inputs, *outputs])):
         written["max_batch_size"] = written["max_batch_size"] or DEFAULT_MAX_BATCH_SIZE
@@ -150,24 +150,24 @@ def _describe(config: Mapping[str, Any], node: Any, batches: bool) -> dict[str, 
     dims = read_dims(node)[1 if batches else 0 :]
     described = {"name": node.name, "data_type": read_type(config, node), "dims": dims or [1]}
     if not dims and batches:
-        described["reshape"] = {"shape": []}  # Triton has no word for a tensor of no dimensions
+        described["reshape"] = {"shape": []}  # Triton cannot describe a tensor without dimensions
     return described
 
 
 def read_dims(node: Any) -> list[int]:
-    """The graph's dimensions, -1 where they are free."""
+    """Return the graph's dimensions; -1 for free ones."""
     return [size if isinstance(size, int) else -1 for size in node.shape]
 
 
 def read_type(config: Mapping[str, Any], node: Any) -> str:
-    """Triton's name for the type of a tensor of the graph."""
+    """Return Triton's name for the type of a graph's tensor."""
     if node.type not in TRITON_TYPE:
         raise refusal(config, f"tensor '{node.name}' has the type {node.type}, which is not supported here")
     return TRITON_TYPE[node.type]
 
 
 def check(config: Mapping[str, Any], session: ort.InferenceSession) -> None:
-    """Refuse a configuration that does not fit the graph, and what this backend cannot do."""
+    """Reject a configuration that does not match the graph or is unsupported here."""
     refuse_unsupported(config, of="ONNX Runtime")
     inputs = {node.name: node for node in session.get_inputs()}
     overridable = {node.name: node for node in session.get_overridable_initializers()}

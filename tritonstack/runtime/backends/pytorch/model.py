@@ -1,12 +1,11 @@
-"""Stands in for Triton's PyTorch backend: runs TorchScript modules inside the Python backend.
+"""Stand-in for Triton's PyTorch backend: runs TorchScript modules in the Python backend.
 
-The embedded server has no C++ PyTorch backend. A model repository written for it is served with
-`backend: "pytorch"` or `platform: "pytorch_libtorch"` through this file, unmodified. It follows the
-original's rules: which names a configuration may give to tensors, what a module may take and return, the
-model parameters. What it cannot do it refuses when the model loads. Like the original it completes no
-configuration from the module, for a module says neither shapes nor types.
+The embedded server has no C++ PyTorch backend. Unmodified model repositories with `backend: "pytorch"` or
+`platform: "pytorch_libtorch"` run through this file. It follows the original's rules for tensor names, module
+arguments and results, and model parameters. Unsupported configurations are rejected when the model loads.
+Like the original, it completes no configuration, because modules define neither shapes nor types.
 
-Triton's Python backend starts one process for each model instance and calls the class below in it.
+Triton's Python backend starts one process per model instance and calls the class below in it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-# The installer links PyTorch into a folder of this backend's own, so that models in Python do not see it.
+# The installer links PyTorch into this backend's own folder, so Python models do not see it.
 sys.path.append(str(Path(__file__).parent / "packages"))
 
 import numpy as np
@@ -37,7 +36,7 @@ from stand_in import (
 )
 
 Array = npt.NDArray[Any]
-_torch_jit: Any = torch.jit  # half of it has no types
+_torch_jit: Any = torch.jit  # partly untyped
 
 TRITON_TYPE = {
     torch.bool: "TYPE_BOOL",
@@ -63,7 +62,7 @@ class TritonPythonModel:
     """One instance of one TorchScript module."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the module, and refuse a configuration that does not fit it."""
+        """Load the module; reject a configuration that does not match it."""
         config = json.loads(args["model_config"])
         refuse_unsupported(config, of="PyTorch")
         warn_of_cpu(args)
@@ -83,7 +82,7 @@ class TritonPythonModel:
         )
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer the requests, those that fit together in one run of the module."""
+        """Answer the requests; those with equal shapes share one run."""
         return self._answering.execute(requests)
 
     def _load(self, config: Mapping[str, Any], file: Path) -> Any:
@@ -131,14 +130,14 @@ class TritonPythonModel:
 
 
 def _to_torch(array: Array) -> Any:
-    """A tensor over Triton's own memory; texts become a list, for there are no tensors of them."""
+    """Return a tensor that shares Triton's memory; texts become a list."""
     if array.dtype == np.object_:
         return list(array)
     return torch.from_numpy(array) if array.flags.writeable else torch.from_numpy(array.copy())
 
 
 def _flatten(answer: Any) -> list[Any]:
-    """The outputs in their order; a module may return a tensor, texts, or a tuple of such."""
+    """Return the outputs in order; a module returns a tensor, texts, or a tuple of them."""
     parts = list(answer) if isinstance(answer, tuple) else [answer]
     for index, part in enumerate(parts):
         is_text = isinstance(part, list) and all(isinstance(item, str) for item in part)
@@ -152,10 +151,10 @@ def _flatten(answer: Any) -> list[Any]:
 
 
 def set_options(config: Mapping[str, Any]) -> None:
-    """The original's model parameters, under their names there.
+    """Apply the original's model parameters.
 
-    DISABLE_CUDNN and ENABLE_CACHE_CLEANING mean nothing without a GPU, and ENABLE_WEIGHT_SHARING nothing
-    where every instance is a process of its own; these three are checked, and have no effect.
+    DISABLE_CUDNN and ENABLE_CACHE_CLEANING have no effect without a GPU, nor has ENABLE_WEIGHT_SHARING with
+    one process per instance; the three are checked only.
     """
     for name in ("DISABLE_CUDNN", "ENABLE_CACHE_CLEANING", "ENABLE_WEIGHT_SHARING"):
         if read_bool(config, name, False):
@@ -175,7 +174,7 @@ def set_options(config: Mapping[str, Any]) -> None:
 
 
 def read_arguments(config: Mapping[str, Any], module: Any) -> list[str] | None:
-    """The names of forward's arguments, or None where it takes one dictionary of all inputs."""
+    """Return the names of forward's arguments; None if it takes one dictionary of all inputs."""
     arguments = [
         argument for argument in module.forward.schema.arguments if argument.type.kind() != "ClassType"
     ]
@@ -199,9 +198,9 @@ def read_arguments(config: Mapping[str, Any], module: Any) -> list[str] | None:
 
 
 def order_inputs(config: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
-    """The names of the inputs in the order of forward's arguments.
+    """Return the input names in the order of forward's arguments.
 
-    They are either all argument names, or all numbered as in INPUT__0, or taken in the order of the file.
+    They are either argument names, or numbered as in INPUT__0, or in the configuration's order.
     """
     names = [entry["name"] for entry in config["input"]]
     controls = control_inputs(config)
@@ -225,7 +224,7 @@ def order_inputs(config: Mapping[str, Any], arguments: Sequence[str]) -> list[st
 
 
 def index_outputs(config: Mapping[str, Any]) -> dict[str, int]:
-    """Where in the module's answer each output stands: by its number if all have one, else in order."""
+    """Return each output's index in the module's result: by its number if all have one, else in order."""
     names = [entry["name"] for entry in config["output"]]
     numbers = _numbers(names)
     return {name: index for index, name in enumerate(names)} if numbers is None else numbers
@@ -239,7 +238,7 @@ def _numbers(names: Sequence[str]) -> dict[str, int] | None:
 
 
 def check_tensors(config: Mapping[str, Any]) -> None:
-    """Refuse types that PyTorch lacks, and texts of more than one dimension."""
+    """Reject types that PyTorch lacks, and texts with more than one dimension."""
     for kind in ("input", "output"):
         if not config[kind]:
             raise refusal(
