@@ -33,13 +33,13 @@ STACK_FAILURES = (
 _TEXT = """\
 The endpoint <endpoint> in <region> (account <account>) is <status>.
 
-ROLLING_BACK: an alarm, or containers that did not start, stopped an update; the version before serves on.
-FAILED: it could not be created, or it cannot be updated any more.
-OUT_OF_SERVICE: it cannot answer, but can be updated again.
-UPDATE_ROLLBACK_FAILED: neither the new version nor the one before could be brought up.
+ROLLING_BACK: an alarm or a failed container start stopped an update; the previous version keeps serving.
+FAILED: creation failed, or it can no longer be updated.
+OUT_OF_SERVICE: it cannot serve requests, but can be updated.
+UPDATE_ROLLBACK_FAILED: neither the new nor the previous version could be started.
 
 Its configuration: <configuration>
-Told by: <kind>, <time>"""
+Source: <kind>, <time>"""
 
 _STACK_TEXT = """\
 The stack of an endpoint in <region> (account <account>) is <status>.
@@ -47,7 +47,7 @@ The stack of an endpoint in <region> (account <account>) is <status>.
 <reason>
 
 Stack: <stack>
-Told by: <kind>, <time>"""
+Source: <kind>, <time>"""
 
 _EVERYWHERE = {"account": "$.account", "kind": "$.detail-type", "region": "$.region", "time": "$.time"}
 
