@@ -105,5 +105,5 @@ def test_a_backend_without_its_library_is_omitted_and_reported(
 
 def test_a_server_of_another_version_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "installation.json").write_text('{"version": "2.51.0"}')
-    with pytest.raises(TritonNotFoundError, match=r"of another version\n.*tritonstack setup"):
+    with pytest.raises(TritonNotFoundError, match=r"from another version\n.*tritonstack setup"):
         find_installation(home=tmp_path)
