@@ -23,10 +23,10 @@ from tritonstack.base.documents import Document, load_document
 from tritonstack.base.paths import find_project
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import Accept
+from tritonstack.spec.models.tolerance import ModelTolerance
 
 MODEL = "minilm-embedding"
-ACCEPT = Accept(cosine=0.97, relative=0.3)
+ACCEPT = ModelTolerance(cosine=0.97, relative=0.3)
 """The default of `int8`, which MiniLM keeps."""
 
 

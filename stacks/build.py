@@ -20,10 +20,16 @@ from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.constructs.builds.image_builds import ImageBuilds
 from tritonstack.constructs.builds.model_builds import ModelBuilds
 from tritonstack.constructs.iam.grants import Home, pull_image
-from tritonstack.project.build_machines import ByHand, CodeBuildMachine, ProcessingMachine, Venue, venues
+from tritonstack.project.build_machines import (
+    BuildMachine,
+    CodeBuildMachine,
+    ManualBuild,
+    ProcessingMachine,
+    list_build_machines,
+)
 from tritonstack.project.custom_images import OwnImage, builder_image, endpoint_images
 from tritonstack.project.workspace import Workspace
-from tritonstack.spec.models.build_permissions import BuildReach, reach_of
+from tritonstack.spec.models.build_permissions import BuildPermissions, permissions_of
 
 
 class BuildStack(EnvironmentStack):
@@ -53,7 +59,7 @@ class BuildStack(EnvironmentStack):
         settings = BuildSettings(
             source.location, log.name, key_arn, options.timeout_minutes, options.concurrent
         )
-        found = venues(environment)
+        found = list_build_machines(environment)
         images = _images(workspace, found)
         run_by_endpoints = endpoint_images(workspace.project, environment)
         if images or run_by_endpoints:
@@ -80,7 +86,7 @@ class BuildStack(EnvironmentStack):
     def _jobs(
         self,
         workspace: Workspace,
-        found: Sequence[Venue],
+        found: Sequence[BuildMachine],
         images: Mapping[bool, OwnImage],
         source: BuildSource,
         settings: BuildSettings,
@@ -93,7 +99,7 @@ class BuildStack(EnvironmentStack):
             key_arn=settings.key_arn,
             log_group=settings.log_group,
             token_secret=environment.builds.hugging_face_token_secret,
-            venues=found,
+            list_build_machines=found,
             # Both images are in one repository.
             grants=[
                 *read_source(home, source.bucket, source.key, encrypted_with=source.encrypted_with),
@@ -101,7 +107,7 @@ class BuildStack(EnvironmentStack):
             ],
         )
         role = BuildRoles(self, "Jobs", place=place, models=_reaches(workspace)).shared
-        machines = [venue for venue in found if isinstance(venue, CodeBuildMachine)]
+        machines = [build_machine for build_machine in found if isinstance(build_machine, CodeBuildMachine)]
         if machines:
             ModelBuilds(
                 self,
@@ -112,17 +118,21 @@ class BuildStack(EnvironmentStack):
                 role=role,
                 settings=settings,
             )
-        if any(isinstance(venue, ProcessingMachine) for venue in found):
+        if any(isinstance(build_machine, ProcessingMachine) for build_machine in found):
             self.output("ProcessingRole", value=role.arn, description="Role ARN for Processing jobs")
 
 
-def _images(workspace: Workspace, found: Sequence[Venue]) -> dict[bool, OwnImage]:
+def _images(workspace: Workspace, found: Sequence[BuildMachine]) -> dict[bool, OwnImage]:
     """Return the image variants that the machines need: for GPUs, without GPUs, or both."""
-    gpus = {venue.hardware != "cpu" for venue in found if not isinstance(venue, ByHand)}
+    gpus = {
+        build_machine.hardware != "cpu"
+        for build_machine in found
+        if not isinstance(build_machine, ManualBuild)
+    }
     return {gpu: builder_image(workspace.project, workspace.spec, gpu=gpu) for gpu in sorted(gpus)}
 
 
-def _reaches(workspace: Workspace) -> dict[str, BuildReach]:
+def _reaches(workspace: Workspace) -> dict[str, BuildPermissions]:
     """Return the models to build and the permissions that each needs."""
     served = {item.model for endpoint in workspace.spec.endpoints for item in workspace.serves(endpoint)}
-    return {name: reach_of(name, workspace.models) for name in served}
+    return {name: permissions_of(name, workspace.models) for name in served}

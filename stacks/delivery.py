@@ -13,7 +13,7 @@ from constructs import Construct
 
 from stacks.delivery_target import DeliveryTarget
 from tritonstack.base import naming
-from tritonstack.base.naming import Duty
+from tritonstack.base.naming import DeliveryRole
 from tritonstack.constructs.delivery import artifact_grants, preview_grants
 from tritonstack.constructs.delivery import delivery_grants as grants
 from tritonstack.constructs.delivery.delivery_bounds import Bounds, DeliveryBounds
@@ -34,7 +34,13 @@ from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.reference.bootstrap import BootstrapRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
-_SESSION_HOURS: Mapping[Duty, int] = {"plan": 1, "deploy": 6, "promote": 3, "preview": 3, "clean-up": 2}
+_SESSION_HOURS: Mapping[DeliveryRole, int] = {
+    "plan": 1,
+    "deploy": 6,
+    "promote": 3,
+    "preview": 3,
+    "clean-up": 2,
+}
 """A rollout with waits can take hours, and so can a build on a GPU."""
 _PUBLISHING: Sequence[BootstrapRole] = ("file-publishing", "image-publishing")
 _DEPLOYING: Sequence[BootstrapRole] = ("deploy", *_PUBLISHING, "lookup")
@@ -133,7 +139,7 @@ class DeliveryStack(cdk.Stack):
         return [execution, role]
 
     def _role(
-        self, duty: Duty, subjects: Sequence[str], granted: Sequence[Grant], *, ref: str | None = None
+        self, duty: DeliveryRole, subjects: Sequence[str], granted: Sequence[Grant], *, ref: str | None = None
     ) -> GrantedRole:
         name = naming.delivery_role_name(self._target.base, duty)
         role = GrantedRole(
@@ -150,7 +156,7 @@ class DeliveryStack(cdk.Stack):
         cdk.CfnOutput(self, f"{duty.capitalize()}Role".replace("-", ""), value=role.arn)
         return role
 
-    def _pipeline_trust(self, duty: Duty) -> list[Mapping[str, object]]:
+    def _pipeline_trust(self, duty: DeliveryRole) -> list[Mapping[str, object]]:
         """Allow the pipeline's step roles to assume the duty roles."""
         pipeline = self._target.delivery.pipeline
         if pipeline is None or duty not in ("deploy", "promote", "clean-up"):
@@ -278,7 +284,7 @@ class DeliveryStack(cdk.Stack):
         )
 
 
-_DOES: Mapping[Duty, str] = {
+_DOES: Mapping[DeliveryRole, str] = {
     "plan": "read and compare without changes,",
     "deploy": "build, deploy and verify",
     "promote": "promote to this environment",

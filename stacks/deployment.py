@@ -64,7 +64,7 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
     image = TritonImage(spec.triton_release, variant.instance.name, _own_image(workspace, name, variant))
     price = spec.prices.get(variant.instance.name)
     if isinstance(endpoint, MultiModelEndpoint):
-        shelf = naming.shelf_prefix(spec.endpoint_name(name))
+        shelf = naming.multi_model_prefix(spec.endpoint_name(name))
         return VariantDeployment(
             spec=variant,
             data=ModelPrefix(
@@ -73,7 +73,7 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
                 keeps_answers=any(map(workspace.keeps_answers, endpoint.models)),
             ),
             image=image,
-            volume_gb=sizing.shelf_volume_gb(
+            volume_gb=sizing.multi_model_volume_gb(
                 _artifact(workspace, model, variant) for model in endpoint.models
             ),
             # Models are fetched and loaded on demand, so no values depend on them.

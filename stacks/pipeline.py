@@ -20,7 +20,7 @@ from constructs import Construct
 
 from tritonstack.base import naming
 from tritonstack.base.errors import InvalidFilesError, UsageError
-from tritonstack.base.naming import Duty
+from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project
 from tritonstack.constructs.delivery import pipeline_steps as steps
 from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, PipelineRoles, StepRole
@@ -143,10 +143,10 @@ class PipelineStack(cdk.Stack):
     def _step_role(self, what: str, *takes_on: str, fetches: bool = False) -> StepRole:
         return StepRole(naming.pipeline_role_name(self._line.prefix, what), takes_on, fetches)
 
-    def _duties(self, spec: EnvironmentSpec) -> list[Duty]:
+    def _duties(self, spec: EnvironmentSpec) -> list[DeliveryRole]:
         previews = self._line.delivery.previews
-        promotes: list[Duty] = ["promote"] if spec.promotion else []
-        cleans: list[Duty] = ["clean-up"] if previews and previews.environment == spec.name else []
+        promotes: list[DeliveryRole] = ["promote"] if spec.promotion else []
+        cleans: list[DeliveryRole] = ["clean-up"] if previews and previews.environment == spec.name else []
         return ["deploy", *promotes, *cleans]
 
     def _pipeline(self) -> None:
@@ -310,5 +310,5 @@ class PipelineStack(cdk.Stack):
         )
 
 
-def _of(duty: Duty, spec: EnvironmentSpec) -> str:
+def _of(duty: DeliveryRole, spec: EnvironmentSpec) -> str:
     return naming.pipeline_duty(duty, spec.name)

@@ -44,7 +44,7 @@ def volume_gb(artifact: LockedArtifact) -> int:
     return max(_SMALLEST_VOLUME_GB, needed_gb(artifact))
 
 
-def shelf_volume_gb(artifacts: Iterable[LockedArtifact]) -> int:
+def multi_model_volume_gb(artifacts: Iterable[LockedArtifact]) -> int:
     """Return the volume size of a multi-model instance, in steps, so that adding a model rarely changes it.
 
     SageMaker evicts models from a full disk and fetches them again on demand.

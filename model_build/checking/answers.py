@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from model_build.checking.parity import compare, judge
 from model_build.data.cases import Case, join_cases, same_shapes
 from tritonstack.records.manifests import ParityReport
-from tritonstack.spec.models.tolerance import Accept
+from tritonstack.spec.models.tolerance import ModelTolerance
 
 Array = NDArray[Any]
 Answer = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
-def compare_answers(answer: Answer, cases: Sequence[Case], accept: Accept, *, max_batch: int) -> ParityReport:
+def compare_answers(
+    answer: Answer, cases: Sequence[Case], accept: ModelTolerance, *, max_batch: int
+) -> ParityReport:
     """Run each case alone and, if the model batches, batches of cases with equal shapes."""
     asked = [*cases]
     if max_batch > 1:

@@ -11,7 +11,7 @@ from model_build.data.cases import Case
 from tritonstack.records.comparing import kind_of
 from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import Example, Examples, PlaceInSequence, RightAnswer
-from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance, WantedPrecision
 
 Array = NDArray[Any]
 MOST_REQUESTS = 3
@@ -24,7 +24,7 @@ MOST_BYTES_ALONE = 8 << 20
 
 def examples_of(
     cases: Sequence[Case],
-    accept: Accept,
+    accept: ModelTolerance,
     *,
     model: str,
     digest: str,
@@ -68,7 +68,7 @@ def _that_fit(written: Sequence[Example]) -> Iterator[Example]:
         left -= size
 
 
-def _sequence(cases: Sequence[Case], accept: Accept, precision: WantedPrecision) -> list[Example]:
+def _sequence(cases: Sequence[Case], accept: ModelTolerance, precision: WantedPrecision) -> list[Example]:
     """Return requests in order; a truncated sequence has no end flag."""
     last = len(cases) - 1
     return [
@@ -78,7 +78,7 @@ def _sequence(cases: Sequence[Case], accept: Accept, precision: WantedPrecision)
 
 
 def _example(
-    case: Case, accept: Accept, precision: WantedPrecision, sequence: PlaceInSequence | None = None
+    case: Case, accept: ModelTolerance, precision: WantedPrecision, sequence: PlaceInSequence | None = None
 ) -> Example:
     return Example(
         name=case.name,

@@ -20,7 +20,7 @@ from model_build.checking.served_model import ServingReport, served_by
 from model_build.errors import ServingError
 from model_build.store.archive import PackedArchive, unpack_own
 from tritonstack.records.manifests import GenerationReport, LatencyReport
-from tritonstack.reference.container_variables import Served, container_variables
+from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.runtime import TritonInstallation, TritonServer
 from tritonstack.runtime.server import SINGLE_MODEL_ROOT
 
@@ -57,7 +57,7 @@ class GenerateCheck:
         with TritonServer.start(
             installation=self.installation,
             model_root=root,
-            environment=container_variables({}, Served(self.entry, generates=True)),
+            environment=container_variables({}, ContainerOptions(self.entry, generates=True)),
             state_dir=self.work / "single-server",
         ) as server:
             if server.model_root != SINGLE_MODEL_ROOT:

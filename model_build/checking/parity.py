@@ -11,7 +11,7 @@ from model_build.errors import ParityError
 from tritonstack.records import comparing
 from tritonstack.records.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
 from tritonstack.records.manifests import ParityReport
-from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance, WantedPrecision
 
 Array = NDArray[Any]
 Stage = Literal["graph", "served"]
@@ -29,7 +29,11 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
 
 
 def judge(
-    stage: Stage, comparisons: Sequence[Comparison], accept: Accept, *, precision: WantedPrecision = "fp32"
+    stage: Stage,
+    comparisons: Sequence[Comparison],
+    accept: ModelTolerance,
+    *,
+    precision: WantedPrecision = "fp32",
 ) -> ParityReport:
     """Return the report of a stage; raise ParityError with a table of all misses."""
     missed = _misses(comparisons, accept, precision)
@@ -50,7 +54,7 @@ def judge(
 
 
 def describe_miss(
-    comparisons: Sequence[Comparison], accept: Accept, precision: WantedPrecision
+    comparisons: Sequence[Comparison], accept: ModelTolerance, precision: WantedPrecision
 ) -> str | None:
     """Describe the worst miss; None if there is none."""
     missed = _misses(comparisons, accept, precision)
@@ -62,7 +66,7 @@ def describe_miss(
     return (
         f"exceeds the tolerance: {len(missed)} of {len(comparisons)} outputs; worst: {worst.output} of "
         f"{worst.case!r} with {measure.title} {measure.value(worst):{measure.form}}, tolerance "
-        f"{measure.told_bound(tolerance)}"
+        f"{measure.describe_bound(tolerance)}"
     )
 
 
@@ -86,7 +90,7 @@ def describe_parity(report: ParityReport) -> str:
 
 
 def _misses(
-    comparisons: Iterable[Comparison], accept: Accept, precision: WantedPrecision
+    comparisons: Iterable[Comparison], accept: ModelTolerance, precision: WantedPrecision
 ) -> list[Comparison]:
     """Return the comparisons outside the tolerance, worst first."""
 
@@ -98,11 +102,11 @@ def _misses(
     return sorted(missed, key=excess, reverse=True)
 
 
-def _tolerance(item: Comparison, accept: Accept, precision: WantedPrecision) -> Tolerance:
+def _tolerance(item: Comparison, accept: ModelTolerance, precision: WantedPrecision) -> Tolerance:
     return accept.tolerance(item.output, precision, item.answers)
 
 
-def _table(missed: Sequence[Comparison], accept: Accept, precision: WantedPrecision) -> str:
+def _table(missed: Sequence[Comparison], accept: ModelTolerance, precision: WantedPrecision) -> str:
     """Format the misses as a table, worst first, with the measures that have a tolerance."""
     tolerances = {
         item.output: _tolerance(item, accept, precision)
@@ -124,7 +128,7 @@ def _table(missed: Sequence[Comparison], accept: Accept, precision: WantedPrecis
         for item in missed[:ROWS_SHOWN]
     ]
     rows += [
-        ["accepted", output, *(measure.told_bound(tolerance) for measure in asked), ""]
+        ["accepted", output, *(measure.describe_bound(tolerance) for measure in asked), ""]
         for output, tolerance in tolerances.items()
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -29,9 +29,9 @@ from model_build.repository.properties import read_properties
 from model_build.store.archive import PackedArchive, unpack_own
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, Served, container_variables
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
 from tritonstack.runtime import TritonInstallation, TritonServer
-from tritonstack.spec.models.tolerance import Accept, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, WantedPrecision
 
 READY_WITHIN_S = 120.0
 HOSTED_AS = "tritonstack-check"
@@ -47,7 +47,7 @@ class ServingCheck:
     packed: PackedArchive
     entry: str
     cases: Sequence[Case]
-    accept: Accept
+    accept: ModelTolerance
     precision: WantedPrecision
     max_batch: int
     """0 if tensors have no batch dimension: each case is then its own request."""
@@ -87,7 +87,7 @@ class ServingCheck:
     def _single_model(
         self, root: Path, plan: RequestPlan
     ) -> tuple[list[Comparison], tuple[LatencyReport, ...], int]:
-        with self._start(root, container_variables(self._given(), Served(self.entry))) as server:
+        with self._start(root, container_variables(self._given(), ContainerOptions(self.entry))) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             client = InvocationClient(server, "/invocations", {})
             comparisons = list(plan.thoroughly(client))
@@ -95,7 +95,9 @@ class ServingCheck:
             return comparisons, tuple(plan.latencies(client)), server.shared_memory_held()
 
     def _multi_model(self, root: Path, plan: RequestPlan) -> list[Comparison]:
-        variables = container_variables(self._given(), Served(keeps_answers=plan.properties.keeps_answers))
+        variables = container_variables(
+            self._given(), ContainerOptions(keeps_answers=plan.properties.keeps_answers)
+        )
         target = {"X-Amzn-SageMaker-Target-Model": f"{self.entry}/{self.packed.digest}/model.tar.gz"}
         with self._start(root, {**variables, "SAGEMAKER_MULTI_MODEL": "true"}) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)

@@ -28,7 +28,7 @@ from model_build.graphs.running import (
     typical_requests,
 )
 from tritonstack.records.manifests import CandidateReport, ParityReport
-from tritonstack.spec.models.tolerance import Accept
+from tritonstack.spec.models.tolerance import ModelTolerance
 
 LEAST_GAIN = 1.3
 """Speed-up required to prefer a later candidate. Far above the measurement error, and far below int8's
@@ -65,13 +65,13 @@ def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedG
         ) from error
 
 
-def check(level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: Accept) -> ParityReport:
+def check(level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: ModelTolerance) -> ParityReport:
     """Compare a graph with the framework; raise ParityError with a table of all misses."""
     return judge("graph", compare_graph(GraphSession(graph.file), cases), accept, precision=level.precision)
 
 
 def attempt(
-    level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: Accept, *, max_batch: int
+    level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: ModelTolerance, *, max_batch: int
 ) -> Candidate:
     """Convert and compare one candidate; a failure rejects it and does not end the build.
 

@@ -49,7 +49,7 @@ IDS = TensorSpec(name="input_ids", datatype="INT64", shape=(-1,))
 OFFSETS = TensorSpec(name="offsets", datatype="INT64", shape=(-1, 2))
 MASK = TensorSpec(name="attention_mask", datatype="INT64", shape=(-1,))
 PAD_TOGETHER = {"padding": "together"}
-TOLD_OF_TOKENS = {tensor.name: tensor for tensor in (OFFSETS, MASK)}
+TOKEN_INPUTS = {tensor.name: tensor for tensor in (OFFSETS, MASK)}
 ANSWERS = (
     TensorSpec(name="answer", datatype="BYTES", shape=(1,)),
     TensorSpec(name="score", datatype="FP32", shape=(1,)),
@@ -281,7 +281,7 @@ def _tokens_case(
 
 def _told(graph: ServableGraph, framework: TextFramework) -> list[TensorSpec]:
     """Return token tensors for callers; the graph may use another type."""
-    known = TOLD_OF_TOKENS | {tensor.name: tensor for tensor in graph.inputs}
+    known = TOKEN_INPUTS | {tensor.name: tensor for tensor in graph.inputs}
     return [known[name] for name in framework.token_tensors]
 
 

@@ -13,7 +13,7 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.destruction.reaping import Leased
+from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.operations.stacks import StackFailedError
 from tritonstack.workflows.environments import audit as audit_workflow
 from tritonstack.workflows.environments import expiring as leased_module
@@ -268,7 +268,7 @@ def test_an_account_that_rejects_to_answer_does_not_stop_others(
     edit(here.template_file("preview"), "eu-west-1", "eu-central-1")
     look = leased_module.leased
 
-    def refuse_one(cloud: Cloud, **more: Any) -> list[Leased]:
+    def refuse_one(cloud: Cloud, **more: Any) -> list[ExpiryState]:
         if cloud.region == "eu-central-1":
             raise refused("DescribeStacks", "AccessDenied", "no")
         return look(cloud, **more)

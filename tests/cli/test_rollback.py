@@ -250,7 +250,7 @@ def test_another_promotion_meanwhile_is_not_overwritten(
         add_to_lock(dev.project.lock_file("dev"), [manifest("minilm", digest="44" * 32)], built=BUILT)
         return False
 
-    monkeypatch.setattr(workflow, "fetch_back", slow)
+    monkeypatch.setattr(workflow, "ensure_available", slow)
     code, _, err = rollback(capsys, dev)
     assert code == 1
     assert "another minilm for cpu was written to environments/dev.lock.yaml in the meantime" in err

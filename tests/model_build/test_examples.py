@@ -16,7 +16,7 @@ from tritonstack.base.documents import load_document
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Examples
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import Accept, Tolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance, WantedPrecision
 
 DIGEST = "ab" * 32
 
@@ -27,7 +27,9 @@ def case(name: str, size: int, *, typical: bool = True) -> Case:
 
 
 def chosen(*cases: Case, keeps_state: bool = False) -> Examples:
-    return examples_of(cases, Accept(), model="m", digest=DIGEST, precision="fp32", keeps_state=keeps_state)
+    return examples_of(
+        cases, ModelTolerance(), model="m", digest=DIGEST, precision="fp32", keeps_state=keeps_state
+    )
 
 
 def names(examples: Examples) -> list[str]:
@@ -92,20 +94,30 @@ def test_a_sequence_keeps_its_order_and_its_beginning() -> None:
 @pytest.mark.parametrize(
     ("accept", "precision", "output", "held"),
     [
-        (Accept(), "fp32", "scores", Tolerance(cosine=0.9999, absolute=1e-4)),
-        (Accept(), "int8", "scores", Tolerance(cosine=0.97, relative=0.3)),
-        (Accept(), "auto", "scores", Tolerance(cosine=0.999, relative=0.02)),
-        (Accept(cosine=0.98, top1=1), "auto", "scores", Tolerance(cosine=0.98, relative=0.02, top1=1)),
-        (Accept(cosine=0.98, absolute=0.05), "auto", "scores", Tolerance(cosine=0.98, absolute=0.05)),
-        (Accept(absolute=0.05), "int8", "scores", Tolerance(absolute=0.05)),
-        (Accept(), "int8", "value", Tolerance(relative=0.1)),
-        (Accept(), "fp16", "label", Tolerance(absolute=0.5)),
-        (Accept(cosine=0.9), "fp16", "label", Tolerance(cosine=0.9, absolute=0.5)),
-        (Accept(outputs={"label": Tolerance(top1=1.0)}), "fp32", "label", Tolerance(top1=1.0, absolute=0.5)),
+        (ModelTolerance(), "fp32", "scores", Tolerance(cosine=0.9999, absolute=1e-4)),
+        (ModelTolerance(), "int8", "scores", Tolerance(cosine=0.97, relative=0.3)),
+        (ModelTolerance(), "auto", "scores", Tolerance(cosine=0.999, relative=0.02)),
+        (
+            ModelTolerance(cosine=0.98, top1=1),
+            "auto",
+            "scores",
+            Tolerance(cosine=0.98, relative=0.02, top1=1),
+        ),
+        (ModelTolerance(cosine=0.98, absolute=0.05), "auto", "scores", Tolerance(cosine=0.98, absolute=0.05)),
+        (ModelTolerance(absolute=0.05), "int8", "scores", Tolerance(absolute=0.05)),
+        (ModelTolerance(), "int8", "value", Tolerance(relative=0.1)),
+        (ModelTolerance(), "fp16", "label", Tolerance(absolute=0.5)),
+        (ModelTolerance(cosine=0.9), "fp16", "label", Tolerance(cosine=0.9, absolute=0.5)),
+        (
+            ModelTolerance(outputs={"label": Tolerance(top1=1.0)}),
+            "fp32",
+            "label",
+            Tolerance(top1=1.0, absolute=0.5),
+        ),
     ],
 )
 def test_the_tolerance_is_that_of_the_builds_own_check(
-    accept: Accept, precision: WantedPrecision, output: str, held: Tolerance
+    accept: ModelTolerance, precision: WantedPrecision, output: str, held: Tolerance
 ) -> None:
     answers: dict[str, Any] = {
         "scores": np.zeros((1, 3), dtype=np.float32),

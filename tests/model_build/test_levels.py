@@ -34,7 +34,7 @@ from tests.model_build.tiny_graphs import answered, convolutions, normalized, pe
 from tritonstack.records.manifests import CandidateReport
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import Accept
+from tritonstack.spec.models.tolerance import ModelTolerance
 
 CPU = parse_target("cpu")
 GPU = parse_target("sm86-24.09")
@@ -331,7 +331,7 @@ def test_auto_rejects_an_error_that_the_file_does_not_allow(
 def test_no_accept_at_all_means_the_precisions_own(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="int8")
-    assert Accept().tolerance("y", "int8").cosine == 0.97
+    assert ModelTolerance().tolerance("y", "int8").cosine == 0.97
     assert servable.parity.min_cosine >= 0.97
 
 

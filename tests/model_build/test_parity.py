@@ -13,13 +13,13 @@ from model_build.errors import ParityError
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import Accept, Precision
+from tritonstack.spec.models.tolerance import ModelTolerance, Precision
 
 RIGHT = np.array([[1.0, 0.0], [0.6, 0.8]], dtype=np.float32)
 
 
 def test_equal_answers() -> None:
-    report = judge("graph", [compare("a", "y", actual=RIGHT, expected=RIGHT)], Accept())
+    report = judge("graph", [compare("a", "y", actual=RIGHT, expected=RIGHT)], ModelTolerance())
     assert (report.stage, report.cases, report.min_cosine, report.max_absolute_error) == (
         "graph",
         1,
@@ -39,22 +39,28 @@ def test_the_worst_row_counts() -> None:
 def test_either_bound_can_miss() -> None:
     scaled = compare("a", "y", actual=RIGHT * 2, expected=RIGHT)
     assert scaled.cosine == pytest.approx(1.0)
-    assert not scaled.is_within(Accept(cosine=0.9, absolute=0.5))
+    assert not scaled.is_within(ModelTolerance(cosine=0.9, absolute=0.5))
     turned = compare("a", "y", actual=RIGHT[:, ::-1], expected=RIGHT)
-    assert not turned.is_within(Accept(cosine=0.9, absolute=10.0))
+    assert not turned.is_within(ModelTolerance(cosine=0.9, absolute=10.0))
 
 
 def test_a_vector_of_zeros_equals_only_itself() -> None:
     zeros = np.zeros_like(RIGHT)
     assert compare("a", "y", actual=zeros, expected=zeros).cosine == 1.0
-    assert not compare("a", "y", actual=zeros, expected=RIGHT).is_within(Accept(cosine=0.1, absolute=9))
+    assert not compare("a", "y", actual=zeros, expected=RIGHT).is_within(
+        ModelTolerance(cosine=0.1, absolute=9)
+    )
 
 
 def test_nan_never_passes() -> None:
     actual = RIGHT.copy()
     actual[0, 0] = np.nan
     with pytest.raises(ParityError, match="nan"):
-        judge("served", [compare("a", "y", actual=actual, expected=RIGHT)], Accept(cosine=-1, absolute=9))
+        judge(
+            "served",
+            [compare("a", "y", actual=actual, expected=RIGHT)],
+            ModelTolerance(cosine=-1, absolute=9),
+        )
 
 
 def test_another_shape_is_reported() -> None:
@@ -69,7 +75,7 @@ def test_the_table_names_what_missed_worst_first() -> None:
         compare("far", "y", actual=-RIGHT, expected=RIGHT),
     ]
     with pytest.raises(ParityError) as caught:
-        judge("graph", comparisons, Accept())
+        judge("graph", comparisons, ModelTolerance())
     lines = caught.value.message.splitlines()
     assert lines[0] == (
         "the exported graph differs from the framework: 2 of 3 outputs exceed the tolerance, marked !"
@@ -91,7 +97,7 @@ def test_what_is_not_accepted_is_marked_for_each_output_by_itself() -> None:
         compare("two", "scores", actual=broken, expected=RIGHT),
         compare("three", "scores", actual=RIGHT, expected=broken),
     ]
-    accept = Accept.model_validate({"outputs": {"scores": {"top1": 1.0, "absolute": 0.1}}})
+    accept = ModelTolerance.model_validate({"outputs": {"scores": {"top1": 1.0, "absolute": 0.1}}})
     with pytest.raises(ParityError) as caught:
         judge("served", comparisons, accept)
     table = [" ".join(line.split()) for line in caught.value.message.splitlines()[1:]]
@@ -106,9 +112,9 @@ def test_what_is_not_accepted_is_marked_for_each_output_by_itself() -> None:
 def test_infinities_mask_places_and_nothing_else() -> None:
     masked = np.array([[-np.inf, 3.0, 4.0]])
     near = compare("a", "y", actual=masked + np.array([[0, 1e-6, 0]]), expected=masked)
-    assert near.is_within(Accept(cosine=0.9999, absolute=1e-4, relative=1e-5))
+    assert near.is_within(ModelTolerance(cosine=0.9999, absolute=1e-4, relative=1e-5))
     assert not compare("a", "y", actual=np.array([[0.0, 3.0, 4.0]]), expected=masked).is_within(
-        Accept(top1=0)
+        ModelTolerance(top1=0)
     )
     far = compare("a", "y", actual=np.array([[-np.inf, 4.0, 3.0]]), expected=masked)
     assert far.cosine == pytest.approx(0.96)
@@ -133,11 +139,11 @@ def test_numbers_and_labels_are_compared_as_what_they_are(
 ) -> None:
     comparisons = [compare("a", "y", actual=np.array(actual), expected=np.array(expected))]
     if right:
-        judge("graph", comparisons, Accept(), precision=precision)
+        judge("graph", comparisons, ModelTolerance(), precision=precision)
         return
     with pytest.raises(ParityError):
-        judge("graph", comparisons, Accept(), precision=precision)
-    judge("graph", comparisons, Accept(absolute=10), precision=precision)
+        judge("graph", comparisons, ModelTolerance(), precision=precision)
+    judge("graph", comparisons, ModelTolerance(absolute=10), precision=precision)
 
 
 def test_an_output_of_which_nothing_is_asked_is_a_mistake(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from model_build.repository.properties import RepositoryProperties, read_propert
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
-from tritonstack.spec.models.tolerance import Accept
+from tritonstack.spec.models.tolerance import ModelTolerance
 
 CODE = """
 import numpy as np
@@ -92,7 +92,7 @@ def serve(
         packed=pack(repository, folder / "model.tar.gz"),
         entry="shouter",
         cases=cases,
-        accept=Accept(),
+        accept=ModelTolerance(),
         precision="fp32",
         max_batch=max_batch,
         work=folder / "work",

@@ -42,7 +42,7 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.reference.container_variables import Served, container_variables
+from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.runtime import TritonServer, find_installation
 from tritonstack.spec.models.model import ModelSpec
 
@@ -142,7 +142,7 @@ class Built:
         with TritonServer.start(
             installation=find_installation(home=self.folders.server),
             model_root=repository,
-            environment=container_variables({}, Served(self.result.manifest.entry_model)),
+            environment=container_variables({}, ContainerOptions(self.result.manifest.entry_model)),
             state_dir=repository.with_name(f"{repository.name}-server"),
         ) as server:
             server.wait_ready(timeout_s=120)

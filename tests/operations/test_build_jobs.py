@@ -15,7 +15,7 @@ from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProce
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.images import UnusableImageError, image_digest, image_job, missing_images
-from tritonstack.operations.builds.infrastructure import BuildGround, BuildStackError, own_role
+from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError, own_role
 from tritonstack.operations.builds.jobs import (
     BuildJobError,
     JobNews,
@@ -33,7 +33,7 @@ from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachi
 
 PROJECT = "t-dev-build-cpu"
 REPOSITORY = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/t-dev/builder"
-GROUND = BuildGround(
+GROUND = BuildInfra(
     base="t-dev",
     bucket="artifacts",
     source="assets/abc.zip",
@@ -47,7 +47,7 @@ ORDER = JobOrder(
     "m", ("cpu-py312", "cpu"), "ab" * 32, CodeBuildMachine("cpu", PROJECT, "BUILD_GENERAL1_LARGE")
 )
 ON_L4 = replace(
-    ORDER, targets=("sm89-25.04-py312", "sm89-25.04"), venue=ProcessingMachine("sm89", "ml.g6.xlarge")
+    ORDER, targets=("sm89-25.04-py312", "sm89-25.04"), build_machine=ProcessingMachine("sm89", "ml.g6.xlarge")
 )
 
 

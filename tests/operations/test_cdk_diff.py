@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tritonstack.operations.deploying.cdk_changes import ResourceFate, resource_fates
+from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_fates
 
 LINES = """\
 Stack tritonstack-dev-endpoint-search (aws://111111111111/eu-west-1)
@@ -71,5 +71,5 @@ def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, 
         ("left behind", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
     ],
 )
-def test_resource_changes_are_described(fate: Any, words: str) -> None:
-    assert ResourceFate("stack", "Key1", "AWS::KMS::Key", fate).words == words
+def test_fates_in_words(fate: Any, words: str) -> None:
+    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", fate).words == words

@@ -11,10 +11,10 @@ import pytest
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.promotion.gates import (
     PromotionCandidate,
+    artifact_state,
+    evaluate_gates,
     override_note,
     parse_overrides,
-    shut_gates,
-    standing,
 )
 from tritonstack.operations.promotion.windows import next_opening
 from tritonstack.records.events import Event, EventKind, TouchedArtifact, TouchedImage
@@ -40,7 +40,7 @@ def event(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -
 
 
 def shut(spec: PromotionSpec, *events: Event, candidate: PromotionCandidate = CANDIDATE) -> list[str]:
-    return [str(gate) for gate in shut_gates(spec, [candidate], events, NOON, asked=("search", "other"))]
+    return [str(gate) for gate in evaluate_gates(spec, [candidate], events, NOON, asked=("search", "other"))]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def shut(spec: PromotionSpec, *events: Event, candidate: PromotionCandidate = CA
 )
 def test_since_when_an_artifact_is_deployed(events: list[Event], since: str | None) -> None:
     expected = f"2026-11-{since}:00Z" if since else None
-    assert standing(CANDIDATE, events).since == expected
+    assert artifact_state(CANDIDATE, events).since == expected
 
 
 IMAGE = PromotionCandidate("serving", "cpu", f"sha256:{OURS}", image=True)
@@ -264,7 +264,7 @@ def test_an_artifact_that_nothing_proves_right_needs_a_reason() -> None:
     other = spec.model_copy(update={"allow_unverified": {"other": "compared by hand, see SEARCH-12"}})
     assert len(shut(other, candidate=UNVERIFIED)) == 1
     overrides = parse_overrides(["allow_unverified=INC-4711"])
-    gates = shut_gates(spec, [UNVERIFIED], [], NOON, asked=())
+    gates = evaluate_gates(spec, [UNVERIFIED], [], NOON, asked=())
     assert override_note(gates, overrides) == "gate allow_unverified overridden: INC-4711"
 
 
@@ -305,7 +305,7 @@ def test_a_closed_window_names_the_next_of_several() -> None:
 
 def test_only_failed_gates_are_recorded_as_overridden() -> None:
     overrides = parse_overrides(["verified=the endpoint  is down", "soaked_hours=the same"])
-    gates = shut_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON, asked=("search",))
+    gates = evaluate_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON, asked=("search",))
     assert override_note(gates, overrides) == "gate verified overridden: the endpoint is down"
     assert override_note([], overrides) is None
 
@@ -323,7 +323,7 @@ LOOSE = {"commit": f"{COMMIT}+uncommitted", "uncommitted": ("environments/dev.ya
 def shut_to_protected(
     *events: Event, candidate: PromotionCandidate = CANDIDATE, protected: bool = True
 ) -> list[str]:
-    gates = shut_gates(VERIFIED, [candidate], events, NOON, asked=("search",), protected=protected)
+    gates = evaluate_gates(VERIFIED, [candidate], events, NOON, asked=("search",), protected=protected)
     return [str(gate) for gate in gates]
 
 

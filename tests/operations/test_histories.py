@@ -6,7 +6,12 @@ from typing import Any
 
 from tests.manifests import manifest, measured
 from tritonstack.operations.checkout import Commit
-from tritonstack.operations.locks.histories import Happening, history_of, told_by_events, told_by_locks
+from tritonstack.operations.locks.histories import (
+    HistoryEntry,
+    history_from_events,
+    history_from_locks,
+    history_of,
+)
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.records.locks import Built, Figures, Lock, LockedArtifact, Promoted, RolledBack, entry_of
@@ -32,7 +37,7 @@ def event(kind: Any, number: str, at: str, **changes: Any) -> Event:
     return Event(kind=kind, at=at, artifacts=(other, artifact), **facts)
 
 
-def lines(told: list[Happening]) -> list[str]:
+def lines(told: list[HistoryEntry]) -> list[str]:
     return [
         f"{artifact.digest[:2]} {happening.kind} {happening.environment} {happening.by} "
         f"{happening.note}".rstrip()
@@ -41,10 +46,10 @@ def lines(told: list[Happening]) -> list[str]:
     ]
 
 
-def test_a_build_in_several_locks_counts_once() -> None:
-    dev = told_by_locks("dev", "m", [version(entry("11", built=BUILT))] * 2)
-    prod = told_by_locks("prod", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
-    events = told_by_events("m", [event("built", "11", BUILT.at)])
+def test_a_build_that_several_locks_tell_of_is_one() -> None:
+    dev = history_from_locks("dev", "m", [version(entry("11", built=BUILT))] * 2)
+    prod = history_from_locks("prod", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
+    events = history_from_events("m", [event("built", "11", BUILT.at)])
     assert lines([*prod, *dev, *events]) == [
         "11 built dev ann",
         "11 promoted prod bob from dev; window overridden",
@@ -53,9 +58,9 @@ def test_a_build_in_several_locks_counts_once() -> None:
 
 def test_what_was_promoted_twice_was_built_where_it_was_promoted_first() -> None:
     on = PROMOTED.model_copy(update={"source": "stage", "at": "2026-11-22T08:00:00Z"})
-    prod = told_by_locks("prod", "m", [version(entry("11", built=BUILT, promoted=on))])
-    stage = told_by_locks("stage", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
-    dev = told_by_locks("dev", "m", [version(entry("11", built=BUILT))])
+    prod = history_from_locks("prod", "m", [version(entry("11", built=BUILT, promoted=on))])
+    stage = history_from_locks("stage", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
+    dev = history_from_locks("dev", "m", [version(entry("11", built=BUILT))])
     assert lines([*prod, *stage, *dev])[0] == "11 built dev ann"
 
 
@@ -72,7 +77,7 @@ def test_events_and_locks_are_merged_in_order_of_time() -> None:
         version(entry("22", built=later)),
         version(entry("11", built=BUILT)),
     ]
-    assert lines([*told_by_locks("dev", "m", locks), *told_by_events("m", events)]) == [
+    assert lines([*history_from_locks("dev", "m", locks), *history_from_events("m", events)]) == [
         "11 built dev ann",
         "11 deployed dev ann",
         "11 rolled-back dev cy instead of 222222222222",
@@ -83,8 +88,8 @@ def test_events_and_locks_are_merged_in_order_of_time() -> None:
     ]
 
 
-def test_a_lock_without_provenance_shows_when_it_first_named_a_digest() -> None:
-    told = told_by_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
+def test_a_lock_without_provenance_tells_at_least_since_when_it_named_something() -> None:
+    told = history_from_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
     (artifact,) = history_of(told)
     assert [(item.kind, item.at, item.note) for item in artifact.happenings] == [
         ("locked", "2026-11-21T10:00:00Z", "a change")
@@ -92,10 +97,10 @@ def test_a_lock_without_provenance_shows_when_it_first_named_a_digest() -> None:
 
 
 def test_figures_are_those_of_the_build() -> None:
-    (artifact,) = history_of(told_by_locks("dev", "m", [version(entry("11", built=BUILT))]))
+    (artifact,) = history_of(history_from_locks("dev", "m", [version(entry("11", built=BUILT))]))
     assert artifact.figures == Figures(min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5)
     assert artifact.facts()["figures"]["p99_ms"] == 4.5
 
 
-def test_unreadable_versions_are_skipped() -> None:
-    assert list(told_by_locks("dev", "m", [LockVersion(None, None)])) == []
+def test_versions_that_cannot_be_read_tell_nothing() -> None:
+    assert list(history_from_locks("dev", "m", [LockVersion(None, None)])) == []

@@ -30,7 +30,7 @@ from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.operations.stacks import StackState
-from tritonstack.operations.verification.live import StandingStack, standing_stack
+from tritonstack.operations.verification.live import DeployedStack, deployed_stack
 from tritonstack.operations.verification.status import EndpointStatus, environment_status
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
@@ -152,7 +152,7 @@ def create_foundation(cloud: Cloud, workspace: Workspace, archive: bytes) -> Non
         s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     places = (
         f"{naming.artifact_prefix('minilm', digest)}/model.tar.gz",
-        naming.shelf_prefix(spec.endpoint_name("many")) + naming.target_model("minilm", digest),
+        naming.multi_model_prefix(spec.endpoint_name("many")) + naming.target_model("minilm", digest),
     )
     for key in places:
         s3.put_object(Bucket=spec.artifact_bucket, Key=key, Body=archive, Metadata={"sha256": digest})
@@ -377,8 +377,11 @@ def test_weights_changed_by_hand_are_found(deployed: Deployed) -> None:
     assert deployed.verdict("compared").faults == []
 
 
-def test_a_model_that_left_its_prefix_is_found(deployed: Deployed) -> None:
-    s3, shelf = deployed.client("s3"), naming.shelf_prefix(deployed.workspace.spec.endpoint_name("many"))
+def test_a_model_that_left_its_shelf_is_found(deployed: Deployed) -> None:
+    s3, shelf = (
+        deployed.client("s3"),
+        naming.multi_model_prefix(deployed.workspace.spec.endpoint_name("many")),
+    )
     key = shelf + naming.target_model("minilm", "ab" * 32)
     head = s3.get_object(Bucket=deployed.bucket, Key=key)
     body = head["Body"].read()
@@ -435,13 +438,13 @@ def test_drift_is_shown_below_a_table_that_fits(deployed: Deployed) -> None:
 def test_a_stuck_stack_is_reported_although_its_endpoint_serves(
     deployed: Deployed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = standing_stack
+    look = deployed_stack
 
-    def stuck(cloud: Cloud, name: str) -> StandingStack | None:
+    def stuck(cloud: Cloud, name: str) -> DeployedStack | None:
         found = look(cloud, name)
         return found and dataclasses.replace(
             found, state=StackState(name, "UPDATE_ROLLBACK_FAILED", "no rights")
         )
 
-    monkeypatch.setattr("tritonstack.operations.verification.status.standing_stack", stuck)
+    monkeypatch.setattr("tritonstack.operations.verification.status.deployed_stack", stuck)
     assert "stack: its status is UPDATE_ROLLBACK_FAILED: no rights" in deployed.status().drift

@@ -11,7 +11,13 @@ from tests.projects import MODEL, edit, write_project
 from tests.sealed_locks import write_sealed
 from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.model_prefix import ShelfCopy, Shelved, fill_shelves, missing_copies, shelf_copies
+from tritonstack.operations.model_prefix import (
+    CopiedModel,
+    ModelCopy,
+    copy_missing_models,
+    missing_copies,
+    model_copies,
+)
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock, LockedArtifact
@@ -20,9 +26,9 @@ BUCKET = "artifacts"
 DIGEST = "ab" * 32
 
 
-def copy_of(model: str, body: bytes = b"x", digest: str = DIGEST) -> ShelfCopy:
+def copy_of(model: str, body: bytes = b"x", digest: str = DIGEST) -> ModelCopy:
     artifact = LockedArtifact(digest=digest, spec_hash=digest, archive_bytes=len(body), unpacked_bytes=1)
-    return ShelfCopy(
+    return ModelCopy(
         endpoint="search",
         model=model,
         artifact=artifact,
@@ -35,9 +41,9 @@ def put(cloud: Cloud, key: str, body: bytes = b"x", digest: str = DIGEST) -> Non
     cloud.client("s3").put_object(Bucket=BUCKET, Key=key, Body=body, Metadata={"sha256": digest})
 
 
-def fill(cloud: Cloud, copies: Iterable[ShelfCopy]) -> list[str]:
-    told: list[Shelved] = []
-    done = fill_shelves(cloud, bucket=BUCKET, copies=list(copies), on_done=told.append)
+def fill(cloud: Cloud, copies: Iterable[ModelCopy]) -> list[str]:
+    told: list[CopiedModel] = []
+    done = copy_missing_models(cloud, bucket=BUCKET, copies=list(copies), on_done=told.append)
     assert told == done
     return [shelved.outcome for shelved in done]
 
@@ -115,8 +121,8 @@ def test_many_models_in_their_order(cloud: Cloud) -> None:
     copies = [copy_of(f"model-{number:03}") for number in range(100)]
     for copy in copies:
         put(cloud, copy.source)
-    told: list[Shelved] = []
-    fill_shelves(cloud, bucket=BUCKET, copies=copies, on_done=told.append)
+    told: list[CopiedModel] = []
+    copy_missing_models(cloud, bucket=BUCKET, copies=copies, on_done=told.append)
     assert [shelved.copy for shelved in told] == copies
     assert missing_copies(cloud, bucket=BUCKET, copies=copies) == []
 
@@ -126,13 +132,13 @@ def test_interrupted_it_leaves_whole_copies_and_goes_on(bucket_with_artifact: Cl
     for copy in copies:
         put(bucket_with_artifact, copy.source)
 
-    def stop(shelved: Shelved) -> None:
+    def stop(shelved: CopiedModel) -> None:
         if shelved.copy == copies[3]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fill_shelves(bucket_with_artifact, bucket=BUCKET, copies=copies, on_done=stop)
-    outcomes = fill(bucket_with_artifact, copies)
+        copy_missing_models(stocked, bucket=BUCKET, copies=copies, on_done=stop)
+    outcomes = fill(stocked, copies)
     assert outcomes[:4] == ["there"] * 4
     assert set(outcomes) <= {"there", "copied"}
     assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == []
@@ -164,7 +170,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def test_what_has_to_lie_where(workspace: Workspace) -> None:
-    copies = shelf_copies(workspace)
+    copies = model_copies(workspace)
     assert [(copy.endpoint, copy.model, copy.source, copy.key) for copy in copies] == [
         (
             "search",
@@ -177,8 +183,8 @@ def test_what_has_to_lie_where(workspace: Workspace) -> None:
 
 
 def test_a_build_of_some_models_puts_only_those(workspace: Workspace) -> None:
-    assert [copy.model for copy in shelf_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]
+    assert [copy.model for copy in model_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]
 
 
-def test_other_endpoints_have_no_model_prefix(tmp_path: Path) -> None:
-    assert shelf_copies(load_workspace(write_project(tmp_path), "dev")) == []
+def test_other_endpoints_have_no_shelf(tmp_path: Path) -> None:
+    assert model_copies(load_workspace(write_project(tmp_path), "dev")) == []

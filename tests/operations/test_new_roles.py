@@ -51,10 +51,10 @@ class NewRole:
 
 
 def new_roles(
-    venue: str, times: float, refusal: tuple[str, str, str] | None = None
+    build_machine: str, times: float, refusal: tuple[str, str, str] | None = None
 ) -> tuple[NewRole, JobService, FastClock]:
     clock = FastClock()
-    if venue == "codebuild":
+    if build_machine == "codebuild":
         codebuild = NewRole(StrictCodeBuild(PROJECT), "start_build", refusal or CODEBUILDS, times)
         return codebuild, CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT, clock=clock), clock
     sagemaker = NewRole(StrictProcessing(), "create_processing_job", refusal or SAGEMAKERS, times)
@@ -66,24 +66,24 @@ def begin(service: JobService) -> str:
     return start_or_attach(service, order, order.name(GROUND))[0].status
 
 
-@pytest.mark.parametrize("venue", ["codebuild", "processing"])
-def test_a_role_that_can_be_assumed_a_moment_later_is_waited_for(venue: str) -> None:
-    played, service, clock = new_roles(venue, times=3)
+@pytest.mark.parametrize("build_machine", ["codebuild", "processing"])
+def test_a_role_that_can_be_assumed_a_moment_later_is_waited_for(build_machine: str) -> None:
+    played, service, clock = new_roles(build_machine, times=3)
     began = clock.passed
     assert begin(service) == "running"
     assert (played.asked, clock.passed > began) == (4, True)
 
 
-@pytest.mark.parametrize("venue", ["codebuild", "processing"])
-def test_a_role_that_is_never_assumable_is_reported_with_the_services_error(venue: str) -> None:
-    _, service, clock = new_roles(venue, times=float("inf"))
+@pytest.mark.parametrize("build_machine", ["codebuild", "processing"])
+def test_a_role_that_is_never_assumed_is_told_of_in_the_services_words(build_machine: str) -> None:
+    _, service, clock = new_roles(build_machine, times=float("inf"))
     began = clock.passed
     with pytest.raises(BuildJobError, match=r"AssumeRole on|Could not assume role"):
         begin(service)
     assert 60 <= clock.passed - began <= 90
 
 
-@pytest.mark.parametrize("venue", ["codebuild", "processing"])
+@pytest.mark.parametrize("build_machine", ["codebuild", "processing"])
 @pytest.mark.parametrize(
     ("code", "message"),
     [
@@ -92,8 +92,8 @@ def test_a_role_that_is_never_assumable_is_reported_with_the_services_error(venu
         ("AccessDeniedException", "User: me is not authorized to perform: sts:AssumeRole"),
     ],
 )
-def test_no_other_refusal_is_tried_again(venue: str, code: str, message: str) -> None:
-    played, service, _ = new_roles(venue, times=1, refusal=("Start", code, message))
+def test_no_other_refusal_is_tried_again(build_machine: str, code: str, message: str) -> None:
+    played, service, _ = new_roles(build_machine, times=1, refusal=("Start", code, message))
     with pytest.raises(BuildJobError, match=message):
         begin(service)
     assert played.asked == 1

@@ -10,7 +10,7 @@ from stacks import build, endpoint, foundation, monitoring, network
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction import destroy, reaping
 from tritonstack.operations.destruction.deletion import Retained
-from tritonstack.operations.destruction.reaping import GivenTimeError, judge, reap
+from tritonstack.operations.destruction.reaping import ExtendedError, judge, reap
 from tritonstack.operations.stacks import StackState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -99,6 +99,6 @@ def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(
     monkeypatch.setattr(destroy, "delete_stacks", delete)
     for ends_builds in ("stop_builds", "delete_ended_jobs"):
         monkeypatch.setattr(destroy, ends_builds, lambda *_, **__: [])
-    with pytest.raises(GivenTimeError, match="was extended during its destruction"):
+    with pytest.raises(ExtendedError, match="was extended during its destruction"):
         reap(Cloud("1", "x", {}), "t-a", now=NOW, tell=deleted.append)
     assert deleted == ["t-a-endpoint-x"]

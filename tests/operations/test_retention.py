@@ -14,7 +14,7 @@ from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.locks import artifact_versions
-from tritonstack.operations.locks.artifact_versions import BucketGoneError, bring_back
+from tritonstack.operations.locks.artifact_versions import BucketGoneError, restore_artifact
 from tritonstack.operations.locks.retention import Marked, decide, keep_again, mark_superseded
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.project.loading import load_workspace
@@ -206,12 +206,12 @@ def test_a_deleted_artifact_is_brought_back_without_its_mark(dev: Dev) -> None:
     for name in ("model.tar.gz", "examples.json", "manifest.json"):
         dev.bucket.s3.delete_object(Bucket=dev.bucket.name, Key=dev.bucket.key("11", name))
     assert not any("11" * 32 in key for key in dev.bucket.held())
-    assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
     assert {key for key in dev.bucket.held() if "11" * 32 in key} == {
         dev.bucket.key("11", name) for name in ("model.tar.gz", "examples.json", "manifest.json")
     }
     assert dev.bucket.marked() == set()
-    assert not bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert not restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
 
 
 @pytest.mark.parametrize("again", ["brought back", "built"])
@@ -223,7 +223,7 @@ def test_objects_beside_a_new_manifest_lose_their_expiry_tag_too(dev: Dev, again
     manifest = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11")}
     dev.bucket.s3.delete_object(**manifest)
     if again == "brought back":
-        assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+        assert restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
     else:
         dev.bucket.s3.put_object(**manifest, Body=b"x")
     assert dev.bucket.marked() == {dev.bucket.key("11", name) for name in ("model.tar.gz", "examples.json")}
@@ -254,7 +254,7 @@ def test_restored_artifacts_equal_the_published_ones(
     )
     dev.bucket.s3.delete_object(**place)
     before = versions_and_marks(dev.bucket)
-    assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
     assert before < versions_and_marks(dev.bucket)
     found = dev.bucket.s3.get_object(**place, ChecksumMode="ENABLED")
     assert (found["Body"].read(), found["ContentType"]) == (body, "application/gzip")
@@ -281,16 +281,16 @@ def test_killed_in_between_it_goes_on_and_the_manifest_comes_last(
     with monkeypatch.context() as killed:
         killed.setattr(artifact_versions, "copy_object", counted)
         with pytest.raises(KeyboardInterrupt):
-            bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+            restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
     assert dev.bucket.held() == {dev.bucket.key("11", name) for name in names[:2]}
-    assert bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
     assert dev.bucket.held() == {dev.bucket.key("11", name) for name in names}
 
 
 def test_what_was_deleted_for_good_cannot_be_brought_back(dev: Dev) -> None:
-    assert not bring_back(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+    assert not restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
 
 
 def test_without_a_bucket_there_is_nothing_to_look_in(cloud: Cloud) -> None:
     with pytest.raises(BucketGoneError, match="bucket nowhere does not exist"):
-        bring_back(cloud, bucket="nowhere", model="minilm", digest="11" * 32)
+        restore_artifact(cloud, bucket="nowhere", model="minilm", digest="11" * 32)

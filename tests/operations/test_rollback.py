@@ -17,8 +17,8 @@ from tritonstack.operations.locks.restoring import record_rollback
 from tritonstack.operations.locks.rollback import (
     RollbackPlan,
     as_planned,
+    earlier_target,
     entries_to_write,
-    further_back,
     plan_rollback,
 )
 from tritonstack.operations.locks.rollback_targets import RollbackError
@@ -54,7 +54,9 @@ class RollbackProject:
         replace_entries(self.project.lock_file("dev"), artifacts=artifacts, images=images)
 
     def further(self) -> str | None:
-        return further_back(load_workspace(self.project, "dev"), "search", lock_history(self.project, "dev"))
+        return earlier_target(
+            load_workspace(self.project, "dev"), "search", lock_history(self.project, "dev")
+        )
 
     def also_serve(self, *models: str) -> None:
         for model in models:

@@ -17,7 +17,7 @@ from tritonstack.operations.smoke.asking import SmokeResult
 from tritonstack.operations.stacks import StackState
 from tritonstack.operations.verification.artifact_checks import Placed, artifact_check, place_fault, places
 from tritonstack.operations.verification.checks import Check
-from tritonstack.operations.verification.live import StandingStack, standing_stack
+from tritonstack.operations.verification.live import DeployedStack, deployed_stack
 from tritonstack.operations.verification.resolving import StackFacts
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
@@ -38,8 +38,8 @@ WANTED: dict[str, Any] = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Pr
 OTHER: dict[str, Any] = {"Resources": {}}
 
 
-def standing(status: str, template: Any = WANTED, reason: str = "") -> StandingStack:
-    return StandingStack(StackState(NAME, status, reason), StackFacts(NAME, "1", "eu-west-1"), template)
+def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedStack:
+    return DeployedStack(StackState(NAME, status, reason), StackFacts(NAME, "1", "eu-west-1"), template)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> StandingS
         (None, ["not deployed: the stack does not exist"], []),
     ],
 )
-def test_a_stack_exists_is_stable_and_matches_the_commit(
-    found: StandingStack | None, faults: list[str], notes: list[str]
+def test_a_stack_stands_is_settled_and_is_the_one_asked_for(
+    found: DeployedStack | None, faults: list[str], notes: list[str]
 ) -> None:
     check = stack_check(NAME, found, WANTED)
     assert (list(check.faults), list(check.notes)) == (faults, notes)
@@ -96,7 +96,7 @@ def test_a_stack_is_read_with_what_its_references_lead_to(cloud: Cloud) -> None:
         TemplateBody=body,
         Parameters=[{"ParameterKey": "A", "ParameterValue": "value"}],
     )
-    found = standing_stack(cloud, NAME)
+    found = deployed_stack(cloud, NAME)
     assert found is not None
     assert found.facts.parameters == {"A": "value"}
     assert found.facts.resources["Topic"].startswith("arn:aws:sns:")
@@ -104,7 +104,7 @@ def test_a_stack_is_read_with_what_its_references_lead_to(cloud: Cloud) -> None:
         "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
         "Parameters": {"A": {"Type": "String"}},
     }
-    assert standing_stack(cloud, f"{NAME}-two") is None
+    assert deployed_stack(cloud, f"{NAME}-two") is None
 
 
 ARTIFACT = LockedArtifact(digest="ab" * 32, spec_hash="cd" * 32, archive_bytes=7, unpacked_bytes=9)

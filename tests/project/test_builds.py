@@ -16,12 +16,12 @@ from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.build_machines import (
-    ByHand,
+    BuildMachine,
     CodeBuildMachine,
     ComputeType,
+    ManualBuild,
     ProcessingMachine,
-    Venue,
-    venue_of,
+    build_machine_for,
 )
 from tritonstack.project.build_plans import needed_artifacts
 from tritonstack.project.checks.compatibility import unbuilt
@@ -59,7 +59,7 @@ def gpu(hardware: str, size: str, fleet: str | None = None) -> CodeBuildMachine:
     return CodeBuildMachine(hardware, f"{PROJECT}-{hardware}", f"BUILD_GENERAL1_{size}", fleet)
 
 
-VENUES: list[tuple[str, EnvironmentSpec, Venue | None]] = [
+VENUES: list[tuple[str, EnvironmentSpec, BuildMachine | None]] = [
     ("c7i.xlarge", spec_of(), cpu("LARGE")),
     ("c7i.xlarge", spec_of("cpu_size: 2xlarge"), cpu("2XLARGE")),
     ("g5.xlarge", spec_of(), gpu("sm86", "SMALL")),
@@ -75,7 +75,7 @@ VENUES: list[tuple[str, EnvironmentSpec, Venue | None]] = [
     ("p5en.48xlarge", spec_of(region="eu-north-1"), None),
     ("p4d.24xlarge", spec_of(), None),
     ("p6-b200.48xlarge", spec_of(region="us-east-1"), None),
-    ("p4d.24xlarge", spec_of("machines: {sm80: {by_hand: true}}"), ByHand("sm80")),
+    ("p4d.24xlarge", spec_of("machines: {sm80: {by_hand: true}}"), ManualBuild("sm80")),
     ("p4d.24xlarge", spec_of(f"machines: {{sm80: {{fleet: '{FLEET}'}}}}"), gpu("sm80", "LARGE", FLEET)),
     (
         "g6.xlarge",
@@ -83,14 +83,16 @@ VENUES: list[tuple[str, EnvironmentSpec, Venue | None]] = [
         ProcessingMachine("sm89", "ml.g6.8xlarge"),
     ),
     ("g5.xlarge", spec_of("machines: {sm89: {by_hand: true}}"), gpu("sm86", "SMALL")),
-    ("p4d.24xlarge", spec_of("enabled: false"), ByHand("sm80")),
-    ("g5.xlarge", spec_of(account="0" * 12), ByHand("sm86")),
+    ("p4d.24xlarge", spec_of("enabled: false"), ManualBuild("sm80")),
+    ("g5.xlarge", spec_of(account="0" * 12), ManualBuild("sm86")),
 ]
 
 
-@pytest.mark.parametrize(("instance", "spec", "venue"), VENUES)
-def test_what_builds_for_each_machine(instance: str, spec: EnvironmentSpec, venue: Venue | None) -> None:
-    assert venue_of(spec, INSTANCE_TYPES[f"ml.{instance}"]) == venue
+@pytest.mark.parametrize(("instance", "spec", "build_machine"), VENUES)
+def test_what_builds_for_each_machine(
+    instance: str, spec: EnvironmentSpec, build_machine: BuildMachine | None
+) -> None:
+    assert build_machine_for(spec, INSTANCE_TYPES[f"ml.{instance}"]) == build_machine
 
 
 def test_processing_has_the_machines_that_sagemakers_own_list_has() -> None:

@@ -12,7 +12,7 @@ from tritonstack.reference.container_variables import (
     RESERVED,
     SHARED_MEMORY,
     SINCE,
-    Served,
+    ContainerOptions,
     container_variables,
     variable_faults,
 )
@@ -40,14 +40,14 @@ def test_the_catalog_knows_since_when() -> None:
 
 
 def test_what_a_container_is_started_with() -> None:
-    assert container_variables({}, Served("minilm")) == {
+    assert container_variables({}, ContainerOptions("minilm")) == {
         "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "minilm",
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
         "SAGEMAKER_TRITON_PING_MODE": "ready",
     }
-    assert container_variables({"OWN": "x"}, Served()) == {
+    assert container_variables({"OWN": "x"}, ContainerOptions()) == {
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
@@ -57,14 +57,14 @@ def test_what_a_container_is_started_with() -> None:
 
 
 @pytest.mark.parametrize("given", ["--pinned-memory-pool-byte-size=0", "--disable-auto-complete-config"])
-def test_options_of_the_file_follow_the_projects_own(given: str) -> None:
-    arguments = container_variables({ADDITIONAL_ARGS: given}, Served("m"))[ADDITIONAL_ARGS].split()
+def test_options_of_the_file_stand_behind_the_projects_own(given: str) -> None:
+    arguments = container_variables({ADDITIONAL_ARGS: given}, ContainerOptions("m"))[ADDITIONAL_ARGS].split()
     assert arguments == list(dict.fromkeys(["--disable-auto-complete-config", given]))
 
 
 def test_models_that_keep_answers_get_something_to_keep_them_in() -> None:
     def arguments(given: str) -> list[str]:
-        return container_variables({ADDITIONAL_ARGS: given}, Served(keeps_answers=True))[
+        return container_variables({ADDITIONAL_ARGS: given}, ContainerOptions(keeps_answers=True))[
             ADDITIONAL_ARGS
         ].split()
 
@@ -79,28 +79,28 @@ def test_models_that_keep_answers_get_something_to_keep_them_in() -> None:
 
 
 def test_language_models_are_asked_to_generate() -> None:
-    served = Served("chat", generates=True)
+    served = ContainerOptions("chat", generates=True)
     assert container_variables({}, served)[INFERENCE_TYPE] == "generate"
     streamed = container_variables({INFERENCE_TYPE: "generate_stream"}, served)
     assert streamed[INFERENCE_TYPE] == "generate_stream"
-    assert INFERENCE_TYPE not in container_variables({}, Served("m"))
+    assert INFERENCE_TYPE not in container_variables({}, ContainerOptions("m"))
 
 
 def test_a_file_may_give_more_shared_memory() -> None:
-    assert container_variables({SHARED_MEMORY: "5"}, Served("m"))[SHARED_MEMORY] == "5"
+    assert container_variables({SHARED_MEMORY: "5"}, ContainerOptions("m"))[SHARED_MEMORY] == "5"
 
 
 def test_a_file_can_raise_tritons_log_level() -> None:
     given = {"SAGEMAKER_TRITON_LOG_VERBOSE": "1"}
     assert list(variable_faults(given, model="m")) == []
-    assert container_variables(given, Served("m"))["SAGEMAKER_TRITON_LOG_VERBOSE"] == "1"
+    assert container_variables(given, ContainerOptions("m"))["SAGEMAKER_TRITON_LOG_VERBOSE"] == "1"
 
 
 @pytest.mark.parametrize("mode", ["live", "ready"])
 def test_the_ping_mode_that_a_file_asks_for_reaches_triton(mode: str, tmp_path_factory) -> None:
     root = tmp_path_factory.mktemp("model")
     (root / "m").mkdir()
-    variables = container_variables({"SAGEMAKER_TRITON_OVERRIDE_PING_MODE": mode}, Served("m"))
+    variables = container_variables({"SAGEMAKER_TRITON_OVERRIDE_PING_MODE": mode}, ContainerOptions("m"))
     assert serve.serve_command(environment=variables, model_root=root).environment[PING_MODE] == mode
 
 
@@ -112,6 +112,8 @@ def test_every_value_that_is_let_through_gives_a_command_line(tmp_path_factory) 
         for value in words:
             if not list(variable_faults({name: value}, model="m")):
                 serve.serve_command(
-                    environment=container_variables({name: value}, Served("m")), model_root=root, gpu_count=1
+                    environment=container_variables({name: value}, ContainerOptions("m")),
+                    model_root=root,
+                    gpu_count=1,
                 )
     assert list(variable_faults({ADDITIONAL_ARGS: "true"}, model="m"))

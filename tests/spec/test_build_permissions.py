@@ -9,7 +9,7 @@ import pytest
 from tests.projects import MODEL
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_models
-from tritonstack.spec.models.build_permissions import BuildReach, reach_of
+from tritonstack.spec.models.build_permissions import BuildPermissions, permissions_of
 
 TEXT = MODEL.replace("name: minilm", "name: m")
 PYTHON = "name: m\ndescription: Code.\nrecipe: {kind: python}\ntest_inputs: [{inputs: {x: [1.0]}}]\n"
@@ -19,14 +19,14 @@ SCRIPT = "name: m\ndescription: A module.\nsource: file://w\nrecipe: {kind: torc
 REASON = "we trained it ourselves"
 
 
-def reach(folder: Path, **models: str) -> BuildReach:
+def reach(folder: Path, **models: str) -> BuildPermissions:
     project = Project(folder)
     for name, text in models.items():
         file = project.model_file(name)
         file.parent.mkdir(parents=True)
         file.write_text(text)
         (file.parent / "model.py").touch()
-    return reach_of("m", load_models(project, "m"))
+    return permissions_of("m", load_models(project, "m"))
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,11 @@ def test_which_models_bring_code_of_their_own(tmp_path: Path, text: str, own_cod
 
 def test_sources_on_the_hub_and_in_buckets(tmp_path: Path) -> None:
     hub = TEXT.replace("file://weights", "hf://a/b@0a1b2c3")
-    assert reach(tmp_path / "1", m=hub) == BuildReach(own_code=False, hub=True)
+    assert reach(tmp_path / "1", m=hub) == BuildPermissions(own_code=False, hub=True)
     kept = TEXT.replace("file://weights", "s3://far/p")
-    assert reach(tmp_path / "2", m=kept) == BuildReach(own_code=False, hub=False, buckets=("s3://far/p",))
+    assert reach(tmp_path / "2", m=kept) == BuildPermissions(
+        own_code=False, hub=False, buckets=("s3://far/p",)
+    )
 
 
 def test_a_pipeline_reaches_for_all_that_its_models_do(tmp_path: Path) -> None:
@@ -58,4 +60,4 @@ def test_a_pipeline_reaches_for_all_that_its_models_do(tmp_path: Path) -> None:
     )
     kept = MODEL.replace("name: minilm", "name: a").replace("file://weights", "s3://far/p")
     found = reach(tmp_path, m=chain, a=kept, b=PYTHON.replace("name: m", "name: b"))
-    assert found == BuildReach(own_code=True, hub=False, buckets=("s3://far/p",))
+    assert found == BuildPermissions(own_code=True, hub=False, buckets=("s3://far/p",))

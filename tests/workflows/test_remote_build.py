@@ -19,7 +19,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
-from tritonstack.operations.builds.infrastructure import BuildGround
+from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.operations.builds.jobs import NoRoomError
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.loading import load_workspace
@@ -54,7 +54,7 @@ class Watched:
         self.models = ["minilm"]
 
     @property
-    def ground(self) -> BuildGround:
+    def ground(self) -> BuildInfra:
         return build_infra_of(self.workspace, OUTPUTS)
 
     @property
@@ -62,7 +62,7 @@ class Watched:
         (needed,) = needed_artifacts(self.workspace)
         return [replace(needed, model=model) for model in self.models]
 
-    def run(self, *, wait_for_it: bool = True, ground: BuildGround | None = None) -> list[Outcome]:
+    def run(self, *, wait_for_it: bool = True, ground: BuildInfra | None = None) -> list[Outcome]:
         outcomes: list[Outcome] = []
         build_remotely(
             Context(self.project, Output()),

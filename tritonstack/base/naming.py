@@ -45,12 +45,12 @@ def delivery_prefix(*, prefix: str, environment: str) -> str:
 
 DELIVERY = "delivery"
 """Reserved: environments cannot have this name."""
-Duty = Literal["plan", "deploy", "promote", "preview", "clean-up"]
+DeliveryRole = Literal["plan", "deploy", "promote", "preview", "clean-up"]
 """What workflows do; each has its own role."""
-DUTIES: tuple[Duty, ...] = ("plan", "deploy", "promote", "preview", "clean-up")
+DUTIES: tuple[DeliveryRole, ...] = ("plan", "deploy", "promote", "preview", "clean-up")
 
 
-def delivery_role_name(base: str, duty: Duty) -> str:
+def delivery_role_name(base: str, duty: DeliveryRole) -> str:
     """Return the role that a workflow assumes; `base` is the delivery prefix."""
     return f"{base}-{duty}"
 
@@ -90,7 +90,7 @@ def pipeline_role_name(prefix: str, what: str) -> str:
     return f"{pipeline_name(prefix)}-{what}"
 
 
-def pipeline_duty(duty: Duty, environment: str) -> str:
+def pipeline_duty(duty: DeliveryRole, environment: str) -> str:
     """Return the name of one duty's steps in one environment, for which its role trusts only their role."""
     return f"{duty}-{environment}"
 
@@ -298,7 +298,7 @@ def codebuild_log_group(project: str) -> str:
     return f"/aws/codebuild/{project}"
 
 
-def shelf_prefix(endpoint: str) -> str:
+def multi_model_prefix(endpoint: str) -> str:
     """Return the prefix of a multi-model endpoint's models in the artifact bucket, with a trailing slash.
 
     The models there are copies of artifacts, so that one prefix limits the endpoint's role to its own models:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tritonstack.operations.deploying.cdk_changes import ResourceFate
+from tritonstack.operations.deploying.cdk_changes import PlannedChange
 from tritonstack.operations.deploying.changes import leftover_words
 from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.workflows.deployment.diff import DeployOutlook
@@ -104,7 +104,7 @@ def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
         yield f"  - {_marked(line)}"
 
 
-def _fate_words(fates: Iterable[ResourceFate]) -> Iterator[str]:
+def _fate_words(fates: Iterable[PlannedChange]) -> Iterator[str]:
     """Describe changes of resources; those of every rollout are summarized in one line."""
     told = [fate for fate in fates if not fate.expected]
     usual = [fate for fate in fates if fate.expected and fate.fate != "deleted"]

@@ -28,7 +28,7 @@ Outcome = Literal["there", "copied", "replaced"]
 
 
 @dataclass(frozen=True)
-class ShelfCopy:
+class ModelCopy:
     """One artifact that must exist below one endpoint's prefix."""
 
     endpoint: str
@@ -42,14 +42,14 @@ class ShelfCopy:
 
 
 @dataclass(frozen=True)
-class Shelved:
+class CopiedModel:
     """A finished copy and its duration."""
 
-    copy: ShelfCopy
+    copy: ModelCopy
     outcome: Outcome
 
 
-def shelf_copies(workspace: Workspace, *, models: Collection[str] | None = None) -> list[ShelfCopy]:
+def model_copies(workspace: Workspace, *, models: Collection[str] | None = None) -> list[ModelCopy]:
     """Return the copies that an environment's lock requires, in a fixed order.
 
     `models` limits them to some models. Models without an artifact are skipped.
@@ -64,7 +64,7 @@ def shelf_copies(workspace: Workspace, *, models: Collection[str] | None = None)
     return sorted(copies, key=lambda copy: copy.key)
 
 
-def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ShelfCopy]) -> list[ShelfCopy]:
+def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ModelCopy]) -> list[ModelCopy]:
     """Return the missing copies; all of them if there is no bucket."""
     s3, there = cloud.client("s3"), set[str]()
     endpoints = {
@@ -80,9 +80,9 @@ def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ShelfCopy]) 
     return [copy for copy in copies if copy.key not in there]
 
 
-def fill_shelves(
-    cloud: Cloud, *, bucket: str, copies: Collection[ShelfCopy], on_done: Callable[[Shelved], None]
-) -> list[Shelved]:
+def copy_missing_models(
+    cloud: Cloud, *, bucket: str, copies: Collection[ModelCopy], on_done: Callable[[CopiedModel], None]
+) -> list[CopiedModel]:
     """Copy artifacts in parallel; skip existing copies.
 
     Can be interrupted and repeated. A copy with wrong contents is replaced.
@@ -99,12 +99,12 @@ def fill_shelves(
     return done
 
 
-def _copies(workspace: Workspace, name: str) -> Iterator[ShelfCopy]:
-    shelf = naming.shelf_prefix(workspace.spec.endpoint_name(name))
+def _copies(workspace: Workspace, name: str) -> Iterator[ModelCopy]:
+    shelf = naming.multi_model_prefix(workspace.spec.endpoint_name(name))
     for served in workspace.serves(name):
         artifact = workspace.artifact_for(served.model, served.instance)
         if artifact is not None:
-            yield ShelfCopy(
+            yield ModelCopy(
                 endpoint=name,
                 model=served.model,
                 artifact=artifact,
@@ -113,10 +113,10 @@ def _copies(workspace: Workspace, name: str) -> Iterator[ShelfCopy]:
             )
 
 
-def _put(s3: Any, bucket: str, copy: ShelfCopy) -> Shelved:
+def _put(s3: Any, bucket: str, copy: ModelCopy) -> CopiedModel:
     found = find_object(s3, bucket, copy.key)
     if found is not None and is_archive_of(copy.artifact, found):
-        return Shelved(copy, "there")
+        return CopiedModel(copy, "there")
     source = find_object(s3, bucket, copy.source)
     if source is None or not is_archive_of(copy.artifact, source):
         what = "is missing" if source is None else "is not the artifact that the lock names"
@@ -125,10 +125,10 @@ def _put(s3: Any, bucket: str, copy: ShelfCopy) -> Shelved:
             remedy="delete that object if it exists, and publish the artifact with `tritonstack build`",
         )
     _copy(s3, bucket, copy, etag=source["ETag"])
-    return Shelved(copy, "copied" if found is None else "replaced")
+    return CopiedModel(copy, "copied" if found is None else "replaced")
 
 
-def _copy(s3: Any, bucket: str, copy: ShelfCopy, *, etag: str) -> None:
+def _copy(s3: Any, bucket: str, copy: ModelCopy, *, etag: str) -> None:
     place = {
         "Bucket": bucket,
         "Key": copy.key,

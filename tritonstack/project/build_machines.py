@@ -54,7 +54,7 @@ IMAGE_BUILD_SIZE: ComputeType = "BUILD_GENERAL1_LARGE"
 
 
 @dataclass(frozen=True)
-class ByHand:
+class ManualBuild:
     """Not built in the account: `tritonstack build` builds on the machine it runs on."""
 
     hardware: str
@@ -102,14 +102,14 @@ class ProcessingMachine:
         return f"in a SageMaker Processing job on {self.instance_type}"
 
 
-Venue = ByHand | CodeBuildMachine | ProcessingMachine
+BuildMachine = ManualBuild | CodeBuildMachine | ProcessingMachine
 
 
-def venue_of(spec: EnvironmentSpec, instance: InstanceType) -> Venue | None:
+def build_machine_for(spec: EnvironmentSpec, instance: InstanceType) -> BuildMachine | None:
     """Return the build machine for an endpoint's instance type; None if there is none."""
     hardware = instance.family.hardware
     if not spec.builds_in_account:
-        return ByHand(hardware)
+        return ManualBuild(hardware)
     project = naming.build_project_name(spec.base, hardware)
     if hardware == "cpu":
         return CodeBuildMachine(hardware, project, _CPU_SIZES[spec.builds.cpu_size])
@@ -122,14 +122,14 @@ def venue_of(spec: EnvironmentSpec, instance: InstanceType) -> Venue | None:
     return ProcessingMachine(hardware, processing.name) if processing else None
 
 
-def venues(spec: EnvironmentSpec) -> tuple[Venue, ...]:
+def list_build_machines(spec: EnvironmentSpec) -> tuple[BuildMachine, ...]:
     """Return the build machines of an environment, without duplicates."""
     found = (
-        venue_of(spec, variant.instance)
+        build_machine_for(spec, variant.instance)
         for endpoint in spec.endpoints.values()
         for variant in endpoint.variants
     )
-    return tuple(sorted({venue for venue in found if venue is not None}, key=str))
+    return tuple(sorted({build_machine for build_machine in found if build_machine is not None}, key=str))
 
 
 def build_remedy(spec: EnvironmentSpec, instance: InstanceType) -> str:
@@ -144,10 +144,12 @@ def build_remedy(spec: EnvironmentSpec, instance: InstanceType) -> str:
     )
 
 
-def _named(machine: GpuMachine, hardware: str, project: str) -> Venue:
+def _named(machine: GpuMachine, hardware: str, project: str) -> BuildMachine:
     if machine.fleet:
         return CodeBuildMachine(hardware, project, "BUILD_GENERAL1_LARGE", machine.fleet)
-    return ProcessingMachine(hardware, machine.instance_type) if machine.instance_type else ByHand(hardware)
+    return (
+        ProcessingMachine(hardware, machine.instance_type) if machine.instance_type else ManualBuild(hardware)
+    )
 
 
 def _processing_type(spec: EnvironmentSpec, instance: InstanceType) -> InstanceType | None:
@@ -171,5 +173,5 @@ def _built_for(spec: EnvironmentSpec) -> Iterator[InstanceType]:
     for instance in INSTANCE_TYPES.values():
         family = instance.family
         runs = instance.gpus == 1 and float(family.compute_capability or 0) >= least
-        if runs and may_offer(spec.region, family.name) and venue_of(spec, instance):
+        if runs and may_offer(spec.region, family.name) and build_machine_for(spec, instance):
             yield instance

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import UsageError
-from tritonstack.project.build_machines import ByHand, Venue, venue_of
+from tritonstack.project.build_machines import BuildMachine, ManualBuild, build_machine_for
 from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.recorded_choices import recorded_choices
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.reference.hardware import InstanceType
-from tritonstack.spec.models.build_permissions import BuildReach, reach_of
+from tritonstack.spec.models.build_permissions import BuildPermissions, permissions_of
 
 _PARTS = {
     "spec": "model.yaml has changed",
@@ -31,12 +31,12 @@ class NeededArtifact:
     targets: tuple[str, ...]
     """Acceptable targets, the most specific first."""
     instance: InstanceType
-    venue: Venue
+    build_machine: BuildMachine
     spec_hash: str
     locked: LockedArtifact | None
     reason: str
     """Why it must be built; empty if the lock is up to date."""
-    reach: BuildReach
+    reach: BuildPermissions
     """Access that its build needs."""
     choices: Mapping[str, str] = field(default_factory=dict)
     """Recorded choices of `precision: auto`, by model."""
@@ -78,11 +78,11 @@ def _needed(
         targets=targets,
         instance=instance,
         # Validation has rejected models without a build machine.
-        venue=venue_of(workspace.spec, instance) or ByHand(instance.family.hardware),
+        build_machine=build_machine_for(workspace.spec, instance) or ManualBuild(instance.family.hardware),
         spec_hash=workspace.hashes[model],
         locked=locked,
         reason=_reason(workspace, model, targets, locked),
-        reach=reach_of(model, workspace.models),
+        reach=permissions_of(model, workspace.models),
         choices=recorded_choices(workspace, model, targets),
     )
 

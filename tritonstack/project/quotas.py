@@ -11,7 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tritonstack.project.build_machines import IMAGE_BUILD_SIZE, CodeBuildMachine, ProcessingMachine, venue_of
+from tritonstack.project.build_machines import (
+    IMAGE_BUILD_SIZE,
+    CodeBuildMachine,
+    ProcessingMachine,
+    build_machine_for,
+)
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, Variant
 from tritonstack.spec.endpoints.rollouts import Rolling
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -94,12 +99,14 @@ def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
     models: dict[tuple[str, str], set[str]] = defaultdict(set)
     for endpoint in spec.endpoints.values():
         for variant in endpoint.variants:
-            venue = venue_of(spec, variant.instance)
+            build_machine = build_machine_for(spec, variant.instance)
             built = (variant.model,) if variant.model else endpoint.models
-            if isinstance(venue, ProcessingMachine):
-                models[SAGEMAKER, f"{venue.instance_type} for processing job usage"].update(built)
-            elif isinstance(venue, CodeBuildMachine) and venue.fleet is None:
-                models[CODEBUILD, _codebuild_quota(venue.compute_type, gpu=venue.gpu)].update(built)
+            if isinstance(build_machine, ProcessingMachine):
+                models[SAGEMAKER, f"{build_machine.instance_type} for processing job usage"].update(built)
+            elif isinstance(build_machine, CodeBuildMachine) and build_machine.fleet is None:
+                models[CODEBUILD, _codebuild_quota(build_machine.compute_type, gpu=build_machine.gpu)].update(
+                    built
+                )
     if not models:
         return
     # Its build runs before those of models, never concurrently.

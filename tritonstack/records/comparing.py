@@ -88,7 +88,7 @@ class Measure:
         wrong, accepted = (value, bound) if self.grows else (1 - value, 1 - bound)
         return math.inf if math.isnan(wrong) else wrong / max(accepted, _TINY)
 
-    def told_bound(self, tolerance: Tolerance) -> str:
+    def describe_bound(self, tolerance: Tolerance) -> str:
         """Format the bound."""
         bound = self.bound(tolerance)
         return "any" if bound is None else f"{'<=' if self.grows else '>='} {bound}"

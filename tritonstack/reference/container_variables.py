@@ -96,7 +96,7 @@ the 16 MiB that `serve` sets, four instances fill the usual 64 MiB of a containe
 to raise that."""
 
 
-class Served(NamedTuple):
+class ContainerOptions(NamedTuple):
     """What a container needs to know about its models."""
 
     entry: str | None = None
@@ -107,7 +107,7 @@ class Served(NamedTuple):
     """Whether the models are generative language models."""
 
 
-def container_variables(given: Mapping[str, str], served: Served) -> dict[str, str]:
+def container_variables(given: Mapping[str, str], served: ContainerOptions) -> dict[str, str]:
     """Return the variables of a container: the project's defaults, overridden by the file."""
     own = {
         # serve's default is true: several lines per request, and CloudWatch charges for each.
@@ -125,7 +125,7 @@ def container_variables(given: Mapping[str, str], served: Served) -> dict[str, s
     return {**own, **given, ADDITIONAL_ARGS: " ".join(_arguments(given.get(ADDITIONAL_ARGS, ""), served))}
 
 
-def _arguments(given: str, served: Served) -> Iterator[str]:
+def _arguments(given: str, served: ContainerOptions) -> Iterator[str]:
     """Yield the project's tritonserver options, then those of the file."""
     if WITHOUT_COMPLETION not in given.split():
         yield WITHOUT_COMPLETION
@@ -141,7 +141,7 @@ def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[
         found = _name_fault(name) or _size_fault(name, value) or _value_fault(name, value, model=model)
         if found:
             yield Fault((name,), *found, code="TS123")
-    everything = container_variables(given, Served(model))
+    everything = container_variables(given, ContainerOptions(model))
     if len(everything) > MOST_VARIABLES:
         yield Fault(
             (),

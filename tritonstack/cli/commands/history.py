@@ -11,7 +11,7 @@ from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_deployable, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
-from tritonstack.operations.locks.histories import ArtifactHistory, Happening
+from tritonstack.operations.locks.histories import ArtifactHistory, HistoryEntry
 from tritonstack.records.locks import Figures
 from tritonstack.workflows.environments.history import history as run
 
@@ -58,7 +58,7 @@ def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
     )
 
 
-def _row(happening: Happening, figures: Figures | None) -> tuple[str, ...]:
+def _row(happening: HistoryEntry, figures: Figures | None) -> tuple[str, ...]:
     return (
         happening.kind,
         happening.environment,
@@ -73,7 +73,7 @@ def _commit(commit: str | None) -> str:
     return short_commit(commit) if commit else ""
 
 
-def _words(happening: Happening, figures: Figures | None) -> str:
+def _words(happening: HistoryEntry, figures: Figures | None) -> str:
     if happening.kind != "built" or figures is None:
         return happening.note
     parts = [

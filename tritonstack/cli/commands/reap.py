@@ -9,7 +9,7 @@ import typer
 
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
-from tritonstack.operations.destruction.reaping import Leased
+from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.workflows.environments.deployed import LocationFilter
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
 from tritonstack.workflows.environments.reap import reap as run
@@ -46,7 +46,7 @@ def _lines(found: ExpiringEnvironments, failures: Mapping[str, str], *, dry_run:
     return [*lines, *(f"not searched: {where}" for where in found.gaps)]
 
 
-def _fate(lease: Leased, failures: Mapping[str, str], *, dry_run: bool) -> str:
+def _fate(lease: ExpiryState, failures: Mapping[str, str], *, dry_run: bool) -> str:
     if lease.verdict != "expired":
         return ""
     if lease.base in failures:

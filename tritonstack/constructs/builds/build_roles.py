@@ -21,8 +21,8 @@ from tritonstack.constructs.builds.build_grants import (
 from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.constructs.iam.grants import Conditions, Grant, Home, write_log
 from tritonstack.constructs.iam.service_role import ServiceRole
-from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine, Venue
-from tritonstack.spec.models.build_permissions import BuildReach
+from tritonstack.project.build_machines import BuildMachine, CodeBuildMachine, ProcessingMachine
+from tritonstack.spec.models.build_permissions import BuildPermissions
 
 MOST_OWN_ROLES = 150
 """A CloudFormation stack holds at most 500 resources; each role adds three: role, policy, and parameter."""
@@ -37,7 +37,7 @@ class BuildLocation:
     key_arn: str
     log_group: str
     token_secret: str | None
-    venues: Sequence[Venue]
+    list_build_machines: Sequence[BuildMachine]
     grants: Sequence[Grant]
     """Permissions to fetch the source and the image."""
 
@@ -46,7 +46,12 @@ class BuildRoles(Construct):
     """Create the build roles; `shared` is the role of models without custom code."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, place: BuildLocation, models: Mapping[str, BuildReach]
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        place: BuildLocation,
+        models: Mapping[str, BuildPermissions],
     ) -> None:
         super().__init__(scope, construct_id)
         own = {name: reach for name, reach in models.items() if reach.own_code}
@@ -64,7 +69,7 @@ class BuildRoles(Construct):
             )
 
     def _role(
-        self, construct_id: str, place: BuildLocation, prefix: str | None, reaches: Sequence[BuildReach]
+        self, construct_id: str, place: BuildLocation, prefix: str | None, reaches: Sequence[BuildPermissions]
     ) -> ServiceRole:
         home = Home.of(self)
         role = ServiceRole(
@@ -84,7 +89,7 @@ class BuildRoles(Construct):
         return role
 
 
-def _require_room(own: Mapping[str, BuildReach]) -> None:
+def _require_room(own: Mapping[str, BuildPermissions]) -> None:
     if len(own) > MOST_OWN_ROLES:
         raise UsageError(
             f"{len(own)} models run custom code; a stack holds at most {MOST_OWN_ROLES} build roles",
@@ -98,9 +103,9 @@ def _require_room(own: Mapping[str, BuildReach]) -> None:
 
 def _taken_on_by(home: Home, place: BuildLocation) -> dict[str, Conditions | None]:
     projects = [
-        home.arn("codebuild", f"project/{venue.project}")
-        for venue in place.venues
-        if isinstance(venue, CodeBuildMachine)
+        home.arn("codebuild", f"project/{build_machine.project}")
+        for build_machine in place.list_build_machines
+        if isinstance(build_machine, CodeBuildMachine)
     ]
     jobs = home.arn("sagemaker", f"processing-job/{place.base}-build-*")
     services: dict[str, Conditions | None] = {}
@@ -112,7 +117,7 @@ def _taken_on_by(home: Home, place: BuildLocation) -> dict[str, Conditions | Non
 
 
 def _logs(home: Home, place: BuildLocation) -> list[Grant]:
-    built = any(isinstance(venue, CodeBuildMachine) for venue in place.venues)
+    built = any(isinstance(build_machine, CodeBuildMachine) for build_machine in place.list_build_machines)
     return [
         *([write_build_log(home, place.log_group)] if built else []),
         *([write_log(home, naming.PROCESSING_LOG_GROUP)] if _processing(place) else []),
@@ -120,4 +125,4 @@ def _logs(home: Home, place: BuildLocation) -> list[Grant]:
 
 
 def _processing(place: BuildLocation) -> bool:
-    return any(isinstance(venue, ProcessingMachine) for venue in place.venues)
+    return any(isinstance(build_machine, ProcessingMachine) for build_machine in place.list_build_machines)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tritonstack.base import naming
-from tritonstack.base.naming import Duty
+from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.delivery.delivery_grants import global_arn
 from tritonstack.constructs.iam.grants import Home
@@ -83,7 +83,7 @@ def reap_commands(home: Home, spec: EnvironmentSpec) -> tuple[str, ...]:
     return (*use_role(home, spec, "clean-up"), command)
 
 
-def use_role(home: Home, spec: EnvironmentSpec, duty: Duty) -> tuple[str, ...]:
+def use_role(home: Home, spec: EnvironmentSpec, duty: DeliveryRole) -> tuple[str, ...]:
     """Assume the role of an environment's account for one duty, starting from the step's own role."""
     profile = f"{spec.name}-{duty}"
     settings = {
@@ -95,11 +95,13 @@ def use_role(home: Home, spec: EnvironmentSpec, duty: Duty) -> tuple[str, ...]:
     return (*configure, f"export AWS_PROFILE={profile}")
 
 
-def duty_role_arn(home: Home, spec: EnvironmentSpec, duty: Duty) -> str:
+def duty_role_arn(home: Home, spec: EnvironmentSpec, duty: DeliveryRole) -> str:
     """Return the ARN of the role that an environment's account has for a duty."""
     there = Home(home.partition, spec.region, spec.account)
     return global_arn(there, f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
 
 
-def _with_locks(name: str, home: Home, spec: EnvironmentSpec, duty: Duty, command: str) -> PipelineStep:
+def _with_locks(
+    name: str, home: Home, spec: EnvironmentSpec, duty: DeliveryRole, command: str
+) -> PipelineStep:
     return PipelineStep(name, use_role(home, spec, duty), (_TAKE_LOCKS, command))

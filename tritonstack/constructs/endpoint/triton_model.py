@@ -21,7 +21,7 @@ from tritonstack.constructs.iam import grants
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.constructs.model_data import ModelArchive, ModelNetwork, ModelPrefix, TritonImage
-from tritonstack.reference.container_variables import RESERVED, Served, container_variables
+from tritonstack.reference.container_variables import RESERVED, ContainerOptions, container_variables
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 
@@ -103,8 +103,8 @@ def container_environment(data: ModelArchive | ModelPrefix, given: Mapping[str, 
             code="TS515",
         )
     if isinstance(data, ModelPrefix):
-        return container_variables(given, Served(keeps_answers=data.keeps_answers))
-    return container_variables(given, Served(data.entry_model, data.keeps_answers, data.generates))
+        return container_variables(given, ContainerOptions(keeps_answers=data.keeps_answers))
+    return container_variables(given, ContainerOptions(data.entry_model, data.keeps_answers, data.generates))
 
 
 def _container(

@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.operations.aws import Cloud, error_code
-from tritonstack.operations.builds.infrastructure import BuildGround
+from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus, NoRoomError
 from tritonstack.operations.builds.new_roles import once_role_is_known
 from tritonstack.operations.clock import Clock
@@ -40,9 +40,7 @@ _PHASES = {
 class CodeBuildJobs:
     """The builds of one project."""
 
-    def __init__(
-        self, cloud: Cloud, ground: BuildGround, project: str, *, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, cloud: Cloud, ground: BuildInfra, project: str, *, clock: Clock | None = None) -> None:
         self._client = cloud.client("codebuild")
         self._clock = clock or Clock()
         self._ground = ground

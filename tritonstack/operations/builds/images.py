@@ -11,7 +11,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import image_project_name
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
-from tritonstack.operations.builds.infrastructure import BuildGround
+from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.operations.builds.jobs import JobState
 
 _OCI = "application/vnd.oci."
@@ -24,13 +24,13 @@ class UnusableImageError(TritonstackError):
     code = "TS512"
 
 
-def missing_images(cloud: Cloud, ground: BuildGround) -> list[str]:
+def missing_images(cloud: Cloud, ground: BuildInfra) -> list[str]:
     """Return the images that the repositories lack."""
     wanted = (*ground.images.values(), *ground.endpoint_images)
     return [uri for uri in wanted if image_digest(cloud, uri) is None]
 
 
-def image_job(cloud: Cloud, ground: BuildGround) -> tuple[CodeBuildJobs, JobState, bool]:
+def image_job(cloud: Cloud, ground: BuildInfra) -> tuple[CodeBuildJobs, JobState, bool]:
     """Return the running build of the missing images, or start one; and whether it was already running."""
     service = CodeBuildJobs(cloud, ground, image_project_name(ground.base))
     facts = json.dumps([ground.source, *sorted(ground.images.values()), *sorted(ground.endpoint_images)])

@@ -19,7 +19,7 @@ class BuildStackError(TritonstackError):
 
 
 @dataclass(frozen=True)
-class BuildGround:
+class BuildInfra:
     """The inputs of a build job."""
 
     base: str

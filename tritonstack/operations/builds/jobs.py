@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import artifact_prefix, build_record_key
 from tritonstack.operations.aws import Cloud, error_code
-from tritonstack.operations.builds.infrastructure import BuildGround
+from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 
@@ -42,7 +42,7 @@ class JobOrder:
     model: str
     targets: tuple[str, ...]
     spec_hash: str
-    venue: CodeBuildMachine | ProcessingMachine
+    build_machine: CodeBuildMachine | ProcessingMachine
     role: str | None = None
     """The model's own role, if it has custom code."""
     needs_token: bool = False
@@ -50,14 +50,14 @@ class JobOrder:
     choices: Mapping[str, str] = field(default_factory=dict)
     """The result of `precision: auto` in earlier builds of the same files, by model."""
 
-    def name(self, ground: BuildGround) -> str:
+    def name(self, ground: BuildInfra) -> str:
         """Return the job's name; equal builds have equal names."""
         facts = [
             self.model,
             self.targets,
             self.spec_hash,
             ground.source,
-            ground.image(self.venue.hardware),
+            ground.image(self.build_machine.hardware),
             *([sorted(self.choices.items())] if self.choices else []),
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
@@ -193,7 +193,7 @@ def parse_event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def find_result(cloud: Cloud, ground: BuildGround, order: JobOrder, job: str) -> Manifest | None:
+def find_result(cloud: Cloud, ground: BuildInfra, order: JobOrder, job: str) -> Manifest | None:
     """Return the job's artifact from its record; None while the job runs."""
     s3 = cloud.client("s3")
     record = _get(s3, ground.bucket, build_record_key(order.model, job))

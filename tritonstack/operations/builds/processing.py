@@ -15,7 +15,7 @@ from tritonstack.base.naming import (
     processing_job_name,
 )
 from tritonstack.operations.aws import Cloud, error_code
-from tritonstack.operations.builds.infrastructure import BuildGround, BuildStackError
+from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError
 from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
 from tritonstack.operations.builds.new_roles import once_role_is_known
 from tritonstack.operations.clock import Clock
@@ -40,7 +40,7 @@ _STATUS: dict[str, JobStatus] = {
 class ProcessingJobs:
     """The build jobs of one environment."""
 
-    def __init__(self, cloud: Cloud, ground: BuildGround, *, clock: Clock | None = None) -> None:
+    def __init__(self, cloud: Cloud, ground: BuildInfra, *, clock: Clock | None = None) -> None:
         self._client = cloud.client("sagemaker")
         self._clock = clock or Clock()
         self._ground = ground
@@ -96,7 +96,7 @@ class ProcessingJobs:
     def _request(self, order: JobOrder, job: str) -> dict[str, Any]:
         ground = self._ground
         role = order.role or ground.processing_role
-        if role is None or not isinstance(order.venue, ProcessingMachine):
+        if role is None or not isinstance(order.build_machine, ProcessingMachine):
             raise BuildStackError(
                 f"the build stack of {ground.base} has no role for Processing jobs",
                 remedy="deploy it again: the environment's file has changed since",
@@ -110,7 +110,7 @@ class ProcessingJobs:
         return {
             "RoleArn": role,
             "AppSpecification": {
-                "ImageUri": ground.image(order.venue.hardware),
+                "ImageUri": ground.image(order.build_machine.hardware),
                 "ContainerEntrypoint": ["/bin/sh", "-c", SCRIPT, "build"],
                 "ContainerArguments": arguments,
             },
@@ -128,7 +128,7 @@ class ProcessingJobs:
             "ProcessingResources": {
                 "ClusterConfig": {
                     "InstanceCount": 1,
-                    "InstanceType": order.venue.instance_type,
+                    "InstanceType": order.build_machine.instance_type,
                     "VolumeSizeInGB": _VOLUME_GB,
                 }
             },

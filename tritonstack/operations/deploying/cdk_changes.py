@@ -11,14 +11,14 @@ from typing import Any, Literal
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import CONFIG, MODEL
 
-Fate = Literal["replaced", "perhaps replaced", "deleted", "left behind"]
+ChangeKind = Literal["replaced", "perhaps replaced", "deleted", "left behind"]
 
 _STACK = re.compile(r"^Stack (?P<stack>[A-Za-z0-9-]+)(?: |$)")
 _RESOURCE = re.compile(
     r"^\[[~-]\] (?P<type>[A-Za-z0-9]+::\S+) (?:\S+ )?(?P<id>[A-Za-z0-9]+) "
     r"(?P<fate>replace|may be replaced|destroy|orphan)$"
 )
-_FATES: dict[str, Fate] = {
+_FATES: dict[str, ChangeKind] = {
     "replace": "replaced",
     "may be replaced": "perhaps replaced",
     "destroy": "deleted",
@@ -48,13 +48,13 @@ _MADE_ANEW_BY_ROLLOUTS = frozenset({MODEL, CONFIG})
 
 
 @dataclass(frozen=True)
-class ResourceFate:
+class PlannedChange:
     """A resource that is replaced, deleted, or orphaned."""
 
     stack: str
     logical_id: str
     type: str
-    fate: Fate
+    fate: ChangeKind
     name: str | None = None
     """Its name, if it is kept: CloudFormation cannot create a second resource with that name."""
 
@@ -96,16 +96,16 @@ class ResourceFate:
 
 def resource_fates(
     lines: Iterable[str], deployed: Mapping[str, Template], wanted: Mapping[str, Template]
-) -> dict[str, list[ResourceFate]]:
+) -> dict[str, list[PlannedChange]]:
     """Parse the output lines of `cdk diff` into changes per stack."""
-    found: dict[str, list[ResourceFate]] = defaultdict(list)
+    found: dict[str, list[PlannedChange]] = defaultdict(list)
     stack = ""
     for line in lines:
         if head := _STACK.match(line):
             stack = head["stack"]
         elif match := _RESOURCE.match(line):
             name = _kept_name(match["type"], match["id"], deployed.get(stack, {}), wanted.get(stack, {}))
-            found[stack].append(ResourceFate(stack, match["id"], match["type"], _FATES[match["fate"]], name))
+            found[stack].append(PlannedChange(stack, match["id"], match["type"], _FATES[match["fate"]], name))
     return found
 
 

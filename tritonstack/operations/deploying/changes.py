@@ -11,7 +11,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import CdkCli
-from tritonstack.operations.deploying.cdk_changes import ResourceFate, may_be_refused, resource_fates
+from tritonstack.operations.deploying.cdk_changes import PlannedChange, may_be_refused, resource_fates
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.plans import StackPlan, plan_stack
 from tritonstack.operations.deploying.taken_names import TakenName, names_to_make, taken_names
@@ -58,10 +58,10 @@ class Changes:
         taken = [one for one in self.taken if one.stack in stacks]
         return replace(self, plans=plans, leftovers=(), taken=taken)
 
-    def require_possible(self, fates: Iterable[ResourceFate] = ()) -> None:
+    def require_possible(self, fates: Iterable[PlannedChange] = ()) -> None:
         """Raise RefusedChangeError with all impossible changes, including those in `fates`."""
         hazards = [hazard for plan in self.refused for hazard in plan.hazards if hazard.refused]
-        single: list[TakenName | ResourceFate] = [*self.taken, *(fate for fate in fates if fate.refused)]
+        single: list[TakenName | PlannedChange] = [*self.taken, *(fate for fate in fates if fate.refused)]
         words = [plan.words for plan in self.refused]
         words += [f"{one.stack}: {one.words}" for one in single]
         if words:
@@ -101,7 +101,7 @@ def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
     return lines
 
 
-def refused_fates(cdk: CdkCli, changes: Changes) -> list[ResourceFate]:
+def refused_changes(cdk: CdkCli, changes: Changes) -> list[PlannedChange]:
     """Return the resources that must be replaced under the same name, according to the CDK."""
     wanted = {plan.stack: changes.assembly.template(plan.stack) for plan in changes.plans}
     changed = [name for name in wanted if may_be_refused(changes.deployed.get(name), wanted[name])]

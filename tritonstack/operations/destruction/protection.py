@@ -36,13 +36,13 @@ def require_unprotected(
     `spec` is None without a file; then only the deployed stacks decide.
     """
     if spec is not None:
-        refuse_protected(spec, file)
+        reject_protected(spec, file)
     if refusal := next(_refusals(name, spec, file, list(stacks), checkout), None):
         message, remedy = refusal
         raise ProtectedError(message, remedy=remedy)
 
 
-def refuse_protected(spec: EnvironmentSpec, file: Path) -> None:
+def reject_protected(spec: EnvironmentSpec, file: Path) -> None:
     """Reject an environment that its file protects."""
     if spec.is_protected:
         why = "" if spec.protected else " (the default when `on_destroy` retains data)"

@@ -19,14 +19,14 @@ OUR_DESCRIPTION = "tritonstack:"
 """How the description of each stack of this project begins."""
 
 
-class GivenTimeError(TritonstackError):
+class ExtendedError(TritonstackError):
     """The environment was extended while its destruction was in progress."""
 
     code = "TS510"
 
 
 @dataclass(frozen=True, order=True)
-class Leased:
+class ExpiryState:
     """A deployed environment with an expiry."""
 
     base: str
@@ -36,12 +36,12 @@ class Leased:
     stacks: tuple[str, ...]
 
 
-def leased(cloud: Cloud, *, prefix: str, now: datetime) -> list[Leased]:
+def leased(cloud: Cloud, *, prefix: str, now: datetime) -> list[ExpiryState]:
     """Return all environments with an expiry in an account and region."""
     return judge(list_stacks(cloud, prefix=f"{prefix}-"), now)
 
 
-def judge(stacks: Iterable[StackState], now: datetime) -> list[Leased]:
+def judge(stacks: Iterable[StackState], now: datetime) -> list[ExpiryState]:
     """Return the environments with an expiry, and the decision for each.
 
     The latest expiry of its stacks counts, because an extension may not have reached all of them.
@@ -53,13 +53,13 @@ def judge(stacks: Iterable[StackState], now: datetime) -> list[Leased]:
     return sorted(lease for base, held in members.items() if (lease := _lease(base, held, now)))
 
 
-def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> Leased | None:
+def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryState | None:
     dated = [stack for stack in stacks if EXPIRES in stack.tags]
     if not dated:
         return None
     latest = max(dated, key=lambda stack: stack.tags[EXPIRES])
     expires, owner = latest.tags[EXPIRES], latest.tags.get(OWNER, "unknown")
-    return Leased(base, owner, expires, _verdict(stacks, expires, now), tuple(s.name for s in stacks))
+    return ExpiryState(base, owner, expires, _verdict(stacks, expires, now), tuple(s.name for s in stacks))
 
 
 def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
@@ -72,7 +72,7 @@ def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
 
     def look_again() -> None:
         if not _has_expired(cloud, base, now):
-            raise GivenTimeError(
+            raise ExtendedError(
                 f"{base} was extended during its destruction; its remaining stacks are kept",
                 remedy="wait for that deployment to finish, then rerun it to recreate the deleted stacks",
             )

@@ -34,7 +34,7 @@ class BuildRunsOnError(TritonstackError):
 class RunningBuild:
     """A running build."""
 
-    venue: str
+    service: str
     """CodeBuild or SageMaker Processing."""
     id: str
     builds: str = ""
@@ -43,10 +43,10 @@ class RunningBuild:
     @property
     def words(self) -> str:
         """Return the build in one line."""
-        return f"{self.id} ({self.venue}{f', builds {self.builds}' if self.builds else ''})"
+        return f"{self.id} ({self.service}{f', builds {self.builds}' if self.builds else ''})"
 
 
-class _Venue(Protocol):
+class _BuildService(Protocol):
     def running(self) -> Iterator[RunningBuild]:
         """Return all running builds."""
 
@@ -59,7 +59,7 @@ class _Venue(Protocol):
 
 def running_builds(cloud: Cloud, base: str, *, stacks: Collection[str]) -> list[RunningBuild]:
     """Return the running builds of an environment, by the names of its stacks."""
-    return sorted(build for venue in _venues(cloud, base, stacks) for build in venue.running())
+    return sorted(build for service in _build_services(cloud, base, stacks) for build in service.running())
 
 
 def stop_builds(
@@ -67,23 +67,23 @@ def stop_builds(
 ) -> list[RunningBuild]:
     """Stop all builds of an environment and wait for them; return those that ran."""
     stopped: list[RunningBuild] = []
-    for venue in _venues(cloud, base, stacks):
+    for service in _build_services(cloud, base, stacks):
         # A new build may start while others are stopping.
-        while found := sorted(venue.running()):
+        while found := sorted(service.running()):
             for build in found:
                 tell(f"{build.words}: in progress; stopping")
-                venue.stop(build.id)
-            _wait(venue, found, clock)
+                service.stop(build.id)
+            _wait(service, found, clock)
             for build in found:
                 tell(f"{build.id}: ended")
             stopped += found
     return stopped
 
 
-def _wait(venue: _Venue, builds: Sequence[RunningBuild], clock: Clock) -> None:
+def _wait(service: _BuildService, builds: Sequence[RunningBuild], clock: Clock) -> None:
     left, until = {build.id for build in builds}, clock.now() + LONGEST_END_S
     for pause in poll_pauses():
-        left = venue.still(left)
+        left = service.still(left)
         if not left:
             return
         if clock.now() >= until:
@@ -95,7 +95,7 @@ def _wait(venue: _Venue, builds: Sequence[RunningBuild], clock: Clock) -> None:
         clock.sleep(pause)
 
 
-def _venues(cloud: Cloud, base: str, stacks: Collection[str]) -> list[_Venue]:
+def _build_services(cloud: Cloud, base: str, stacks: Collection[str]) -> list[_BuildService]:
     return [_CodeBuild(cloud, _projects(cloud, base, stacks)), _Processing(cloud, base)]
 
 

@@ -24,7 +24,7 @@ class BucketGoneError(TritonstackError):
     code = "TS514"
 
 
-def bring_back(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
+def restore_artifact(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
     """Restore a deleted artifact, its manifest last; return whether anything was restored.
 
     Can be interrupted and repeated.

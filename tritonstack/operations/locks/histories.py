@@ -14,16 +14,16 @@ from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Figures, Lock, LockedArtifact
 
-HappeningKind = Literal[EventKind, "locked", "given up"]
+HistoryEntryKind = Literal[EventKind, "locked", "given up"]
 """locked: named by a lock without build information. given up: replaced by a rollback."""
 
 
 @dataclass(frozen=True)
-class Happening:
+class HistoryEntry:
     """One event in the life of an artifact."""
 
     digest: str
-    kind: HappeningKind
+    kind: HistoryEntryKind
     environment: str
     at: str
     by: str
@@ -31,7 +31,7 @@ class Happening:
     commit: str | None = None
     note: str = ""
     figures: Figures | None = None
-    hearsay: bool = False
+    indirect: bool = False
     """Whether it comes from another environment, which knows only its direct source."""
 
     def facts(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class ArtifactHistory:
     digest: str
     target: str = ""
     figures: Figures | None = None
-    happenings: list[Happening] = field(default_factory=list)
+    happenings: list[HistoryEntry] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
         """Return the history for `--json`."""
@@ -65,14 +65,16 @@ class ArtifactHistory:
         }
 
 
-def told_by_locks(environment: str, model: str, versions: Sequence[LockVersion]) -> Iterator[Happening]:
+def history_from_locks(
+    environment: str, model: str, versions: Sequence[LockVersion]
+) -> Iterator[HistoryEntry]:
     """Yield the events from an environment's lock versions, latest version first."""
     for version in reversed(versions):
         for target, entry in (version.lock or Lock()).models.get(model, {}).items():
             yield from _provenance(environment, target, entry)
             if entry.built is None and entry.promoted is None and version.commit is not None:
                 commit = version.commit
-                yield Happening(
+                yield HistoryEntry(
                     entry.digest,
                     "locked",
                     environment,
@@ -84,12 +86,12 @@ def told_by_locks(environment: str, model: str, versions: Sequence[LockVersion])
                 )
 
 
-def told_by_events(model: str, events: Iterable[Event]) -> Iterator[Happening]:
+def history_from_events(model: str, events: Iterable[Event]) -> Iterator[HistoryEntry]:
     """Yield the events of a model from an environment's events."""
     for event in events:
         for artifact in event.artifacts:
             if artifact.model == model:
-                yield Happening(
+                yield HistoryEntry(
                     artifact.digest,
                     event.kind,
                     event.environment,
@@ -101,33 +103,33 @@ def told_by_events(model: str, events: Iterable[Event]) -> Iterator[Happening]:
                 )
 
 
-def history_of(told: Iterable[Happening]) -> list[ArtifactHistory]:
+def history_of(told: Iterable[HistoryEntry]) -> list[ArtifactHistory]:
     """Merge duplicates; sort artifacts by their first event."""
-    found: dict[str, dict[tuple[str, ...], Happening]] = defaultdict(dict)
+    found: dict[str, dict[tuple[str, ...], HistoryEntry]] = defaultdict(dict)
     for happening in told:
         alike = found[happening.digest]
         where = "" if happening.kind == "built" else happening.environment
         moment = "" if happening.kind == "locked" else happening.at
         mark = (happening.kind, where, moment)
         known = alike.setdefault(mark, happening)
-        if known.hearsay and not happening.hearsay:
+        if known.indirect and not happening.indirect:
             alike[mark] = replace(happening, figures=happening.figures or known.figures)
     histories = [_artifact(digest, list(alike.values())) for digest, alike in found.items()]
     return sorted(histories, key=lambda history: (history.happenings[0].at, history.digest))
 
 
-def _artifact(digest: str, happenings: list[Happening]) -> ArtifactHistory:
+def _artifact(digest: str, happenings: list[HistoryEntry]) -> ArtifactHistory:
     target = next((happening.target for happening in happenings if happening.target), "")
     figures = next((happening.figures for happening in happenings if happening.figures), None)
     ordered = sorted(happenings, key=lambda happening: happening.at)
     return ArtifactHistory(digest, target, figures, ordered)
 
 
-def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterator[Happening]:
+def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterator[HistoryEntry]:
     built, promoted, back = entry.built, entry.promoted, entry.rolled_back
     if built is not None:
         where = promoted.source if promoted else environment
-        yield Happening(
+        yield HistoryEntry(
             entry.digest,
             "built",
             where,
@@ -136,15 +138,19 @@ def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterato
             target,
             built.commit,
             figures=entry.figures,
-            hearsay=promoted is not None,
+            indirect=promoted is not None,
         )
     if promoted is not None:
         note = "; ".join(filter(None, (f"from {promoted.source}", promoted.note)))
-        yield Happening(
+        yield HistoryEntry(
             entry.digest, "promoted", environment, promoted.at, promoted.by, target, promoted.commit, note
         )
     if back is not None:
         note = f"instead of {back.instead_of[:12]}"
-        yield Happening(entry.digest, "rolled-back", environment, back.at, back.by, target, back.commit, note)
+        yield HistoryEntry(
+            entry.digest, "rolled-back", environment, back.at, back.by, target, back.commit, note
+        )
         note = f"for {entry.digest[:12]}"
-        yield Happening(back.instead_of, "given up", environment, back.at, back.by, target, back.commit, note)
+        yield HistoryEntry(
+            back.instead_of, "given up", environment, back.at, back.by, target, back.commit, note
+        )

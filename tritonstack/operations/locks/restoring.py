@@ -11,7 +11,7 @@ from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.images import is_image_there
 from tritonstack.operations.events import new_event, read_events, record_event
-from tritonstack.operations.locks.artifact_versions import bring_back
+from tritonstack.operations.locks.artifact_versions import restore_artifact
 from tritonstack.operations.locks.rollback import RollbackPlan
 from tritonstack.operations.locks.rollback_targets import RollbackError, RollbackStep, shown
 from tritonstack.project.custom_images import locked_uri
@@ -21,7 +21,7 @@ from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, Ro
 from tritonstack.records.manifests import MANIFEST_NAME
 
 
-def fetch_back(cloud: Cloud, workspace: Workspace, step: RollbackStep, artifacts_dir: Path) -> bool:
+def ensure_available(cloud: Cloud, workspace: Workspace, step: RollbackStep, artifacts_dir: Path) -> bool:
     """Check that a rollback target is available; return whether it was restored.
 
     An artifact that exists only locally is available: the deployment publishes it.
@@ -34,7 +34,7 @@ def fetch_back(cloud: Cloud, workspace: Workspace, step: RollbackStep, artifacts
         return False
     bucket = workspace.spec.artifact_bucket
     # Check this first: an archive may be deleted while its manifest exists.
-    brought = bring_back(cloud, bucket=bucket, model=name, digest=entry.digest)
+    brought = restore_artifact(cloud, bucket=bucket, model=name, digest=entry.digest)
     if is_published(cloud, bucket=bucket, model=name, artifact=entry):
         return brought
     if not brought and (artifacts_dir / artifact_prefix(name, entry.digest) / MANIFEST_NAME).is_file():

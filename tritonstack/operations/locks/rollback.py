@@ -14,11 +14,11 @@ from tritonstack.operations.locks.rollback_targets import (
     RollbackStep,
     Slot,
     SlotEntry,
-    named_way,
+    named_target,
+    previous_target,
     shown,
     state_by,
-    way_before,
-    written_way,
+    unfinished_rollback,
 )
 from tritonstack.operations.locks.versions import LockHistory
 from tritonstack.project.custom_images import endpoint_image
@@ -57,24 +57,24 @@ def plan_rollback(
     """
     now = state_by(workspace.lock.record, workspace, endpoint)
     if to is not None:
-        origin, steps = named_way(endpoint, history, now, to)
+        origin, steps = named_target(endpoint, history, now, to)
         if steps:
             return _plan(workspace, endpoint, origin, steps)
-    written = written_way(history, now)
+    written = unfinished_rollback(history, now)
     if written is not None:
         steps, back = written
         return _plan(workspace, endpoint, "the lock as already written", steps, written=back)
     if to is not None:
         raise RollbackError(f"endpoint {endpoint!r} already serves the artifacts of {to}")
-    version, steps = way_before(endpoint, history, now)
+    version, steps = previous_target(endpoint, history, now)
     return _plan(workspace, endpoint, version.words, steps)
 
 
-def further_back(workspace: Workspace, endpoint: str, history: LockHistory) -> str | None:
+def earlier_target(workspace: Workspace, endpoint: str, history: LockHistory) -> str | None:
     """Return the commit of the last version that was not rolled back, if any."""
     now = state_by(workspace.lock.record, workspace, endpoint)
     try:
-        version, _ = way_before(endpoint, history, now)
+        version, _ = previous_target(endpoint, history, now)
     except RollbackError:
         return None
     return version.commit.id[:12] if version.commit else None

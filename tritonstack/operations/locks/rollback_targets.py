@@ -99,7 +99,9 @@ def _changes(now: State, then: State) -> list[RollbackStep]:
     ]
 
 
-def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVersion, list[RollbackStep]]:
+def previous_target(
+    endpoint: str, history: LockHistory, now: State
+) -> tuple[LockVersion, list[RollbackStep]]:
     """Return the latest version in which the endpoint served something else that was not rolled back."""
     gone = _given_up(now)
     for version, then in _states(history, now):
@@ -114,7 +116,7 @@ def way_before(endpoint: str, history: LockHistory, now: State) -> tuple[LockVer
     )
 
 
-def written_way(history: LockHistory, now: State) -> tuple[list[RollbackStep], RolledBack] | None:
+def unfinished_rollback(history: LockHistory, now: State) -> tuple[list[RollbackStep], RolledBack] | None:
     """Return the rollback in the lock, if the endpoint has not changed since."""
     for _, then in _states(history, now):
         steps = [RollbackStep(step.slot, step.then, step.now) for step in _changes(now, then)]
@@ -146,7 +148,7 @@ def _given_up(state: State) -> set[str]:
     }
 
 
-def named_way(endpoint: str, history: LockHistory, now: State, to: str) -> tuple[str, list[RollbackStep]]:
+def named_target(endpoint: str, history: LockHistory, now: State, to: str) -> tuple[str, list[RollbackStep]]:
     """Resolve a commit or digest for the endpoint."""
     digests = _matching(history, now, to)
     try:

@@ -68,7 +68,7 @@ class PromotionCandidate:
 
 
 @dataclass(frozen=True)
-class Shut:
+class FailedGate:
     """A failed gate: the reason and how to pass it."""
 
     gate: Gate
@@ -83,7 +83,7 @@ class Shut:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ArtifactState:
     """How long an environment has run an artifact without interruption, and the last verdict on it."""
 
     since: str | None = None
@@ -105,12 +105,12 @@ class Standing:
         """Return the current verdict: a failure counts until each endpoint that it names has passed."""
         return self.refutation if self.refuted else self.passed
 
-    def among(self, endpoints: Collection[str]) -> Standing:
+    def among(self, endpoints: Collection[str]) -> ArtifactState:
         """Return the state, limited to some endpoints."""
         return replace(self, refuted=self.refuted & set(endpoints))
 
 
-def shut_gates(
+def evaluate_gates(
     spec: PromotionSpec,
     candidates: Sequence[PromotionCandidate],
     events: Sequence[Event],
@@ -118,7 +118,7 @@ def shut_gates(
     *,
     asked: Collection[str],
     protected: bool = False,
-) -> list[Shut]:
+) -> list[FailedGate]:
     """Return all failed gates of the candidates.
 
     `events` are the source's DEPLOYMENTS and VERDICTS, oldest first; `asked` are the endpoints in its file: a
@@ -131,7 +131,7 @@ def shut_gates(
         gate
         for candidate in candidates
         for gate in (
-            *_deployed(spec, candidate, standing(candidate, accepted).among(asked), refused, now),
+            *_deployed(spec, candidate, artifact_state(candidate, accepted).among(asked), refused, now),
             *(_built(spec, candidate) if protected else ()),
             *_measured(spec, candidate),
         )
@@ -139,9 +139,9 @@ def shut_gates(
     return [*shut, *_window(spec, now)]
 
 
-def standing(candidate: PromotionCandidate, events: Sequence[Event]) -> Standing:
+def artifact_state(candidate: PromotionCandidate, events: Sequence[Event]) -> ArtifactState:
     """Return the state of an artifact according to its environment's events."""
-    state = Standing()
+    state = ArtifactState()
     for event in events:
         touched = candidate.touched_by(event)
         if event.kind in ("deployed", "rolled-back"):
@@ -152,11 +152,11 @@ def standing(candidate: PromotionCandidate, events: Sequence[Event]) -> Standing
 
 
 def _after_deploy(
-    state: Standing, candidate: PromotionCandidate, event: Event, touched: Collection[str]
-) -> Standing:
+    state: ArtifactState, candidate: PromotionCandidate, event: Event, touched: Collection[str]
+) -> ArtifactState:
     if event.kind == "deployed" and set(touched) == {candidate.digest}:
         named = set(event.endpoints)
-        return Standing(
+        return ArtifactState(
             since=state.since or event.at,
             deployed=event.at,
             endpoints=state.endpoints | named,
@@ -165,14 +165,14 @@ def _after_deploy(
             refuted=state.refuted - named,
         )
     if others := set(touched) - {candidate.digest}:
-        return Standing(instead=min(others))
+        return ArtifactState(instead=min(others))
     if event.kind == "deployed" and not touched and state.since:
         left = state.endpoints - set(event.endpoints)
-        return replace(state, endpoints=left) if left else Standing()
+        return replace(state, endpoints=left) if left else ArtifactState()
     return state
 
 
-def _after_verdict(state: Standing, event: Event, *, concerned: bool) -> Standing:
+def _after_verdict(state: ArtifactState, event: Event, *, concerned: bool) -> ArtifactState:
     """One run of `verify` may fail one endpoint and pass another with the same artifact."""
     named = set(event.endpoints)
     if event.kind == "verified":
@@ -200,7 +200,7 @@ def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
     return overrides
 
 
-def override_note(shut: Sequence[Shut], overrides: Mapping[Gate, str]) -> str | None:
+def override_note(shut: Sequence[FailedGate], overrides: Mapping[Gate, str]) -> str | None:
     """Return the overridden gates and reasons for the promotion's record."""
     gates = sorted({gate.gate for gate in shut if gate.gate in overrides}, key=GATES.index)
     return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
@@ -211,7 +211,7 @@ def _is_loose_verdict(event: Event) -> bool:
     return event.kind == "verified" and not is_committed(event.commit)
 
 
-def _loose_words(candidate: PromotionCandidate, seen: Standing, refused: Sequence[Event]) -> str:
+def _loose_words(candidate: PromotionCandidate, seen: ArtifactState, refused: Sequence[Event]) -> str:
     """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
     found = [
         event
@@ -232,11 +232,11 @@ def _loose_files(record: Event | Built) -> str:
     return f"{short_commit(record.commit)}{listed}"
 
 
-def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Shut]:
+def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[FailedGate]:
     """Reject builds from uncommitted files, which cannot be reproduced."""
     built = candidate.built
     if built is not None and not is_committed(built.commit):
-        yield Shut(
+        yield FailedGate(
             "committed",
             candidate.words,
             f"was built from {_loose_files(built)}; a protected environment requires a commit",
@@ -247,10 +247,10 @@ def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Shut]
 def _deployed(
     spec: PromotionSpec,
     candidate: PromotionCandidate,
-    seen: Standing,
+    seen: ArtifactState,
     refused: Sequence[Event],
     now: datetime,
-) -> Iterator[Shut]:
+) -> Iterator[FailedGate]:
     source = spec.source
     if not spec.soaked_hours and not spec.verified:
         return
@@ -261,7 +261,7 @@ def _deployed(
             *([f"run `tritonstack verify {source}`"] if spec.verified else []),
             *([f"wait {spec.soaked_hours:g} hours"] if spec.soaked_hours else []),
         ]
-        yield Shut(
+        yield FailedGate(
             gate,
             candidate.words,
             f"is not deployed in {source}{runs}",
@@ -271,7 +271,7 @@ def _deployed(
     soaked = now - _moment(seen.since)
     if soaked < timedelta(hours=spec.soaked_hours):
         opens = _moment(seen.since) + timedelta(hours=spec.soaked_hours)
-        yield Shut(
+        yield FailedGate(
             "soaked_hours",
             candidate.words,
             f"has been deployed in {source} for {soaked / timedelta(hours=1):.1f} hours (since "
@@ -290,15 +290,15 @@ def _deployed(
                 f"{seen.verdict.by}{note}"
             )
             opens_by = " after fixing that"
-        yield Shut("verified", candidate.words, words, f"run `tritonstack verify {source}`{opens_by}")
+        yield FailedGate("verified", candidate.words, words, f"run `tritonstack verify {source}`{opens_by}")
 
 
-def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Shut]:
+def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[FailedGate]:
     """Check the measurements, which only artifacts have."""
     if candidate.image:
         return
     if candidate.unverified and candidate.name not in spec.allow_unverified:
-        yield Shut(
+        yield FailedGate(
             "allow_unverified",
             candidate.words,
             f"is unverified: {'; '.join(candidate.unverified)}",
@@ -311,14 +311,14 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Sh
         found = figures.min_cosine
         if found is None or found < spec.min_cosine:
             words = "has no measured cosine to its framework" if found is None else f"has cosine {found:.6f}"
-            yield Shut(
+            yield FailedGate(
                 "min_cosine", candidate.words, f"{words}, required: at least {spec.min_cosine:g}", again
             )
     if spec.max_latency_p99_ms is not None:
         slow = figures.p99_ms
         if slow is None or slow > spec.max_latency_p99_ms:
             words = "has no measured latency" if slow is None else f"has a p99 latency of {slow:.1f} ms"
-            yield Shut(
+            yield FailedGate(
                 "max_latency_p99_ms",
                 candidate.words,
                 f"{words}, required: at most {spec.max_latency_p99_ms:g} ms",
@@ -326,14 +326,14 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Sh
             )
 
 
-def _window(spec: PromotionSpec, now: datetime) -> Iterator[Shut]:
+def _window(spec: PromotionSpec, now: datetime) -> Iterator[FailedGate]:
     if spec.is_open(now):
         return
     opening = next_opening(spec.windows, now)
     allowed = ", ".join(
         f"{' '.join(window.days)} {window.start}-{window.end} {window.timezone}" for window in spec.windows
     )
-    yield Shut(
+    yield FailedGate(
         "windows",
         "",
         f"outside the change windows at {_shown(now)} (allowed: {allowed})",

@@ -152,7 +152,7 @@ def _fault(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
     asked = [measure for measure in MEASURES if measure.bound(right.tolerance) is not None]
     measured = ", ".join(
         f"{measure.title} {measure.value(comparison):{measure.form}} (accepted "
-        f"{measure.told_bound(right.tolerance)})"
+        f"{measure.describe_bound(right.tolerance)})"
         for measure in asked
     )
     return f"{right.name} is {first_difference(actual, expected, right.tolerance)}: {measured}"

@@ -10,7 +10,7 @@ from typing import Any
 from tritonstack.base import naming
 from tritonstack.operations.artifacts import find_object, is_archive_of
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.model_prefix import shelf_copies
+from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.verification.checks import Check
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
@@ -50,7 +50,7 @@ def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
 def places(workspace: Workspace, name: str) -> list[Placed]:
     """Return the expected archive locations of an endpoint's models."""
     if isinstance(workspace.spec.endpoints[name], MultiModelEndpoint):
-        copies = [copy for copy in shelf_copies(workspace) if copy.endpoint == name]
+        copies = [copy for copy in model_copies(workspace) if copy.endpoint == name]
         return [Placed(copy.model, copy.artifact, copy.key) for copy in copies]
     return list({place.key: place for place in _published(workspace, name)}.values())
 

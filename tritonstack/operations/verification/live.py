@@ -26,7 +26,7 @@ _R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
-class StandingStack:
+class DeployedStack:
     """A CloudFormation stack."""
 
     state: StackState
@@ -52,7 +52,7 @@ class LiveEndpoint:
     alarms: Mapping[str, Described] = field(default_factory=dict)
 
 
-def standing_stack(cloud: Cloud, name: str) -> StandingStack | None:
+def deployed_stack(cloud: Cloud, name: str) -> DeployedStack | None:
     """Return a stack with its resolved references; None if it does not exist."""
     client = cloud.client("cloudformation")
     try:
@@ -63,7 +63,7 @@ def standing_stack(cloud: Cloud, name: str) -> StandingStack | None:
         raise
     state = StackState(name, found["StackStatus"], found.get("StackStatusReason", ""))
     if not state.stands:
-        return StandingStack(state, StackFacts(name, cloud.account, cloud.region), None)
+        return DeployedStack(state, StackFacts(name, cloud.account, cloud.region), None)
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     facts = StackFacts(
         name=name,
@@ -80,7 +80,7 @@ def standing_stack(cloud: Cloud, name: str) -> StandingStack | None:
             for item in found.get("Parameters", ())
         },
     )
-    return StandingStack(state, facts, deployed_templates(cloud, [state])[name])
+    return DeployedStack(state, facts, deployed_templates(cloud, [state])[name])
 
 
 def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:

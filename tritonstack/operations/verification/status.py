@@ -17,16 +17,16 @@ from tritonstack.base.revisions import commit_id, is_committed, list_files
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import latest_events, latest_of_each
-from tritonstack.operations.model_prefix import missing_copies, shelf_copies
+from tritonstack.operations.model_prefix import missing_copies, model_copies
 from tritonstack.operations.revisions import Revision, matters_to, revision_of
 from tritonstack.operations.verification.endpoint_checks import HEALTH, endpoint_checks, ringing
 from tritonstack.operations.verification.expectations import ExpectedEndpoint, expected_endpoint
 from tritonstack.operations.verification.live import (
+    DeployedStack,
     LiveEndpoint,
-    StandingStack,
+    deployed_stack,
     observe_endpoint,
     side_by_side,
-    standing_stack,
 )
 from tritonstack.operations.verification.scaling_checks import limits
 from tritonstack.operations.verification.traffic import Traffic, recent_traffic
@@ -122,7 +122,7 @@ class EnvironmentStatus:
 class _Seen:
     """A deployed endpoint."""
 
-    standing: StandingStack | None
+    standing: DeployedStack | None
     expected: ExpectedEndpoint | None = None
     live: LiveEndpoint = field(default_factory=LiveEndpoint)
 
@@ -137,8 +137,8 @@ def environment_status(cloud: Cloud, workspace: Workspace, *, now: datetime) -> 
     ]
     expected = [one.expected for one in seen.values() if one.expected is not None]
     traffic = recent_traffic(cloud, expected, now=now) if expected else {}
-    lacking = missing_copies(cloud, bucket=spec.artifact_bucket, copies=shelf_copies(workspace))
-    on_shelf = {(copy.endpoint, copy.model) for copy in shelf_copies(workspace)} - {
+    lacking = missing_copies(cloud, bucket=spec.artifact_bucket, copies=model_copies(workspace))
+    on_shelf = {(copy.endpoint, copy.model) for copy in model_copies(workspace)} - {
         (copy.endpoint, copy.model) for copy in lacking
     }
     checkout = Checkout(workspace.project.root)
@@ -213,7 +213,7 @@ def undeployed(
 
 
 def _look_at(cloud: Cloud, workspace: Workspace, name: str) -> _Seen:
-    standing = standing_stack(cloud, naming.endpoint_stack_name(workspace.spec.base, name))
+    standing = deployed_stack(cloud, naming.endpoint_stack_name(workspace.spec.base, name))
     if standing is None or standing.template is None:
         return _Seen(standing)
     expected = expected_endpoint(standing.template, standing.facts)

@@ -22,10 +22,10 @@ from tritonstack.operations.verification.checks import Check, shortened
 from tritonstack.operations.verification.endpoint_checks import endpoint_checks
 from tritonstack.operations.verification.expectations import expected_endpoint
 from tritonstack.operations.verification.live import (
-    StandingStack,
+    DeployedStack,
+    deployed_stack,
     observe_endpoint,
     side_by_side,
-    standing_stack,
 )
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
@@ -159,13 +159,13 @@ def look_at_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly
     own = {naming.endpoint_stack_name(base, name) for name in workspace.spec.endpoints}
     names = [name for name in assembly.stacks if name not in own]
     return side_by_side(
-        lambda name: stack_check(name, standing_stack(cloud, name), assembly.template(name), aspect=name),
+        lambda name: stack_check(name, deployed_stack(cloud, name), assembly.template(name), aspect=name),
         names,
     )
 
 
 def stack_check(
-    name: str, standing: StandingStack | None, wanted: Template, *, aspect: str = "stack"
+    name: str, standing: DeployedStack | None, wanted: Template, *, aspect: str = "stack"
 ) -> Check:
     """Check that a stack exists, is complete, and matches its template. Pure."""
     if standing is None:
@@ -255,7 +255,7 @@ def _look_at(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) 
     spec = workspace.spec
     stack = naming.endpoint_stack_name(spec.base, name)
     wanted = assembly.template(stack)
-    standing = standing_stack(cloud, stack)
+    standing = deployed_stack(cloud, stack)
     checks, not_compared = [stack_check(stack, standing, wanted)], dict[str, int]()
     if standing is not None and standing.template is not None:
         expected = expected_endpoint(wanted, standing.facts)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tritonstack.base.documents import FieldPath, closest
 from tritonstack.base.errors import FileProblem, shown_path
-from tritonstack.project.build_machines import build_remedy, venue_of
+from tritonstack.project.build_machines import build_machine_for, build_remedy
 from tritonstack.project.checks.precision import precision_problems
 from tritonstack.project.checks.releases import release_problems
 from tritonstack.project.custom_images import endpoint_image, image_folders
@@ -166,7 +166,7 @@ def _unbuildable(
     needed = instance.gpus and any(
         "gpu" in workspace.builds_for(model) for model in models if model in workspace.models
     )
-    if needed and venue_of(spec, instance) is None:
+    if needed and build_machine_for(spec, instance) is None:
         yield workspace.environment.problem(
             place,
             f"models for {instance.name} must be built on its GPU, {instance.family.gpu}, but neither "

@@ -15,7 +15,7 @@ from tritonstack.spec.models.recipes import PythonRecipe, TorchScriptRecipe
 
 
 @dataclass(frozen=True)
-class BuildReach:
+class BuildPermissions:
     """Access needed to build a model and its members."""
 
     own_code: bool
@@ -26,12 +26,12 @@ class BuildReach:
     """s3://bucket/prefix of its sources in buckets."""
 
 
-def reach_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> BuildReach:
+def permissions_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> BuildPermissions:
     """Return the access that a model's build needs; `models` includes the model and all its members."""
     spec = models[name].record
     source = spec.source or ""
-    parts = [reach_of(member, models) for member in spec.members]
-    return BuildReach(
+    parts = [permissions_of(member, models) for member in spec.members]
+    return BuildPermissions(
         own_code=_brings_code(spec) or any(part.own_code for part in parts),
         hub=source.startswith("hf://") or any(part.hub for part in parts),
         buckets=tuple(

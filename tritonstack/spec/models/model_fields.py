@@ -14,7 +14,7 @@ from tritonstack.reference.datatypes import DatatypeName
 from tritonstack.spec.models.inputs import AnyTestInput
 from tritonstack.spec.models.recipes import EnsembleRecipe, Layout, Recipe
 from tritonstack.spec.models.tensorrt import TensorRT
-from tritonstack.spec.models.tolerance import Accept, Precision, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, Precision, WantedPrecision
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
 SOURCE_FORMS = (
@@ -86,7 +86,7 @@ class ModelFields(Record):
     """Patterns of source tensors that the model may leave unused, each with the reason."""
     precision: WantedPrecision = "fp32"
     """Number format of the served weights."""
-    accept: Accept = Accept()
+    accept: ModelTolerance = ModelTolerance()
     """How far results may differ from the framework's."""
     tensorrt: TensorRT | None = None
     """How to build engines, for recipes with `format: tensorrt`."""

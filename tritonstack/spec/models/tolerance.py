@@ -69,14 +69,14 @@ def _completed(written: Tolerance, default: Tolerance) -> Tolerance:
     return Tolerance(**default.model_dump(exclude_none=True) | bounds)
 
 
-class Accept(Tolerance):
+class ModelTolerance(Tolerance):
     """How far results may differ from the framework's, for all outputs and per output."""
 
     outputs: Mapping[str, Tolerance] = Field(default_factory=dict)
     """Tolerances that replace the general ones, by output name."""
 
     @model_validator(mode="after")
-    def _each_asks(self) -> Accept:
+    def _each_asks(self) -> ModelTolerance:
         refuse(
             Fault(
                 ("outputs", name),

@@ -36,7 +36,7 @@ class CopyInterruptedError(TritonstackError):
 
 
 @dataclass(frozen=True)
-class Side:
+class EnvironmentAccess:
     """One of the two environments, and its cloud."""
 
     workspace: Workspace
@@ -70,7 +70,7 @@ class Copied:
     proof: str
 
 
-def has_bucket(side: Side) -> bool:
+def has_bucket(side: EnvironmentAccess) -> bool:
     """Return True if the artifact bucket exists."""
     try:
         # A role can be allowed to list a prefix only; HeadBucket needs more.
@@ -82,12 +82,12 @@ def has_bucket(side: Side) -> bool:
     return True
 
 
-def lacking(side: Side, items: Sequence[Entry]) -> list[Entry]:
+def lacking(side: EnvironmentAccess, items: Sequence[Entry]) -> list[Entry]:
     """Return the entries that are missing in the bucket or registry of a side."""
     return [item for item in items if not _is_there(side, item)]
 
 
-def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
+def bytes_to_copy(source: EnvironmentAccess, target: EnvironmentAccess, item: Entry) -> int:
     """Return the bytes to copy for an entry that is missing entirely."""
     if isinstance(item.entry, LockedArtifact):
         return item.entry.archive_bytes
@@ -96,7 +96,9 @@ def bytes_to_copy(source: Side, target: Side, item: Entry) -> int:
     return image_bytes(source.images, target.images, item.entry.digest)
 
 
-def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry]) -> list[Copied]:
+def copy_all(
+    session: Session, source: EnvironmentAccess, target: EnvironmentAccess, items: Sequence[Entry]
+) -> list[Copied]:
     """Copy entries in parallel; an error is raised after all copies have ended."""
     stopped = threading.Event()
     pool = ThreadPoolExecutor(_COPIES_AT_ONCE)
@@ -114,7 +116,7 @@ def copy_all(session: Session, source: Side, target: Side, items: Sequence[Entry
         pool.shutdown(cancel_futures=stopped.is_set())
 
 
-def _is_there(side: Side, item: Entry) -> bool:
+def _is_there(side: EnvironmentAccess, item: Entry) -> bool:
     if isinstance(item.entry, LockedArtifact):
         return is_published(side.cloud, bucket=side.bucket, model=item.name, artifact=item.entry)
     if not side.embedded:
@@ -126,7 +128,12 @@ def _is_there(side: Side, item: Entry) -> bool:
 
 
 def _copy(
-    session: Session, steps: Steps, source: Side, target: Side, item: Entry, stopped: threading.Event
+    session: Session,
+    steps: Steps,
+    source: EnvironmentAccess,
+    target: EnvironmentAccess,
+    item: Entry,
+    stopped: threading.Event,
 ) -> Copied:
     with steps.step(f"copying {words_of(item)}", label=item.name) as step:
         try:
@@ -139,7 +146,12 @@ def _copy(
 
 
 def _copied(
-    session: Session, step: Step, source: Side, target: Side, item: Entry, stopped: threading.Event
+    session: Session,
+    step: Step,
+    source: EnvironmentAccess,
+    target: EnvironmentAccess,
+    item: Entry,
+    stopped: threading.Event,
 ) -> str:
     if isinstance(item.entry, LockedArtifact):
         origin = source.artifact(Replacement(item.name, item.key, item.entry, None))
@@ -148,7 +160,7 @@ def _copied(
 
 
 def _copy_artifact(
-    store: Path, step: Step, origin: SourceArtifact, target: Side, stopped: threading.Event
+    store: Path, step: Step, origin: SourceArtifact, target: EnvironmentAccess, stopped: threading.Event
 ) -> str:
     size = origin.entry.archive_bytes
     manifest = read_source_manifest(origin)
@@ -159,7 +171,13 @@ def _copy_artifact(
     return f"{size / 1e6:.1f} MB, verified: {proof}"
 
 
-def _copy_image(step: Step, source: Side, target: Side, image: LockedImage, stopped: threading.Event) -> str:
+def _copy_image(
+    step: Step,
+    source: EnvironmentAccess,
+    target: EnvironmentAccess,
+    image: LockedImage,
+    stopped: threading.Event,
+) -> str:
     name = target.workspace.spec.name
     if source.embedded != target.embedded:
         raise TritonstackError(

@@ -12,7 +12,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.model_prefix import ShelfCopy, Shelved, fill_shelves
+from tritonstack.operations.model_prefix import CopiedModel, ModelCopy, copy_missing_models
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest
@@ -65,7 +65,7 @@ def publish_artifact(session: Session, workspace: Workspace, cloud: Cloud, artif
 
 
 def fill_model_prefixes(
-    session: Session, workspace: Workspace, cloud: Cloud, copies: Sequence[ShelfCopy]
+    session: Session, workspace: Workspace, cloud: Cloud, copies: Sequence[ModelCopy]
 ) -> Mapping[str, list[str]]:
     """Copy models to the prefixes of multi-model endpoints; return endpoint -> models that were missing."""
     if not copies:
@@ -74,7 +74,7 @@ def fill_model_prefixes(
     with session.reporter.step("copying models to the prefixes of multi-model endpoints") as step:
         count = 0
 
-        def tell(shelved: Shelved) -> None:
+        def tell(shelved: CopiedModel) -> None:
             nonlocal count
             count += 1
             step.update(f"{count} of {len(copies)}")
@@ -83,7 +83,7 @@ def fill_model_prefixes(
             if shelved.outcome != "there":
                 put[shelved.copy.endpoint].append(shelved.copy.model)
 
-        fill_shelves(cloud, bucket=workspace.spec.artifact_bucket, copies=copies, on_done=tell)
+        copy_missing_models(cloud, bucket=workspace.spec.artifact_bucket, copies=copies, on_done=tell)
         step.detail = f"{sum(map(len, put.values()))} of {len(copies)} missing"
     return put
 

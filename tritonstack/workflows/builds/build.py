@@ -12,9 +12,9 @@ from tritonstack.base.revisions import list_files, short_commit
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import built_event, built_now, record_event, touched
-from tritonstack.operations.model_prefix import shelf_copies
+from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.smoke.examples import has_examples
-from tritonstack.project.build_machines import ByHand
+from tritonstack.project.build_machines import ManualBuild
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.loading import load_workspace
@@ -105,7 +105,7 @@ class _Build:
     def run(self, wanted: Sequence[NeededArtifact], *, at_once: int, wait: bool) -> None:
         """Build the artifacts that are missing."""
         missing = [needed for needed in wanted if not self._is_there(needed)]
-        here = [needed for needed in missing if self.here or isinstance(needed.venue, ByHand)]
+        here = [needed for needed in missing if self.here or isinstance(needed.build_machine, ManualBuild)]
         there = [needed for needed in missing if needed not in here]
         if there and self.cloud is not None:
             ground = prepare_build_infra(self.session, self.workspace, self.cloud)
@@ -211,7 +211,7 @@ class _Build:
             lock = lock.with_artifact(manifest)
         locked = replace(self.workspace, lock=replace(self.workspace.lock, record=lock))
         names = {outcome.needed.model for outcome in self.outcomes if outcome.error is None}
-        fill_model_prefixes(self.session, self.workspace, cloud, shelf_copies(locked, models=names))
+        fill_model_prefixes(self.session, self.workspace, cloud, model_copies(locked, models=names))
 
     def _parts(self, made: Sequence[Manifest]) -> Mapping[str, Mapping[str, str]]:
         hashes = self.workspace.hashes

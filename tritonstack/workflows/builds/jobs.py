@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
-from tritonstack.operations.builds.infrastructure import BuildGround, own_role
+from tritonstack.operations.builds.infrastructure import BuildInfra, own_role
 from tritonstack.operations.builds.jobs import (
     BuildJobError,
     JobNews,
@@ -24,7 +24,7 @@ from tritonstack.operations.builds.jobs import (
     start_or_attach,
 )
 from tritonstack.operations.builds.processing import ProcessingJobs
-from tritonstack.project.build_machines import ByHand, CodeBuildMachine
+from tritonstack.project.build_machines import CodeBuildMachine, ManualBuild
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome, error_from, show_event
 from tritonstack.workflows.reporter import Reporter, Step
@@ -52,9 +52,9 @@ class Job:
     """True if its artifact existed already."""
 
     @classmethod
-    def of(cls, cloud: Cloud, ground: BuildGround, needed: NeededArtifact) -> Job:
+    def of(cls, cloud: Cloud, ground: BuildInfra, needed: NeededArtifact) -> Job:
         """Return the job that builds an artifact."""
-        if isinstance(needed.venue, ByHand):
+        if isinstance(needed.build_machine, ManualBuild):
             raise UsageError(
                 f"no build job in the account supports {needed.model} for {needed.target}",
                 remedy="add --local",
@@ -64,14 +64,14 @@ class Job:
             needed.model,
             needed.targets,
             needed.spec_hash,
-            needed.venue,
+            needed.build_machine,
             role=own_role(cloud, ground.base, needed.model) if needed.reach.own_code else None,
             needs_token=needed.reach.hub,
             choices=needed.choices,
         )
         service: JobService = (
-            CodeBuildJobs(cloud, ground, needed.venue.project)
-            if isinstance(needed.venue, CodeBuildMachine)
+            CodeBuildJobs(cloud, ground, needed.build_machine.project)
+            if isinstance(needed.build_machine, CodeBuildMachine)
             else ProcessingJobs(cloud, ground)
         )
         return cls(needed, order, order.name(ground), service)
@@ -79,8 +79,8 @@ class Job:
     @property
     def project(self) -> str | None:
         """The CodeBuild project of the job; None for Processing jobs."""
-        venue = self.order.venue
-        return venue.project if isinstance(venue, CodeBuildMachine) else None
+        build_machine = self.order.build_machine
+        return build_machine.project if isinstance(build_machine, CodeBuildMachine) else None
 
     @property
     def waits(self) -> bool:
@@ -92,7 +92,7 @@ class Job:
         """True if the job is running."""
         return self.state is not None and self.state.status == "running" and self.error is None
 
-    def take_result(self, cloud: Cloud, ground: BuildGround, on_done: Done) -> bool:
+    def take_result(self, cloud: Cloud, ground: BuildInfra, on_done: Done) -> bool:
         """Take the artifact if the job has built it already; return whether it has."""
         manifest = find_result(cloud, ground, self.order, self.name)
         if manifest is not None:
@@ -159,7 +159,7 @@ class Job:
 
 
 def begin(
-    session: Session, cloud: Cloud, ground: BuildGround, jobs: Sequence[Job], on_done: Done
+    session: Session, cloud: Cloud, ground: BuildInfra, jobs: Sequence[Job], on_done: Done
 ) -> list[Job]:
     """Start waiting jobs in order while their projects have capacity; return the started jobs.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tritonstack.project.build_machines import ByHand, Venue
+from tritonstack.project.build_machines import BuildMachine, ManualBuild
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.loading import load_workspace
@@ -100,26 +100,26 @@ def _image(workspace: Workspace, image: OwnImage) -> PlannedImage:
 def _artifact(
     session: Session, workspace: Workspace, needed: NeededArtifact, *, local: bool
 ) -> PlannedArtifact:
-    venue = ByHand(needed.venue.hardware) if local else needed.venue
+    build_machine = ManualBuild(needed.build_machine.hardware) if local else needed.build_machine
     reason = needed.reason
-    if not reason and needed.locked and not needed.is_kept and isinstance(venue, ByHand):
+    if not reason and needed.locked and not needed.is_kept and isinstance(build_machine, ManualBuild):
         absent = local_manifest(session, needed.model, needed.locked.digest) is None
         reason = "the local artifact is missing or corrupt" if absent else ""
     subject = f"{needed.model} for {needed.target}"
     digest = needed.locked.digest if needed.locked else None
     text = (
-        f"{subject}: to build {venue.words}: {reason}{_driver_note(workspace, venue)}"
+        f"{subject}: to build {build_machine.words}: {reason}{_driver_note(workspace, build_machine)}"
         if reason
         else f"{subject}: up to date, {str(digest)[:12]}{_broken(workspace, needed)}"
     )
-    return PlannedArtifact(needed.model, tuple(needed.targets), reason, venue.words, digest, text)
+    return PlannedArtifact(needed.model, tuple(needed.targets), reason, build_machine.words, digest, text)
 
 
-def _driver_note(workspace: Workspace, venue: Venue) -> str:
+def _driver_note(workspace: Workspace, build_machine: BuildMachine) -> str:
     """Name the driver that a release needs if AWS does not document the driver of the machine."""
     release = workspace.spec.release
     least = least_driver(release, sure=False)
-    if isinstance(venue, ByHand) or venue.hardware == "cpu" or least <= CUDA_12_DRIVER:
+    if isinstance(build_machine, ManualBuild) or build_machine.hardware == "cpu" or least <= CUDA_12_DRIVER:
         return ""
     return f"; CUDA {release.cuda} needs NVIDIA driver {least} or newer, which the job checks first"
 

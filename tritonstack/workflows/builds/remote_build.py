@@ -14,7 +14,7 @@ from tritonstack.operations.artifacts import bucket_exists
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.images import image_job, missing_images
-from tritonstack.operations.builds.infrastructure import BuildGround, BuildStackError, stack_outputs
+from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError, stack_outputs
 from tritonstack.operations.builds.jobs import (
     BuildJobError,
     JobNews,
@@ -43,7 +43,7 @@ _ROOM_S = 30.0
 """Interval between attempts to start a job while there is no capacity."""
 
 
-def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) -> BuildGround:
+def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) -> BuildInfra:
     """Deploy the build infrastructure of an environment if it is missing or outdated, and return it."""
     spec = workspace.spec
     name = naming.build_stack_name(spec.base)
@@ -98,11 +98,11 @@ def _settled(session: Session, cloud: Cloud, name: str) -> StackState | None:
     return describe_stack(cloud, name)
 
 
-def build_infra_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGround:
+def build_infra_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildInfra:
     """Return the build infrastructure from the outputs of its stack."""
     spec = workspace.spec
     images = {kind: outputs.get(f"{kind.capitalize()}Image") for kind in ("cpu", "gpu")}
-    return BuildGround(
+    return BuildInfra(
         base=spec.base,
         bucket=spec.artifact_bucket,
         source=outputs["SourceArchive"],
@@ -119,7 +119,7 @@ def build_infra_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildGro
 def build_remotely(
     session: Session,
     cloud: Cloud,
-    ground: BuildGround,
+    ground: BuildInfra,
     needed: Sequence[NeededArtifact],
     *,
     wait_for_it: bool,
@@ -150,7 +150,7 @@ def build_remotely(
 
 
 def build_images_remotely(
-    session: Session, cloud: Cloud, ground: BuildGround, enough: threading.Event
+    session: Session, cloud: Cloud, ground: BuildInfra, enough: threading.Event
 ) -> None:
     """Build the images that are missing in the account."""
     missing = missing_images(cloud, ground)
@@ -182,7 +182,7 @@ def build_images_remotely(
             )
 
 
-def _begun_images(cloud: Cloud, ground: BuildGround, step: Step) -> tuple[CodeBuildJobs, JobState]:
+def _begun_images(cloud: Cloud, ground: BuildInfra, step: Step) -> tuple[CodeBuildJobs, JobState]:
     while True:
         try:
             service, started, _ = image_job(cloud, ground)
@@ -193,11 +193,11 @@ def _begun_images(cloud: Cloud, ground: BuildGround, step: Step) -> tuple[CodeBu
             return service, started
 
 
-def _whose(ground: BuildGround, missing: Sequence[str]) -> str:
+def _whose(ground: BuildInfra, missing: Sequence[str]) -> str:
     return "the build" if set(missing) <= set(ground.images.values()) else "the custom"
 
 
-def _not_begun(job: Job, ground: BuildGround) -> BuildJobError:
+def _not_begun(job: Job, ground: BuildInfra) -> BuildJobError:
     return BuildJobError(
         f"the build of {job.needed.model} has not started: "
         + (job.refusal or f"{job.project} runs at most {ground.concurrent} builds at once"),
@@ -208,7 +208,7 @@ def _not_begun(job: Job, ground: BuildGround) -> BuildJobError:
 def _follow_all(
     session: Session,
     cloud: Cloud,
-    ground: BuildGround,
+    ground: BuildInfra,
     jobs: Sequence[Job],
     began: Sequence[Job],
     enough: threading.Event,
@@ -238,7 +238,7 @@ def _follow_all(
 
 def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) -> Job:
     assert job.state is not None  # noqa: S101 - only jobs that were started are followed
-    title = f"building {job.needed.model} for {job.needed.target} {job.needed.venue.words}"
+    title = f"building {job.needed.model} for {job.needed.target} {job.needed.build_machine.words}"
     with steps.step(title, label=job.needed.model) as step:
         try:
             job.state = follow(
@@ -259,7 +259,7 @@ def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) 
     return job
 
 
-def _finish(job: Job, cloud: Cloud, ground: BuildGround, on_done: Done) -> None:
+def _finish(job: Job, cloud: Cloud, ground: BuildInfra, on_done: Done) -> None:
     """Take the result of a job that has ended."""
     if job.state is None or job.error or job.state.status == "running":
         return

@@ -14,12 +14,12 @@ from tritonstack.operations.deploying.changes import (
     left_without_scaling,
     leftover_words,
     look_ahead,
-    refused_fates,
+    refused_changes,
     take_scaling_off,
 )
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.locks.retention import mark_superseded
-from tritonstack.operations.model_prefix import shelf_copies
+from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.revisions import revision_of
 from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
@@ -80,7 +80,7 @@ def _deploy(
         changes = look_ahead(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
-        changes.require_possible(refused_fates(cdk, changes))
+        changes.require_possible(refused_changes(cdk, changes))
         if unprepared:  # only after it is certain that the deploy is possible
             bootstrap_account(session, cdk, spec.bootstrap, assembly)
         if missing or loan:
@@ -90,7 +90,7 @@ def _deploy(
             publish_artifact(session, workspace, cloud, artifact)
         if loan:
             loan.bring(session)
-        copies = [copy for copy in shelf_copies(workspace) if copy.endpoint in endpoints]
+        copies = [copy for copy in model_copies(workspace) if copy.endpoint in endpoints]
         put = fill_model_prefixes(session, workspace, cloud, copies)
         if workspace.instance is None:  # the bucket of an instance is deleted with the instance
             _mark_superseded(session, workspace, cloud)

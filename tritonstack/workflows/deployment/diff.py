@@ -10,7 +10,7 @@ from typing import Any
 from tritonstack.base import naming
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
-from tritonstack.operations.deploying.cdk_changes import ResourceFate, resource_fates
+from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_fates
 from tritonstack.operations.deploying.changes import Changes, cdk_diff, look_ahead
 from tritonstack.operations.deploying.lock_changes import (
     ArtifactChange,
@@ -22,7 +22,7 @@ from tritonstack.operations.deploying.lock_changes import (
 )
 from tritonstack.operations.deploying.taken_names import TakenName
 from tritonstack.operations.events import latest_events, latest_of_each
-from tritonstack.operations.model_prefix import missing_copies, shelf_copies
+from tritonstack.operations.model_prefix import missing_copies, model_copies
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.environments.requirements import require_built
@@ -35,7 +35,7 @@ class DeployOutlook:
 
     workspace: Workspace
     changes: Changes
-    fates: Mapping[str, Sequence[ResourceFate]]
+    fates: Mapping[str, Sequence[PlannedChange]]
     shelves: Mapping[str, Sequence[str]]
     """Endpoint -> the models that a deploy copies to its model prefix."""
     artifacts: Sequence[ArtifactChange]
@@ -64,7 +64,7 @@ class DeployOutlook:
         return [one for one in self.changes.taken if one.stack == stack]
 
     @property
-    def _fates(self) -> list[ResourceFate]:
+    def _fates(self) -> list[PlannedChange]:
         return [fate for fates in self.fates.values() for fate in fates]
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def look_at_deploy(
 
 def _missing_models(workspace: Workspace, cloud: Cloud) -> Mapping[str, list[str]]:
     """Return the models that a deploy copies to the prefix of each multi-model endpoint."""
-    bucket, copies = workspace.spec.artifact_bucket, shelf_copies(workspace)
+    bucket, copies = workspace.spec.artifact_bucket, model_copies(workspace)
     missing: dict[str, list[str]] = defaultdict(list)
     for copy in missing_copies(cloud, bucket=bucket, copies=copies):
         missing[copy.endpoint].append(copy.model)

@@ -17,7 +17,7 @@ from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.workflows.artifacts.copying import Side, copy_all, has_bucket, lacking
+from tritonstack.workflows.artifacts.copying import EnvironmentAccess, copy_all, has_bucket, lacking
 from tritonstack.workflows.artifacts.publishing import local_manifest
 from tritonstack.workflows.session import Session
 
@@ -26,8 +26,8 @@ from tritonstack.workflows.session import Session
 class BorrowedArtifacts:
     """Artifacts and images that an instance lacks and another environment has."""
 
-    source: Side
-    target: Side
+    source: EnvironmentAccess
+    target: EnvironmentAccess
     artifacts: tuple[Artifact, ...] = ()
     images: tuple[Image, ...] = ()
 
@@ -51,7 +51,7 @@ class BorrowedArtifacts:
 
 def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> BorrowedArtifacts | None:
     """Return what an instance can copy; None if it lacks nothing or the source has nothing."""
-    target = Side(workspace, cloud)
+    target = EnvironmentAccess(workspace, cloud)
     missing = lacking(target, list(_run_by(workspace)))
     if not missing:
         return None
@@ -61,7 +61,7 @@ def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> Borro
         missing = [item for item in missing if not _is_on_this_machine(session, item)]
     if not missing:
         return None
-    source = Side(lender, session.cloud_to_read(lender.spec, beside=workspace.spec, cloud=cloud))
+    source = EnvironmentAccess(lender, session.cloud_to_read(lender.spec, beside=workspace.spec, cloud=cloud))
     artifacts, images = [], []
     for item in missing:
         if not isinstance(item.entry, LockedArtifact):

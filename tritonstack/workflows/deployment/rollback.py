@@ -9,12 +9,12 @@ from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now
-from tritonstack.operations.locks.restoring import fetch_back, is_recorded, record_rollback
+from tritonstack.operations.locks.restoring import ensure_available, is_recorded, record_rollback
 from tritonstack.operations.locks.rollback import (
     RollbackPlan,
     as_planned,
+    earlier_target,
     entries_to_write,
-    further_back,
     plan_rollback,
 )
 from tritonstack.operations.locks.rollback_targets import RollbackError
@@ -95,7 +95,7 @@ def rollback(
         return Rollback(plan, changed=False)
     cloud = session.cloud(workspace.spec)
     if plan.written and is_recorded(cloud, workspace, plan.written):
-        further = further_back(workspace, endpoint, history)
+        further = earlier_target(workspace, endpoint, history)
         session.reporter.note(
             f"{endpoint} is already rolled back, and nothing has changed since"
             + (f"; to go further back: --to {further}" if further else "")
@@ -131,7 +131,7 @@ def _apply(
 ) -> None:
     """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
     for step in plan.steps:
-        if fetch_back(cloud, workspace, step, session.project.artifacts_dir):
+        if ensure_available(cloud, workspace, step, session.project.artifacts_dir):
             session.reporter.note(f"{step.words}: restored after its deletion")
     if plan.written is None:
         artifacts, images = entries_to_write(workspace, plan, back)

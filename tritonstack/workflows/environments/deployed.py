@@ -17,7 +17,7 @@ from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_reading import parse_yaml, read_text
 from tritonstack.operations.aws import Cloud, CloudAccessError
-from tritonstack.operations.destruction.protection import refuse_protected
+from tritonstack.operations.destruction.protection import reject_protected
 from tritonstack.operations.stacks import environment_stacks
 from tritonstack.project.loading import (
     environment_names,
@@ -80,7 +80,7 @@ def require_unprotected_file(
     """Raise if the file protects the environment, even if its account is unreachable."""
     if described := _described(project, environment, name, place):
         spec, file = described
-        refuse_protected(spec, file)
+        reject_protected(spec, file)
 
 
 def find_deployed(

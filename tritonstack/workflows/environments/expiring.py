@@ -10,7 +10,7 @@ from datetime import datetime
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.operations.aws import Cloud, CloudAccessError
-from tritonstack.operations.destruction.reaping import Leased, leased
+from tritonstack.operations.destruction.reaping import ExpiryState, leased
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
 
@@ -28,7 +28,7 @@ class ExpiringEnvironment:
     """An environment with an expiry, and its cloud."""
 
     cloud: Cloud
-    lease: Leased
+    lease: ExpiryState
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _look(session: Session, location: Location, now: datetime) -> ExpiringEnviro
     return ExpiringEnvironments(tuple(ExpiringEnvironment(cloud, lease) for lease in held))
 
 
-def expiry_text(lease: Leased) -> str:
+def expiry_text(lease: ExpiryState) -> str:
     """Return the owner and expiry as text."""
     return f"{lease.base} of {lease.owner} {_TEXTS[lease.verdict].format(expires=lease.expires)}"
 

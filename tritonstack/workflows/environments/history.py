@@ -13,10 +13,10 @@ from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.operations.events import read_events
 from tritonstack.operations.locks.histories import (
     ArtifactHistory,
-    Happening,
+    HistoryEntry,
+    history_from_events,
+    history_from_locks,
     history_of,
-    told_by_events,
-    told_by_locks,
 )
 from tritonstack.operations.locks.versions import lock_history
 from tritonstack.project.loading import (
@@ -120,18 +120,18 @@ def _require_known(session: Session, model: str) -> None:
         )
 
 
-def _from_git(session: Session, names: Sequence[str], model: str) -> tuple[list[Happening], list[str]]:
-    found: list[Happening] = []
+def _from_git(session: Session, names: Sequence[str], model: str) -> tuple[list[HistoryEntry], list[str]]:
+    found: list[HistoryEntry] = []
     gaps: dict[str, None] = {}
     for name in names:
         lock = lock_history(session.project, name)
-        found += told_by_locks(name, model, lock.versions)
+        found += history_from_locks(name, model, lock.versions)
         if lock.gap:
             gaps[f"the git history may be incomplete: {lock.gap}"] = None
     return found, list(gaps)
 
 
-def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list[Happening]) -> list[str]:
+def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list[HistoryEntry]) -> list[str]:
     """Add what events record; return why environments could not be asked."""
     unreached = []
     for environment, name in subjects:
@@ -139,7 +139,7 @@ def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list
         try:
             spec = session.workspace(environment, name).spec
             with session.reporter.step(f"reading events of {words}"):
-                found += told_by_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
+                found += history_from_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
         except (BotoCoreError, ClientError) as error:
             unreached.append(f"{words} was not read: AWS error: {error}")
         except TritonstackError as error:

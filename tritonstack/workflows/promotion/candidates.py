@@ -11,10 +11,10 @@ from tritonstack.operations.promotion.fetching import read_source_manifest
 from tritonstack.operations.promotion.gates import (
     DEPLOYMENTS,
     VERDICTS,
+    FailedGate,
     PromotionCandidate,
-    Shut,
-    shut_gates,
-    standing,
+    artifact_state,
+    evaluate_gates,
 )
 from tritonstack.operations.promotion.plans import Artifact, Decision
 from tritonstack.project.workspace import Workspace
@@ -23,12 +23,12 @@ from tritonstack.records.lock_writing import attested
 from tritonstack.records.locks import Built, figures_of
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.environments.promotion import PromotionSpec
-from tritonstack.workflows.artifacts.copying import Side
+from tritonstack.workflows.artifacts.copying import EnvironmentAccess
 
 
 def failed_gates(
-    gates: PromotionSpec, decision: Decision, source: Side | None, target: Workspace
-) -> tuple[Shut, ...]:
+    gates: PromotionSpec, decision: Decision, source: EnvironmentAccess | None, target: Workspace
+) -> tuple[FailedGate, ...]:
     """Return the gates that fail now; entries that the lock names already have passed them."""
     if not decision.entries or source is None:
         return ()
@@ -43,7 +43,7 @@ def failed_gates(
         ),
     ]
     return tuple(
-        shut_gates(
+        evaluate_gates(
             gates,
             candidates,
             _proofs(source, candidates),
@@ -54,10 +54,10 @@ def failed_gates(
     )
 
 
-def _proofs(source: Side, candidates: Sequence[PromotionCandidate]) -> list[Event]:
+def _proofs(source: EnvironmentAccess, candidates: Sequence[PromotionCandidate]) -> list[Event]:
     """Return the deployments and verdicts that count for the gates."""
     deployed = read_events(source.cloud, source.bucket, kinds=DEPLOYMENTS)
-    since = min(filter(None, (standing(one, deployed).since for one in candidates)), default=None)
+    since = min(filter(None, (artifact_state(one, deployed).since for one in candidates)), default=None)
     verdicts = read_events(source.cloud, source.bucket, kinds=VERDICTS, since=since) if since else []
     return sorted([*deployed, *verdicts], key=lambda event: event.key)
 

@@ -20,13 +20,13 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
 from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted, load_lock
-from tritonstack.workflows.artifacts.copying import Side, has_bucket
+from tritonstack.workflows.artifacts.copying import EnvironmentAccess, has_bucket
 from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.session import Session
 
 
-def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> None:
+def deploy_foundation(session: Session, target: EnvironmentAccess, *, bootstrap: bool) -> None:
     """Deploy the foundation of the target, which holds its bucket, if it is missing."""
     if has_bucket(target):
         return
@@ -42,7 +42,7 @@ def deploy_foundation(session: Session, target: Side, *, bootstrap: bool) -> Non
 
 
 def lock_all(
-    target: Side, source: str, items: Sequence[Entry], promoted: Promoted, now: datetime
+    target: EnvironmentAccess, source: str, items: Sequence[Entry], promoted: Promoted, now: datetime
 ) -> list[Claim]:
     """Write entries to the lock of the target, record events, and return whose promotion each entry is.
 
@@ -67,7 +67,7 @@ def lock_all(
     return claims
 
 
-def record_missing(target: Side, events: Sequence[Event], history: Sequence[Event]) -> None:
+def record_missing(target: EnvironmentAccess, events: Sequence[Event], history: Sequence[Event]) -> None:
     """Record the events that are missing."""
     known = {event.key for event in history}
     for event in events:

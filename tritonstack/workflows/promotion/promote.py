@@ -11,7 +11,7 @@ from tritonstack.base.errors import TritonstackError, UsageError, shown_path
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now, read_events
 from tritonstack.operations.promotion.claims import CHANGES, Claim
-from tritonstack.operations.promotion.gates import Gate, Shut, override_note
+from tritonstack.operations.promotion.gates import FailedGate, Gate, override_note
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import unrecorded
 from tritonstack.operations.revisions import change_revision_of
@@ -19,14 +19,20 @@ from tritonstack.project.loading import environment_names, template_names
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec
-from tritonstack.workflows.artifacts.copying import Side, bytes_to_copy, copy_all, has_bucket, lacking
+from tritonstack.workflows.artifacts.copying import (
+    EnvironmentAccess,
+    bytes_to_copy,
+    copy_all,
+    has_bucket,
+    lacking,
+)
 from tritonstack.workflows.promotion.candidates import failed_gates
 from tritonstack.workflows.promotion.locking import deploy_foundation, lock_all, record_missing
 from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
 from tritonstack.workflows.session import Session
 
 
-class GatesShutError(TritonstackError):
+class GatesFailedError(TritonstackError):
     """A promotion gate fails; nothing was changed."""
 
     code = "TS417"
@@ -56,7 +62,7 @@ def plan_promotion(session: Session, request: PromotionRequest) -> PromotionPlan
 def promote(session: Session, request: PromotionRequest, *, bootstrap: bool = False) -> Promotion:
     """Copy artifacts and images to the target and write its lock; nothing is deployed.
 
-    Raises GatesShutError if a gate fails. An interrupted promotion resumes when it is called again.
+    Raises GatesFailedError if a gate fails. An interrupted promotion resumes when it is called again.
     """
     return _open(session, request).apply(bootstrap=bootstrap)
 
@@ -67,14 +73,14 @@ def _open(session: Session, request: PromotionRequest) -> _Promoter:
     gates = require_source(here, there)
     decision = decide(here, there, request.models)
     decision.require_possible()
-    target = Side(there, session.cloud(there.spec, profile=request.target_profile))
+    target = EnvironmentAccess(there, session.cloud(there.spec, profile=request.target_profile))
     missing = tuple(lacking(target, [*decision.entries, *decision.same]))
     source = None
     if decision.entries or missing:
         cloud = session.cloud_to_read(
             here.spec, beside=there.spec, cloud=target.cloud, profile=request.source_profile
         )
-        source = Side(here, cloud)
+        source = EnvironmentAccess(here, cloud)
     return _Promoter(session, gates, decision, request.overrides, target, missing, source)
 
 
@@ -86,9 +92,9 @@ class _Promoter:
     gates: PromotionSpec
     decision: Decision
     overrides: Mapping[Gate, str]
-    target: Side
+    target: EnvironmentAccess
     missing: tuple[Entry, ...]
-    source: Side | None
+    source: EnvironmentAccess | None
     """None if nothing has to be read from the source."""
 
     def plan(self) -> PromotionPlan:
@@ -120,7 +126,7 @@ class _Promoter:
         self._finish_others()
         return Promotion(self._outline(shut), tuple(claims), tuple(copied))
 
-    def _outline(self, shut: tuple[Shut, ...]) -> PromotionOutline:
+    def _outline(self, shut: tuple[FailedGate, ...]) -> PromotionOutline:
         target = self.target.workspace
         return PromotionOutline(
             self.gates.source,
@@ -132,20 +138,20 @@ class _Promoter:
             self.overrides,
         )
 
-    def _shut(self) -> tuple[Shut, ...]:
+    def _shut(self) -> tuple[FailedGate, ...]:
         return failed_gates(self.gates, self.decision, self.source, self.target.workspace)
 
-    def _require_open(self, shut: tuple[Shut, ...]) -> None:
+    def _require_open(self, shut: tuple[FailedGate, ...]) -> None:
         closed = self._outline(shut).closed
         if closed:
             names = dict.fromkeys(gate.gate for gate in closed)
             overriding = " ".join(f'--override-gate {name}="<reason>"' for name in names)
-            raise GatesShutError(
+            raise GatesFailedError(
                 "\n".join(map(str, closed)),
                 remedy=f"nothing was changed; in an emergency, pass {overriding}; the reason is recorded",
             )
 
-    def _promoted(self, shut: Sequence[Shut]) -> Promoted:
+    def _promoted(self, shut: Sequence[FailedGate]) -> Promoted:
         sides = [self.target, *([self.source] if self.source else [])]
         revision = change_revision_of(*(side.workspace for side in sides))
         return Promoted(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.operations.promotion.claims import Claim
-from tritonstack.operations.promotion.gates import Gate, Shut
+from tritonstack.operations.promotion.gates import FailedGate, Gate
 from tritonstack.operations.promotion.plans import Decision, Entry
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.workflows.artifacts.copying import Copied
@@ -24,13 +24,13 @@ class PromotionOutline:
     decision: Decision
     missing: tuple[Entry, ...]
     """Entries to copy, including those that the lock names already."""
-    shut: tuple[Shut, ...]
+    shut: tuple[FailedGate, ...]
     """Gates that fail."""
     overrides: Mapping[Gate, str]
     """Gates to pass in spite of that, with the reason."""
 
     @property
-    def closed(self) -> list[Shut]:
+    def closed(self) -> list[FailedGate]:
         """Gates that fail and are not overridden."""
         return [gate for gate in self.shut if gate.gate not in self.overrides]
 

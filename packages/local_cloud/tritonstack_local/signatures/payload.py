@@ -46,11 +46,11 @@ class AnyPayload:
     trailer: Mapping[str, str] = {}
 
     def update(self, data: bytes) -> bytes:
-        """Accept it."""
+        """ModelTolerance it."""
         return data
 
     def finish(self) -> None:
-        """Accept it."""
+        """ModelTolerance it."""
 
 
 class HashedPayload:

@@ -385,7 +385,7 @@ IN_EFFECT = {
         "EndpointName",
         "Body",
         "ContentType",
-        "Accept",
+        "ModelTolerance",
         "CustomAttributes",
         "TargetModel",
         "TargetVariant",
