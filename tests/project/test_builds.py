@@ -209,7 +209,7 @@ def test_why_an_artifact_has_to_be_built(project: Project, monkeypatch: pytest.M
     assert reason(project) == ""
     (project.model_file("minilm").parent / "weights").mkdir()
     (project.model_file("minilm").parent / "weights" / "w.txt").write_bytes(b"x")
-    assert reason(project) == "files beside model.yaml have changed since"
+    assert reason(project) == "files beside model.yaml have changed"
     lock_current(project)
     monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
     assert reason(project) == "the build tooling has changed"
