@@ -137,8 +137,8 @@ def test_interrupted_it_leaves_whole_copies_and_goes_on(bucket_with_artifact: Cl
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        copy_missing_models(stocked, bucket=BUCKET, copies=copies, on_done=stop)
-    outcomes = fill(stocked, copies)
+        copy_missing_models(bucket_with_artifact, bucket=BUCKET, copies=copies, on_done=stop)
+    outcomes = fill(bucket_with_artifact, copies)
     assert outcomes[:4] == ["there"] * 4
     assert set(outcomes) <= {"there", "copied"}
     assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == []

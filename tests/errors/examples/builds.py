@@ -216,9 +216,9 @@ def no_job(shop: Setting) -> None:
 @example("TS324")
 def no_build_stack(shop: Setting) -> None:
     """The build stack was deployed before the environment got a GPU endpoint."""
-    from tritonstack.operations.builds.infrastructure import BuildGround
+    from tritonstack.operations.builds.infrastructure import BuildInfra
 
-    ground = BuildGround.__new__(BuildGround)
+    ground = BuildInfra.__new__(BuildInfra)
     object.__setattr__(ground, "base", "tritonstack-dev")
     object.__setattr__(ground, "images", {})
     ground.image("sm86")

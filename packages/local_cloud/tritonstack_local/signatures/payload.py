@@ -46,11 +46,11 @@ class AnyPayload:
     trailer: Mapping[str, str] = {}
 
     def update(self, data: bytes) -> bytes:
-        """ModelTolerance it."""
+        """Accept it."""
         return data
 
     def finish(self) -> None:
-        """ModelTolerance it."""
+        """Accept it."""
 
 
 class HashedPayload:

@@ -385,7 +385,7 @@ IN_EFFECT = {
         "EndpointName",
         "Body",
         "ContentType",
-        "ModelTolerance",
+        "Accept",
         "CustomAttributes",
         "TargetModel",
         "TargetVariant",

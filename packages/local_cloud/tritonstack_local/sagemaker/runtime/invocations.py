@@ -54,8 +54,8 @@ MESSAGE_LIMIT = 2048
 
 VARIANT_HEADER = "x-Amzn-Invoked-Production-Variant"
 ATTRIBUTES_HEADER = "X-Amzn-SageMaker-Custom-Attributes"
-# What SageMaker hands on to the container, by the fields of the service model.
-_HANDED_ON = ("ContentType", "ModelTolerance", "CustomAttributes", "InferenceId", "TargetModel")
+# Headers passed to the container, by field of the service model.
+_HANDED_ON = ("ContentType", "Accept", "CustomAttributes", "InferenceId", "TargetModel")
 
 SAFE_TARGET = re.compile(r"[A-Za-z0-9._/-]+")
 _STEPS_ASIDE = {"", ".", ".."}
