@@ -39,7 +39,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "requirements.txt": (("cli", "cdk"), "What app.py, the stacks and the command line need."),
     "requirements-local.txt": (
         ("cli", "cdk", "build", "local"),
-        "To build models and run the embedded cloud on this machine.",
+        "To build models and run the local cloud on this machine.",
     ),
     "requirements-dev.txt": (("cli", "cdk", "build", "local", "sagemaker", "dev"), "To test and to lint."),
 }

@@ -130,7 +130,7 @@ def test_a_cloud_of_another_account_is_rejected(
     monkeypatch.setattr("tritonstack.workflows.local_cloud.read_address", lambda _: address)
     code, _, err = said(capsys, "--project", root, "invoke", "dev", "search", "text")
     assert code == 1
-    assert "the embedded cloud emulates account 123456789012, but environment 'dev' is in 000000000000" in err
+    assert "the local cloud emulates account 123456789012, but environment 'dev' is in 000000000000" in err
 
 
 @pytest.mark.parametrize(("played", "noted"), [("1" * 12, True), ("0" * 12, False)])

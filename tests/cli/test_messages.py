@@ -82,7 +82,7 @@ def test_the_embedded_cloud_must_run(project: Project, capsys: pytest.CaptureFix
     edit(project.environment_file("dev"), "111111111111", "000000000000")
     code, _, err = outcome(capsys, project, "invoke", "dev", "search")
     assert code == 1
-    assert "is in the embedded cloud, which is not running" in err
+    assert "is in the local cloud, which is not running" in err
     assert "help: start it with `tritonstack up --detach`" in err
 
 

@@ -52,7 +52,7 @@ class Site:
 
     def _address(self, account: str) -> CloudAddress:
         address = read_address(self.project.cloud_dir(account))
-        assert address is not None, "the embedded cloud is not running"
+        assert address is not None, "the local cloud is not running"
         return address
 
     def cloud_of(self, environment: str) -> Cloud:

@@ -1,6 +1,6 @@
 """`tritonstack build` in an account: bootstrap, synth, deploy, image, jobs, artifacts, lock.
 
-The account is the embedded cloud's, and its CodeBuild runs the very commands of the deployed projects. Only
+The account is the local cloud's, and its CodeBuild runs the very commands of the deployed projects. Only
 the programs `docker` and `aws` are played: the builder's image needs an engine and a registry; that it is
 asked for and arrives in its repository needs neither.
 """

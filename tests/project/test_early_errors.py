@@ -130,7 +130,7 @@ def test_the_embedded_cloud_serves_with_the_python_of_this_machine(tmp_path: Pat
     account = "000000000000"
     made = project(tmp_path, PYTHON.format(', pythons: ["3.10"]'), CPU, account=account)
     (found,) = refusals(made)
-    assert f"the embedded cloud's local server runs Python {HERE}" in found
+    assert f"the local cloud's local server runs Python {HERE}" in found
     own = project(tmp_path / "own", PYTHON.format(f', pythons: ["{HERE}"]'), CPU, account=account)
     spec = load_workspace(own, NAME).spec
     assert spec.python == HERE

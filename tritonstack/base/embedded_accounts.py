@@ -1,4 +1,4 @@
-"""Account numbers of the embedded cloud. AWS has none of them, so a file cannot name one by mistake.
+"""Account numbers of the local cloud. AWS has none of them, so a file cannot name one by mistake.
 
 There are several, so that environments can be in separate accounts, as on AWS.
 """
@@ -11,5 +11,5 @@ EMBEDDED_ACCOUNT = EMBEDDED_ACCOUNTS[0]
 
 
 def is_embedded(account: str) -> bool:
-    """Check whether an account belongs to the embedded cloud."""
+    """Check whether an account belongs to the local cloud."""
     return account in EMBEDDED_ACCOUNTS

@@ -53,7 +53,7 @@ class Project:
 
     @property
     def state_dir(self) -> Path:
-        """Generated files that git ignores: built artifacts, the embedded server, the embedded cloud."""
+        """Generated files that git ignores: built artifacts, the embedded server, the local cloud."""
         override = os.environ.get("TRITONSTACK_HOME")
         return Path(override).expanduser().resolve() if override else self.root / ".tritonstack"
 
@@ -79,11 +79,11 @@ class Project:
 
     @property
     def clouds_dir(self) -> Path:
-        """State of all embedded clouds of this project, one folder each."""
+        """State of all local clouds of this project, one folder each."""
         return self.state_dir / "clouds"
 
     def cloud_dir(self, account: str = EMBEDDED_ACCOUNT) -> Path:
-        """Return the state folder of an account's embedded cloud; TRITONSTACK_CLOUD selects another cloud."""
+        """Return the state folder of an account's local cloud; TRITONSTACK_CLOUD selects another cloud."""
         name = os.environ.get("TRITONSTACK_CLOUD", "default")
         return self.clouds_dir / (name if account == EMBEDDED_ACCOUNT else f"{name}-{account}")
 

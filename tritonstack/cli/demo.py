@@ -1,6 +1,6 @@
 """`make demo`: build, deploy, invoke, and destroy a model on this machine with the documented commands.
 
-Builds MiniLM from its weights, starts the embedded cloud, bootstraps and deploys with the CDK CLI, invokes
+Builds MiniLM from its weights, starts the local cloud, bootstraps and deploys with the CDK CLI, invokes
 the endpoint through boto3, destroys everything, and checks that nothing remains. Exits with 0 only if every
 step succeeds.
 """
@@ -60,14 +60,14 @@ class Demo:
     spec: EnvironmentSpec
 
     def address(self) -> CloudAddress:
-        """Return the address of the embedded cloud."""
+        """Return the address of the local cloud."""
         address = read_address(self.project.cloud_dir())
         if address is None:
-            raise DemoFailedError("the embedded cloud is not running")
+            raise DemoFailedError("the local cloud is not running")
         return address
 
     def cloud(self) -> Cloud:
-        """Return the embedded cloud for boto3."""
+        """Return the local cloud for boto3."""
         return cloud_of(self.spec, variables=self.address().environment())
 
 
@@ -173,7 +173,7 @@ def look_at_what_is_left(demo: Demo) -> None:
 
 STEPS: tuple[tuple[str, Callable[[Demo], None]], ...] = (
     ("1 build and verify the model from its weights", build),
-    ("2 start the embedded cloud", bring_up),
+    ("2 start the local cloud", bring_up),
     ("3 cdk bootstrap", bootstrap),
     ("4 deploy with the CDK", deploy),
     ("5 invoke the endpoint through boto3", ask),

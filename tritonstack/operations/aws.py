@@ -1,6 +1,6 @@
 """Resolve an environment's cloud and create its AWS clients.
 
-An environment with the embedded cloud's account uses that cloud's endpoint; any other uses the default AWS
+An environment with the local cloud's account uses that cloud's endpoint; any other uses the default AWS
 credential chain, after a check that the credentials belong to its account.
 """
 
@@ -36,7 +36,7 @@ CONFLICTING_VARIABLES = (
     "AWS_DEFAULT_PROFILE",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
 )
-"""AWS login variables that would conflict with the embedded cloud's keys and endpoint."""
+"""AWS login variables that would conflict with the local cloud's keys and endpoint."""
 
 
 class CloudAccessError(TritonstackError):
@@ -95,7 +95,7 @@ class Cloud:
 
 
 def cloud_of(spec: EnvironmentSpec, *, variables: Mapping[str, str]) -> Cloud:
-    """Return the cloud of an environment; `variables` select an embedded cloud and are empty for AWS."""
+    """Return the cloud of an environment; `variables` select a local cloud and are empty for AWS."""
     return Cloud(spec.account, spec.region, variables)
 
 

@@ -1,7 +1,7 @@
 """The first process of a sandbox: prepare it, start the server, and end everything at the right time.
 
 It runs as a script (`python -I supervisor.py CHANNEL_FD`), in new namespaces if sandbox.py could create them,
-so it imports nothing from the project. (The embedded cloud's builds use the same mounts.) The channel is one
+so it imports nothing from the project. (The local cloud's builds use the same mounts.) The channel is one
 end of a socket pair; the parent has the other. The first message is the order (see Order), each later one a
 letter:
 

@@ -56,7 +56,7 @@ def find_cloud(
         return None
     if profile is not None:
         raise UsageError(
-            f"{what} is in the embedded cloud, which has no profiles",
+            f"{what} is in the local cloud, which has no profiles",
             remedy=f"omit the profile {profile!r}",
             code="TS614",
         )
@@ -64,13 +64,13 @@ def find_cloud(
     which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
     if address is None:
         raise CloudAccessError(
-            f"{what} is in the embedded cloud, which is not running",
+            f"{what} is in the local cloud, which is not running",
             remedy=f"start it with `tritonstack up --detach{which}`",
             code="TS608",
         )
     if address.account_id != account:
         raise CloudAccessError(
-            f"the embedded cloud emulates account {address.account_id}, but {what} is in {account}",
+            f"the local cloud emulates account {address.account_id}, but {what} is in {account}",
             remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
             code="TS614",
         )

@@ -1,4 +1,4 @@
-"""A whole embedded cloud in this process, without a Triton: endpoints that come up do so with a stand-in."""
+"""A whole local cloud in this process, without a Triton: endpoints that come up do so with a stand-in."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class CloudAddress:
         """Return the environment variables that direct AWS tools to this cloud only."""
         if self.secret is None:
             raise CloudFailedError(
-                f"the embedded cloud at {self.endpoint_url} was started by an older version",
+                f"the local cloud at {self.endpoint_url} was started by an older version",
                 remedy="run `tritonstack down`, then `tritonstack up --detach`",
             )
         key = self.secret.account_key(self.account_id)
@@ -191,7 +191,7 @@ def stop(*, state_dir: Path) -> bool:
     address, ticks = written
     if not is_running(address.pid, ticks):
         raise CloudFailedError(
-            f"the embedded cloud at {address.endpoint_url} runs outside this container",
+            f"the local cloud at {address.endpoint_url} runs outside this container",
             remedy="stop it where it was started",
         )
     os.kill(address.pid, signal.SIGTERM)
@@ -199,7 +199,7 @@ def stop(*, state_dir: Path) -> bool:
     while is_running(address.pid, ticks):
         if time.monotonic() > deadline:
             raise CloudFailedError(
-                f"the embedded cloud (process {address.pid}) did not stop",
+                f"the local cloud (process {address.pid}) did not stop",
                 remedy=f"see {log_path(state_dir)}, or force it with `kill -9 {address.pid}`",
             )
         time.sleep(_POLL_S)
@@ -294,9 +294,7 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
     child.wait()
     path = log_path(state_dir)
     tail = "\n".join(path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
-    raise CloudFailedError(
-        f"the embedded cloud did not start:\n{tail}", remedy=f"see {path} for the full log"
-    )
+    raise CloudFailedError(f"the local cloud did not start:\n{tail}", remedy=f"see {path} for the full log")
 
 
 @contextmanager
@@ -325,7 +323,7 @@ def _already_running(state_dir: Path, address: CloudAddress | None) -> CloudRunn
     where = f" at {address.endpoint_url}, as account {address.account_id}" if address else ""
     which = f" --account {address.account_id}" if address else ""
     return CloudRunningError(
-        f"an embedded cloud is already running{where}, with its state in {state_dir}",
+        f"a local cloud is already running{where}, with its state in {state_dir}",
         remedy=f"stop it with `tritonstack down{which}`, or start another one with --account or "
         "another TRITONSTACK_HOME",
     )

@@ -83,7 +83,7 @@ class MakeSageMaker(Protocol):
 
 
 class LocalCloud:
-    """A running embedded cloud that serves `listener` until it is closed."""
+    """A running local cloud that serves `listener` until it is closed."""
 
     def __init__(
         self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
@@ -273,7 +273,7 @@ class _Moto(DomainDispatcherApplication):
     def get_backend_for_host(self, host: str | None) -> Any:
         backend = super().get_backend_for_host(host)
         if backend in _CLOSED:
-            raise DeniedError(Reason.FORBIDDEN, "The embedded cloud does not expose this moto route")
+            raise DeniedError(Reason.FORBIDDEN, "The local cloud does not expose this moto route")
         if host is not None and backend is None:
             raise NotImplementedError(f"{host} has not been implemented")
         return backend

@@ -51,7 +51,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
     Builds run in the environment's account. Ctrl-C stops following them; they continue, and the same command
     attaches to them again. With --local or --no-publish, they run on this machine; so do builds for the
-    embedded cloud unless the environment's file has `builds: {enabled: true}`.
+    local cloud unless the environment's file has `builds: {enabled: true}`.
 
     Example: tritonstack build local --no-publish
     """

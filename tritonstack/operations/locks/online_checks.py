@@ -125,7 +125,7 @@ def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
 def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: LockedImage) -> Findings:
     found = Findings()
     if not workspace.spec.on_aws:
-        note = "stored in the local Docker engine; the embedded cloud has no registry to check"
+        note = "stored in the local Docker engine; the local cloud has no registry to check"
         found.notes.append(placed.problem(note, code="TS415"))
         return found
     uri = locked_uri(workspace.spec, image)

@@ -42,7 +42,7 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
     if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
         where = f"Triton {spec.release.name} runs"
         if spec.python != spec.release.python:
-            where = "the embedded cloud's local server runs"
+            where = "the local cloud's local server runs"
         yield document.problem(
             ("recipe", "pythons"),
             f"the packages are for Python {' and '.join(recipe.pythons)}, but {where} Python {spec.python} "
@@ -50,7 +50,7 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
             remedy=f'add "{spec.python}"',
             code="TS212",
         )
-    if spec.on_aws:  # for the embedded cloud, the build checks the server
+    if spec.on_aws:  # for the local cloud, the build checks the server
         yield from numpy_problems(document, release=spec.release.name, what="the image")
 
 

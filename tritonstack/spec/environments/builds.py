@@ -90,7 +90,7 @@ class BuildOptions(Record):
 
     enabled: bool | None = None
     """Whether to build in the account; otherwise builds run where `tritonstack build` does. Default: in the
-    account; in the embedded cloud on this machine, because images need Docker there."""
+    account; in the local cloud on this machine, because images need Docker there."""
     cpu_size: CpuSize = "large"
     """CodeBuild machine for CPU builds: 4, 8, 36, or 72 vCPUs with 8, 16, 72, or 144 GiB."""
     machines: Mapping[GpuKind, GpuMachine] = Field(default_factory=dict)

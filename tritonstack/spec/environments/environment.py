@@ -187,7 +187,7 @@ class EnvironmentSpec(Record):
 
     @property
     def builds_in_account(self) -> bool:
-        """Whether jobs in its account build models; in the embedded cloud only on request."""
+        """Whether jobs in its account build models; in the local cloud only on request."""
         if self.builds.enabled is None:
             return self.on_aws
         return self.builds.enabled
@@ -266,7 +266,7 @@ class EnvironmentSpec(Record):
 def shared_bootstraps(specs: Iterable[EnvironmentSpec]) -> list[str]:
     """Describe environments that share the roles of one `cdk bootstrap`: whoever deploys one can deploy all.
 
-    Accounts of the embedded cloud are omitted.
+    Accounts of the local cloud are omitted.
     """
     sharing: dict[Bootstrap, list[str]] = {}
     for spec in specs:

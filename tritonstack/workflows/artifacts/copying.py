@@ -181,7 +181,7 @@ def _copy_image(
     name = target.workspace.spec.name
     if source.embedded != target.embedded:
         raise TritonstackError(
-            "images of the embedded cloud are in the local Docker engine, without a registry",
+            "images of the local cloud are in the local Docker engine, without a registry",
             remedy=f"build it for {name}: `tritonstack build {name}`",
             code="TS411",
         )

@@ -1,7 +1,7 @@
 """Build the custom images that endpoints run, and lock their digests.
 
 CodeBuild builds them if builds in the account are enabled; otherwise the local Docker engine does.
-The embedded cloud has no registry: images stay in the local engine, and their digest is the image ID.
+The local cloud has no registry: images stay in the local engine, and their digest is the image ID.
 """
 
 from __future__ import annotations

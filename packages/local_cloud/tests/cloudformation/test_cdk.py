@@ -1,4 +1,4 @@
-"""The real CDK CLI against the embedded cloud: bootstrap, deploy, diff, update, rollback, destroy."""
+"""The real CDK CLI against the local cloud: bootstrap, deploy, diff, update, rollback, destroy."""
 
 from __future__ import annotations
 

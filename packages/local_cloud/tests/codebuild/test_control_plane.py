@@ -113,7 +113,7 @@ def test_requests_are_held_against_the_service_model(account):
     assert "Value '9999' at 'timeoutInMinutes' failed to satisfy constraint" in words
     code, words = refusal(account.codebuild.create_webhook, projectName=account.name)
     assert code == "UnknownOperationException"
-    assert words.startswith("The embedded cloud does not support CodeBuild's CreateWebhook; it supports B")
+    assert words.startswith("The local cloud does not support CodeBuild's CreateWebhook; it supports B")
 
 
 def test_a_token_gives_the_build_that_it_gave_before(account):

@@ -1,4 +1,4 @@
-"""A small embedded cloud for these tests: the SageMaker under test and moto's other services on one port."""
+"""A small local cloud for these tests: the SageMaker under test and moto's other services on one port."""
 
 from __future__ import annotations
 

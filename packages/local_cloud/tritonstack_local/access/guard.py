@@ -203,7 +203,7 @@ def _is_form_upload(environ: WSGIEnvironment, request: SentRequest) -> bool:
 def _is_web_identity(environ: WSGIEnvironment, request: SentRequest) -> bool:
     """Return whether AWS accepts this request without a signature.
 
-    AWS verifies its token with the identity provider's keys. The embedded cloud cannot fetch those, and
+    AWS verifies its token with the identity provider's keys. The local cloud cannot fetch those, and
     responds as AWS does in that case.
     """
     if Request(environ, shallow=True).mimetype != "application/x-www-form-urlencoded" or request.query:

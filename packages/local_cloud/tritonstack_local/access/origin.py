@@ -22,14 +22,14 @@ def check_origin(request: SentRequest, *, port: int) -> None:
         shown = ", ".join(hosts) or "none"
         raise DeniedError(
             Reason.FORBIDDEN,
-            f"The embedded cloud answers requests to localhost:{port} only; the Host header is {shown[:200]}",
+            f"The local cloud answers requests to localhost:{port} only; the Host header is {shown[:200]}",
         )
     if any(origin != f"http://{hosts[0].lower()}" for origin in request.headers.get("origin", ())):
-        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud rejects requests of web pages")
+        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
     if any(site not in _OWN_SITES for site in request.headers.get("sec-fetch-site", ())):
-        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud rejects requests of web pages")
+        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
     if request.method == "OPTIONS":
-        raise DeniedError(Reason.FORBIDDEN, "The embedded cloud rejects CORS requests")
+        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects CORS requests")
 
 
 def bucket_in_host(request: SentRequest) -> str:

@@ -89,7 +89,7 @@ class CloudFormationApp:
 def _operation(model: ServiceModel, name: str) -> OperationModel:
     if name not in ACTIONS:
         raise InvalidActionError(
-            f"Action {name!r} is not implemented in the CloudFormation of the embedded cloud. "
+            f"Action {name!r} is not implemented in the CloudFormation of the local cloud. "
             f"Implemented are: {', '.join(sorted(ACTIONS))}"
         )
     try:
@@ -107,5 +107,5 @@ def _check_params(action: Action, operation: OperationModel, params: dict[str, A
     unknown = sorted(params.keys() - action.takes - action.accepts)
     if unknown:
         raise CloudFormationError(
-            f"{operation.name}: parameters {', '.join(unknown)} are not implemented in the embedded cloud"
+            f"{operation.name}: parameters {', '.join(unknown)} are not implemented in the local cloud"
         )

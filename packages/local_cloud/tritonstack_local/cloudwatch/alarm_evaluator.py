@@ -163,7 +163,7 @@ class AlarmEvaluator:
 
     def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
         if action.split(":")[2:3] != ["sns"]:
-            held.note_action(action, fault="the embedded cloud supports SNS actions only")
+            held.note_action(action, fault="the local cloud supports SNS actions only")
             return
         fault = self._publish(
             action, Message=notifications.message(change), Subject=notifications.subject(change)

@@ -12,7 +12,7 @@ _STOP_PATIENCE_S = 30.0
 _CLOSED: tuple[Status, str, str] = (
     "FAULT",
     "INTERNAL_SERVICE_ERROR",
-    f"{FOUND_DEAD} The embedded cloud ended.",
+    f"{FOUND_DEAD} The local cloud ended.",
 )
 Key = tuple[Scope, str]
 

@@ -14,7 +14,7 @@ def invalid_input(message: str) -> ServiceError:
 
 def not_built(what: str, reason: str) -> ServiceError:
     """Return the error for an unsupported feature of CodeBuild."""
-    return invalid_input(f"The embedded cloud does not support {what}: {reason}.")
+    return invalid_input(f"The local cloud does not support {what}: {reason}.")
 
 
 def no_project(arn: str) -> ServiceError:

@@ -26,7 +26,7 @@ def invalid(code: str, message: str) -> ServiceError:
 
 def not_built(what: str, reason: str) -> ServiceError:
     """Return the error for an unsupported feature of CodePipeline."""
-    return ServiceError("InvalidStructureException", f"The embedded cloud does not support {what}: {reason}.")
+    return ServiceError("InvalidStructureException", f"The local cloud does not support {what}: {reason}.")
 
 
 class ActionFailedError(TritonstackError):

@@ -97,7 +97,7 @@ class ExecutionQueue:
             if found.status == "Stopping" or (key not in self._inside and waiting[0] == execution):
                 return True
             self._changed.wait(_LOOK_S)
-        raise CloudEndsError("the embedded cloud is stopping")
+        raise CloudEndsError("the local cloud is stopping")
 
     def _is_parallel(self, scope: Scope, execution: str) -> bool:
         found = self._store.executions.get(scope, execution)

@@ -75,7 +75,7 @@ class ExecutionRun:
         except Exception as fault:
             # An execution must never stay in progress forever.
             log.exception("pipeline execution %s", self._id)
-            self._end("Failed", f"Internal failure of the embedded cloud: {fault}")
+            self._end("Failed", f"Internal failure of the local cloud: {fault}")
 
     def _enter(self, stage: Mapping[str, Any]) -> bool:
         """Run a stage; return whether the next one may follow."""
@@ -107,7 +107,7 @@ class ExecutionRun:
         for thread in threads:
             thread.join()
         if self._services.closing.is_set():
-            raise CloudEndsError("the embedded cloud is stopping")
+            raise CloudEndsError("the local cloud is stopping")
         runs = [self._record().actions.get((stage, action["name"])) for action in actions]
         return all(run is not None and run.status == "Succeeded" for run in runs)
 
@@ -130,7 +130,7 @@ class ExecutionRun:
             note(status="Failed", code=failed.code, message=failed.message)
         except Exception as fault:
             log.exception("action %s of pipeline execution %s", action["name"], self._id)
-            said = f"Internal failure of the embedded cloud: {fault}"
+            said = f"Internal failure of the local cloud: {fault}"
             note(status="Failed", code="InternalError", message=said)
         else:
             note(
@@ -190,7 +190,7 @@ class ExecutionRun:
 
     def _look(self, stage: str, action: Mapping[str, Any]) -> ActionRun:
         if self._services.closing.is_set():
-            raise CloudEndsError("the embedded cloud is stopping")
+            raise CloudEndsError("the local cloud is stopping")
         run = self._record().actions[stage, action["name"]]
         if run.status == "Abandoned":
             raise AbandonedError("the execution was stopped")

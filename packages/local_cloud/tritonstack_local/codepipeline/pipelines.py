@@ -54,7 +54,7 @@ class Pipelines:
         if wanted != record.declaration["version"]:
             raise ServiceError(
                 "PipelineVersionNotFoundException",
-                f"The embedded cloud keeps the latest version of {record.name} alone, which is "
+                f"The local cloud keeps the latest version of {record.name} alone, which is "
                 f"{record.declaration['version']}",
             )
         told = {"pipelineArn": record.arn, "created": record.created, "updated": record.updated}

@@ -128,7 +128,7 @@ class LayerActions:
             raise ServiceError(
                 "AccessDeniedException",
                 f"Account {scope.account} is not authorized to access resources of account "
-                f"{registry.account}: the embedded cloud evaluates no repository policies",
+                f"{registry.account}: the local cloud evaluates no repository policies",
             )
         ecr = self._clients.client(SERVICE, registry)
         try:

@@ -43,24 +43,24 @@ def request_context(*, account: str | None, headers: Mapping[str, str]) -> Reque
 
 
 class UnsupportedPolicyError(Exception):
-    """A policy that the embedded cloud cannot evaluate."""
+    """A policy that the local cloud cannot evaluate."""
 
 
 def check_policy(policy: Mapping[str, Any]) -> None:
-    """Raise UnsupportedPolicyError for a Deny statement that the embedded cloud cannot evaluate."""
+    """Raise UnsupportedPolicyError for a Deny statement that the local cloud cannot evaluate."""
     for statement in _statements(policy):
         if statement.get("Effect") != "Deny" or _only_services(statement):
             continue
         if not _everyone(statement):
             raise UnsupportedPolicyError(
                 f"bucket policy statement {statement.get('Sid', '')!r} denies single principals; "
-                "the embedded cloud evaluates Deny for everyone only"
+                "the local cloud evaluates Deny for everyone only"
             )
         unknown = list(_unknown_conditions(statement))
         if unknown:
             raise UnsupportedPolicyError(
                 f"bucket policy statement {statement.get('Sid', '')!r} depends on {', '.join(unknown)}, "
-                "which the embedded cloud cannot evaluate"
+                "which the local cloud cannot evaluate"
             )
 
 

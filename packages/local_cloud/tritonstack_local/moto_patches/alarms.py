@@ -116,7 +116,7 @@ def _answer_put_composite_alarm(response: Any) -> Any:
     asked = [field for field in SUPPRESSION if field in given]
     if asked:
         raise ValidationError(
-            f"The embedded cloud does not support {asked[0]} in PutCompositeAlarm: {NO_SUPPRESSION}."
+            f"The local cloud does not support {asked[0]} in PutCompositeAlarm: {NO_SUPPRESSION}."
         )
     try:
         rules = {key: parse_rule(alarm.rule) for key, alarm in alarms.items() if alarm.rule}
@@ -140,7 +140,7 @@ def _answer_describe_alarms(response: Any) -> ActionResult:
     asked = response.params
     for name in ("ChildrenOfAlarmName", "ParentsOfAlarmName"):
         if name in asked:
-            raise ValidationError(f"The embedded cloud does not support {name} in DescribeAlarms.")
+            raise ValidationError(f"The local cloud does not support {name} in DescribeAlarms.")
     types = asked.get("AlarmTypes") or ["MetricAlarm"]
     found = [
         alarm

@@ -96,13 +96,13 @@ def _put_known_targets(
         service = _service(target)
         if service not in DELIVERED_TO:
             raise ValidationException(
-                f"The embedded cloud does not support targets of {service} in PutTargets; supported: topics, "
+                f"The local cloud does not support targets of {service} in PutTargets; supported: topics, "
                 "queues, log groups, buses, CodeBuild projects, and pipelines."
             )
         ignored = sorted({"Input", "InputPath"} & target.keys())
         if ignored and service not in TARGETS:
             raise ValidationException(
-                f"The embedded cloud does not support {ignored[0]} in PutTargets for targets of {service}, "
+                f"The local cloud does not support {ignored[0]} in PutTargets for targets of {service}, "
                 "only for topics, projects and pipelines."
             )
     _put_targets(backend, name, event_bus_arn, targets)

@@ -60,7 +60,7 @@ def parse_pattern(text: str) -> FilterPattern:
     if stripped[:1] in {"{", "["}:
         kind = "JSON" if stripped[0] == "{" else "columns"
         raise PatternError(
-            f"The embedded cloud does not support filter patterns for {kind}, only for plain text."
+            f"The local cloud does not support filter patterns for {kind}, only for plain text."
         )
     if stripped.startswith("%"):
         return FilterPattern(expression=_expression(stripped))
@@ -91,7 +91,7 @@ def _terms(text: str) -> Iterator[tuple[str, str]]:
 def _expression(text: str) -> re.Pattern[str]:
     inner = text[1:-1]
     if len(text) < 2 or not text.endswith("%") or "%" in inner:
-        raise PatternError("The embedded cloud supports a single expression between two % signs.")
+        raise PatternError("The local cloud supports a single expression between two % signs.")
     if _EXPRESSION.fullmatch(inner) is None:
         raise PatternError(
             "Invalid character(s) in the expression: CloudWatch Logs takes no groups and no spaces"
@@ -200,13 +200,13 @@ def _check(pattern: str, group: str, others: Iterable[Mapping[str, Any]]) -> Non
 def _check_transformation(given: Mapping[str, Any]) -> None:
     if given.get("dimensions"):
         raise PatternError(
-            "The embedded cloud does not support dimensions of metric filters, which refer to fields."
+            "The local cloud does not support dimensions of metric filters, which refer to fields."
         )
     try:
         float(given["metricValue"])
     except ValueError as error:
         raise PatternError(
-            f"The embedded cloud does not support metricValue {given['metricValue']!r}, only "
+            f"The local cloud does not support metricValue {given['metricValue']!r}, only "
             "numbers, not values from lines."
         ) from error
 

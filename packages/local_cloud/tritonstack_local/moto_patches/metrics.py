@@ -150,9 +150,9 @@ def _computed(
     period: int,
 ) -> Series:
     if query["Expression"].lstrip().upper().startswith("SELECT"):
-        raise ValidationError("The embedded cloud does not support Metrics Insights queries.")
+        raise ValidationError("The local cloud does not support Metrics Insights queries.")
     if len({len(series) for series in metrics.values()} | {span.count}) > 1:
-        raise ValidationError("The embedded cloud requires the same Period for all metrics of an expression.")
+        raise ValidationError("The local cloud requires the same Period for all metrics of an expression.")
     try:
         nodes = {item["Id"]: parse_expression(item["Expression"]) for item in queries if "Expression" in item}
         return evaluate(nodes[query["Id"]], Inputs(metrics, nodes))

@@ -32,14 +32,14 @@ def service_model(service: str) -> ServiceModel:
 def caller_place(request: Request, *, default_region: str) -> Scope:
     """Return the account and region of a request, by its access key.
 
-    The header takes precedence: the embedded cloud sets it after it has verified the account.
+    The header takes precedence: the local cloud sets it after it has verified the account.
     """
     told = request.headers.get("x-moto-account-id")
     credential = read_credential(
         headers=dict(request.headers.items()), query=request.query_string.decode("latin-1")
     )
     key = credential.access_key if credential else ""
-    # Looked up in the module at each call: the embedded cloud replaces this function.
+    # Looked up in the module at each call: the local cloud replaces this function.
     account = told or account_in_key(key) or iam_models.get_account_id_from(key)
     return Scope(account=account, region=credential.region if credential else default_region)
 
@@ -59,7 +59,7 @@ def read_control_call(request: Request, *, offered: Mapping[str, object], servic
     if operation not in offered:
         raise ServiceError(
             "UnknownOperationException",
-            f"The embedded cloud does not support {metadata['serviceId']}'s "
+            f"The local cloud does not support {metadata['serviceId']}'s "
             f"{operation or 'request without X-Amz-Target'}; it supports {', '.join(sorted(offered))}.",
         )
     try:

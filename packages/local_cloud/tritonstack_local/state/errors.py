@@ -17,7 +17,7 @@ class StateDamagedError(TritonstackError):
     def __init__(self, file: Path, fault: str) -> None:
         self.fault = f"{file.name}: {fault}"
         super().__init__(
-            f"the embedded cloud's state is damaged: {file}: {fault}",
+            f"the local cloud's state is damaged: {file}: {fault}",
             remedy=f"restore {file.parent} from a copy, or {FORGET}",
         )
 
@@ -29,7 +29,7 @@ class ForeignStateError(TritonstackError):
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(
-            f"the embedded cloud does not trust the state in {path}: {fault}",
+            f"the local cloud does not trust the state in {path}: {fault}",
             remedy="if you know its origin, make yourself its owner and the only user who can write to it; "
             "otherwise set TRITONSTACK_CLOUD to another cloud",
         )
@@ -42,7 +42,7 @@ class NotKeptError(TritonstackError):
 
     def __init__(self, folder: Path, fault: str) -> None:
         super().__init__(
-            f"the embedded cloud cannot write its state to {folder}: {fault}",
+            f"the local cloud cannot write its state to {folder}: {fault}",
             remedy="free disk space or make the folder writable, then retry; the saved state is intact",
         )
 
@@ -54,7 +54,7 @@ class StateInUseError(TritonstackError):
 
     def __init__(self, file: Path) -> None:
         super().__init__(
-            f"another process uses the embedded cloud's state ({file})",
+            f"another process uses the local cloud's state ({file})",
             remedy="end that process; find it with `fuser`",
         )
 

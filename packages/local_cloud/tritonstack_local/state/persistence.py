@@ -63,7 +63,7 @@ class PersistenceMiddleware:
             return refusal(environ, "InsufficientStorage", str(fault))
         except NotImplementedError as error:
             _log.warning("%s: %s", service, error)
-            message = f"{error} in the {service} of the embedded cloud"
+            message = f"{error} in the {service} of the local cloud"
             return refusal(environ, "UnknownOperationException", message)
         finally:
             draft = draft_of(environ)

@@ -152,7 +152,7 @@ class StateWriter:
             goal = self._told
             self._condition.wait_for(lambda: self._written >= goal or self._failed >= goal or self._closed)
             if self._written < goal:
-                raise self._fault or NotKeptError(self._state.folder, "the embedded cloud is stopping")
+                raise self._fault or NotKeptError(self._state.folder, "the local cloud is stopping")
 
     def close(self) -> None:
         """Write pending changes and close the folder."""

@@ -215,22 +215,22 @@ def config(*, model="m", **changes):
     [
         (
             config(AsyncInferenceConfig=ASYNCHRONOUS),
-            "Config: The embedded cloud does not support CreateEndpointConfig.AsyncInferenceConfig: "
+            "Config: The local cloud does not support CreateEndpointConfig.AsyncInferenceConfig: "
             "asynchronous endpoints run on AWS only.",
         ),
         (
             config(ShadowProductionVariants=[{**VARIANT, "VariantName": "shadow", "ModelName": "m"}]),
-            "Config: The embedded cloud does not support CreateEndpointConfig.ShadowProductionVariants: "
+            "Config: The local cloud does not support CreateEndpointConfig.ShadowProductionVariants: "
             "shadow variants run on AWS only.",
         ),
         (
             config(model=None),
-            "Config: The embedded cloud does not support ProductionVariant without ModelName: it is for "
+            "Config: The local cloud does not support ProductionVariant without ModelName: it is for "
             "inference components, which run on AWS only.",
         ),
         (
             config(variant={"ManagedInstanceScaling": {"Status": "ENABLED"}}),
-            "Config: The embedded cloud does not support ProductionVariant.ManagedInstanceScaling: it is for "
+            "Config: The local cloud does not support ProductionVariant.ManagedInstanceScaling: it is for "
             "inference components, which run on AWS only.",
         ),
         (

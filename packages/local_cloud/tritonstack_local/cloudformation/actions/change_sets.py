@@ -46,7 +46,7 @@ def create_change_set(context: ActionContext, params: Params) -> Answer:
         raise AlreadyExistsError(f"ChangeSet {params['ChangeSetName']} already exists")
     on_failure = params.get("OnStackFailure", "ROLLBACK")
     if on_failure == "DELETE":
-        raise CloudFormationError("OnStackFailure DELETE is not implemented in the embedded cloud")
+        raise CloudFormationError("OnStackFailure DELETE is not implemented in the local cloud")
     settings = stack_settings(params, previous=stack.settings, disable_rollback=on_failure == "DO_NOTHING")
     proposal = propose(
         store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
@@ -69,7 +69,7 @@ def _stack_for(context: ActionContext, name: str, kind: str) -> Stack:
             raise CloudFormationError(f"Stack [{name}] already exists and cannot be created again")
         return stack
     if kind != "UPDATE":
-        raise CloudFormationError(f"ChangeSetType {kind} is not implemented in the embedded cloud")
+        raise CloudFormationError(f"ChangeSetType {kind} is not implemented in the local cloud")
     if stack is None:
         raise CloudFormationError(f"Stack [{name}] does not exist")
     check_updatable(stack)

@@ -33,7 +33,7 @@ def create_stack(context: ActionContext, params: Params) -> Answer:
     stack.termination_protection = bool(params.get("EnableTerminationProtection", False))
     on_failure = params.get("OnFailure", "ROLLBACK")
     if on_failure == "DELETE":
-        raise CloudFormationError("OnFailure DELETE is not implemented in the embedded cloud")
+        raise CloudFormationError("OnFailure DELETE is not implemented in the local cloud")
     settings = stack_settings(params, disable_rollback=on_failure == "DO_NOTHING")
     proposal = propose(
         store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
@@ -162,7 +162,7 @@ def stack_settings(
 ) -> StackSettings:
     """Return the stack settings of a call; omitted ones keep their values."""
     if params.get("NotificationARNs"):
-        raise CloudFormationError("NotificationARNs are not implemented in the embedded cloud")
+        raise CloudFormationError("NotificationARNs are not implemented in the local cloud")
     previous = previous or StackSettings()
     tags = params.get("Tags")
     disable_rollback = disable_rollback or bool(deployment_config(params).get("DisableRollback", False))
@@ -178,5 +178,5 @@ def deployment_config(params: Params) -> Params:
     """Return a call's DeploymentConfig; deployments always wait for stable resources."""
     config: Params = params.get("DeploymentConfig", {})
     if config.get("Mode", "STANDARD") != "STANDARD":
-        raise CloudFormationError("DeploymentConfig.Mode EXPRESS is not implemented in the embedded cloud")
+        raise CloudFormationError("DeploymentConfig.Mode EXPRESS is not implemented in the local cloud")
     return config

@@ -136,7 +136,7 @@ class PlannedValues:
         if attribute not in provider.attribute_names:
             known = ", ".join(sorted(provider.attribute_names)) or "none"
             raise TemplateError(
-                f"{logical_id}: {provider.type_name} has no attribute {attribute} in the embedded cloud "
+                f"{logical_id}: {provider.type_name} has no attribute {attribute} in the local cloud "
                 f"(known: {known})"
             )
         state = self._standing(logical_id)
@@ -205,7 +205,7 @@ def _check_types(
     if unknown:
         raise TemplateError(
             f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]; "
-            "the embedded cloud does not implement them"
+            "the local cloud does not implement them"
         )
     changed = [
         name for name, old in existing.items() if name in resources and resources[name].type != old.type

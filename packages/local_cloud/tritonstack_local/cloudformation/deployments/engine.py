@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _PATIENCE_S = 3.0
 """How long a call waits for its deployment, so that short deployments are complete when the call returns and
 clients that poll every five seconds, such as the CDK, need not wait."""
-_INTERRUPTED = "The embedded cloud was ended meanwhile."
+_INTERRUPTED = "The local cloud was ended meanwhile."
 _UNDOING = {
     "CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS",
     "UPDATE_IN_PROGRESS": "UPDATE_ROLLBACK_IN_PROGRESS",

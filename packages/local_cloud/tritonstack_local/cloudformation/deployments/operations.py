@@ -119,7 +119,7 @@ class Operations:
                 return
         self.stack.end(step, progress="failed")
         word = "UPDATE" if step.before else "CREATE"
-        self.stack.set_resource_status(step.after, f"{word}_FAILED", "The embedded cloud was ended meanwhile")
+        self.stack.set_resource_status(step.after, f"{word}_FAILED", "The local cloud was ended meanwhile")
 
     def remove(self, state: ResourceState, *, retain: bool) -> None:
         """Delete a resource, or retain it if its policy says so."""
@@ -265,4 +265,4 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, ProviderError | CloudFormationError | BotoCoreError):
         return str(error)
     _log.error("internal error in a resource provider", exc_info=error)
-    return f"Internal failure of the embedded cloud: {type(error).__name__}: {error}"
+    return f"Internal failure of the local cloud: {type(error).__name__}: {error}"

@@ -189,7 +189,7 @@ class Provider(ABC):
             known = self.properties.get(name)
             paths = [name] if known is None else known.problems(value, name)
             yield from (
-                f"{logical_id}: property {path} of {self.type_name} is unknown to the embedded cloud"
+                f"{logical_id}: property {path} of {self.type_name} is unknown to the local cloud"
                 for path in paths
             )
         for name, declared in self.properties.items():

@@ -6,7 +6,7 @@ from tritonstack_local.sagemaker.control_plane.refusals import NO_COMPONENTS
 from tritonstack_local.service.errors import sentence
 
 _NO_PROVIDER = (
-    "The embedded cloud does not support connections to Git providers. Use S3 as the source of a pipeline."
+    "The local cloud does not support connections to Git providers. Use S3 as the source of a pipeline."
 )
 REFUSED_TYPES: Mapping[str, str] = {
     "AWS::CodeConnections::Connection": _NO_PROVIDER,

@@ -67,7 +67,7 @@ def resolve(value: Any, scope: IntrinsicScope) -> Any:
     if isinstance(value, list):
         return [item for item in (resolve(item, scope) for item in value) if item is not NO_VALUE]
     if isinstance(value, str) and "{{resolve:" in value:
-        raise TemplateError(f"Dynamic references are not implemented in the embedded cloud: {value}")
+        raise TemplateError(f"Dynamic references are not implemented in the local cloud: {value}")
     return value
 
 
@@ -78,7 +78,7 @@ def _function_in(value: Mapping[str, Any]) -> str | None:
     if name in _FUNCTIONS and not (name == "Condition" and not isinstance(value[name], str)):
         return name
     if isinstance(name, str) and name.startswith("Fn::"):
-        raise TemplateError(f"{name} is not implemented in the embedded cloud")
+        raise TemplateError(f"{name} is not implemented in the local cloud")
     return None
 
 

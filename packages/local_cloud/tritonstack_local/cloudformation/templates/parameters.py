@@ -86,7 +86,7 @@ def _parameter(
     from_ssm = _SSM_VALUE.fullmatch(stated)
     kind = from_ssm["type"] if from_ssm else stated
     if kind not in _TYPES:
-        raise TemplateError(f"Parameter {key}: type {stated!r} is not implemented in the embedded cloud")
+        raise TemplateError(f"Parameter {key}: type {stated!r} is not implemented in the local cloud")
     text = read_ssm(value) if from_ssm else value
     items = [item.strip() for item in text.split(",")] if kind in _LISTS else None
     for item in items if items is not None else [text]:

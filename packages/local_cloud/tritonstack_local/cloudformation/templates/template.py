@@ -119,7 +119,7 @@ def _resource(logical_id: str, body: Any, problems: list[str]) -> Resource:
         problems.append(f"Resource {logical_id} has no Type")
         body = {"Type": ""}
     problems.extend(
-        f"Resource {logical_id}: attribute {key} is not implemented in the embedded cloud"
+        f"Resource {logical_id}: attribute {key} is not implemented in the local cloud"
         for key in body
         if key not in _RESOURCE_KEYS
     )

@@ -140,7 +140,7 @@ def read_alarm(given: Mapping[str, Any]) -> AlarmSpec:
     """Read a PutMetricAlarm request, or raise AlarmRefusedError."""
     for name, why in NOT_BUILT.items():
         if given.get(name):
-            raise AlarmRefusedError(f"The embedded cloud does not support {name} in PutMetricAlarm: {why}.")
+            raise AlarmRefusedError(f"The local cloud does not support {name} in PutMetricAlarm: {why}.")
     condition = _condition(given)
     metrics = given.get("Metrics")
     if bool(metrics) == bool(given.get("MetricName")):
@@ -162,7 +162,7 @@ def _condition(given: Mapping[str, Any]) -> Condition:
     comparison = given.get("ComparisonOperator", "")
     if comparison not in COMPARISONS:
         raise AlarmRefusedError(
-            f"The embedded cloud does not support the ComparisonOperator {comparison!r}: there is no anomaly "
+            f"The local cloud does not support the ComparisonOperator {comparison!r}: there is no anomaly "
             f"detection. It offers {', '.join(COMPARISONS)}."
         )
     missing = given.get("TreatMissingData") or "missing"
@@ -208,20 +208,20 @@ def _queries(given: Sequence[Mapping[str, Any]]) -> tuple[tuple[Query, ...], Que
     if not periods:
         raise AlarmRefusedError("An alarm needs at least one metric; its expressions alone have no data")
     if len(periods) > 1:
-        raise AlarmRefusedError("The embedded cloud requires the same Period for all metrics of an alarm")
+        raise AlarmRefusedError("The local cloud requires the same Period for all metrics of an alarm")
     return queries, shown[0], periods.pop()
 
 
 def _one_query(item: Mapping[str, Any]) -> Query:
     if item.get("AccountId"):
         raise AlarmRefusedError(
-            "The embedded cloud does not support AccountId in PutMetricAlarm: use the own account."
+            "The local cloud does not support AccountId in PutMetricAlarm: use the own account."
         )
     if stat := item.get("MetricStat"):
         return _query(item["Id"], stat["Metric"], stat["Stat"], stat)
     text = _needed(item, "Expression")
     if text.lstrip().upper().startswith("SELECT"):
-        raise AlarmRefusedError("The embedded cloud does not support Metrics Insights queries in alarms.")
+        raise AlarmRefusedError("The local cloud does not support Metrics Insights queries in alarms.")
     try:
         return Query(item["Id"], expression=parse_expression(text))
     except ExpressionError as error:

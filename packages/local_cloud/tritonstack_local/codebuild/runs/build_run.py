@@ -95,7 +95,7 @@ class BuildRun:
         except Exception as fault:
             # A build must never stay in progress forever.
             log.exception("build %s", self._id)
-            outcome = "FAULT", _INTERNAL, f"Internal failure of the embedded cloud: {fault}"
+            outcome = "FAULT", _INTERNAL, f"Internal failure of the local cloud: {fault}"
         self._clean_up()
         self._journal.change(lambda build: build.over(*outcome))
         self._services.metrics.put(self._scope, measured(self._journal.build))

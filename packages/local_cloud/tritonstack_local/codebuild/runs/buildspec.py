@@ -151,7 +151,7 @@ def parse_buildspec(text: str) -> Buildspec:
 def _refuse_unbuilt(document: Mapping[str, Any]) -> None:
     for what in _asked_for(document):
         if what in REFUSED:
-            raise _wrong(f"The embedded cloud does not support {what}: {REFUSED[what]}.")
+            raise _wrong(f"The local cloud does not support {what}: {REFUSED[what]}.")
 
 
 def _asked_for(document: Mapping[str, Any]) -> Iterator[str]:

@@ -20,7 +20,7 @@ def deploy(work: Work) -> ActionOutcome:
     mode = work.setting("ActionMode")
     if mode not in _MODES:
         raise ActionFailedError(
-            "ConfigurationError", f"The embedded cloud offers {', '.join(_MODES)}, not the mode {mode}"
+            "ConfigurationError", f"The local cloud offers {', '.join(_MODES)}, not the mode {mode}"
         )
     try:
         return _MODES[mode](work)

@@ -174,7 +174,7 @@ class SageMakerApp:
         match = _INVOCATION.fullmatch(request.path)
         if match is None or request.method != "POST":
             raise invocation_refused(
-                f"The embedded cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
+                f"The local cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
             )
         scope = wire.caller_place(request, default_region=self._region)
         return self._invocations.invoke(request, scope=scope, endpoint=match["endpoint"])

@@ -17,7 +17,7 @@ def already_exists(kind: str, arn: str) -> ServiceError:
 
 def not_built(field: str, reason: str) -> ServiceError:
     """Return the error for an unsupported feature of SageMaker."""
-    return validation_exception(f"The embedded cloud does not support {field}: {reason}.")
+    return validation_exception(f"The local cloud does not support {field}: {reason}.")
 
 
 def invocation_refused(message: str) -> ServiceError:

@@ -72,7 +72,7 @@ class InstanceSupply:
         failed = [one for one in launched if isinstance(one, LaunchFailedError)]
         if failed:
             self.stop([one for one in launched if isinstance(one, EndpointInstance)], grace_s=STOP_GRACE_S)
-            raise CloudEndingError("The embedded cloud is stopping.") if self._closed else failed[0]
+            raise CloudEndingError("The local cloud is stopping.") if self._closed else failed[0]
         for (pool, _), instance in zip(missing, launched, strict=True):
             if isinstance(instance, EndpointInstance):
                 pool.add([instance])

@@ -108,7 +108,7 @@ class Launcher:
 
     def _check_wanted(self, plan: DeploymentPlan) -> None:
         if self._cancelled.is_set():
-            raise LaunchFailedError("The embedded cloud was stopped.")
+            raise LaunchFailedError("The local cloud was stopped.")
         if (plan.scope, plan.endpoint) in self._unwanted:
             raise LaunchFailedError("The endpoint was deleted.")
 

@@ -249,7 +249,7 @@ class Hosting:
                 launched = [one for one in self.live if (one.plan.scope, one.plan.endpoint) == (scope, name)]
                 self._supply.stop(launched, grace_s=0)
                 if self._closing.is_set():
-                    raise CloudEndingError("The embedded cloud is stopping.")
+                    raise CloudEndingError("The local cloud is stopping.")
 
     def _bring_back(self, endpoint: EndpointRecord) -> None:
         """Restart an endpoint's instances; requests wait for them.

@@ -129,7 +129,7 @@ class Update:
         while (left_s := ends - time.monotonic()) > 0:
             self._look_at_alarms()
             if self._means.closing.wait(min(left_s, _LOOK_S)):
-                raise CloudEndingError("The embedded cloud is stopping.")
+                raise CloudEndingError("The local cloud is stopping.")
         self._look_at_alarms()
         self._spend(step.wait_s)
 
