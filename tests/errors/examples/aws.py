@@ -107,10 +107,10 @@ def kept_objects(shop: Setting) -> None:
 def protected(shop: Setting) -> None:
     """`tritonstack destroy` of an environment that keeps its data."""
     from tritonstack.base.documents import load_document
-    from tritonstack.operations.destruction.protection import refuse_protected
+    from tritonstack.operations.destruction.protection import reject_protected
     from tritonstack.spec.environments.environment import EnvironmentSpec
 
-    refuse_protected(load_document(shop.root / DEV, EnvironmentSpec).record, shop.root / DEV)
+    reject_protected(load_document(shop.root / DEV, EnvironmentSpec).record, shop.root / DEV)
 
 
 @example("TS510")
