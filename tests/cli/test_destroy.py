@@ -85,7 +85,7 @@ def test_what_is_protected_is_rejected_with_the_way_to_lift_it(
     ("words", "code", "message"),
     [
         (("--yes",), 2, "pass --yes --confirm dev"),
-        (("--yes", "--confirm", "prod"), 2, "this is not it: 'prod'"),
+        (("--yes", "--confirm", "prod"), 2, "got 'prod'"),
         (("--confirm", "dev"), 2, "pass --yes --confirm dev"),
         ((), 2, "pass --yes --confirm dev"),
         (("--yes", "--confirm", "dev"), 0, "kept (retained by its stack): AWS::S3::Bucket kept"),

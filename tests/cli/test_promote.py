@@ -154,7 +154,7 @@ def test_where_s3_has_no_checksum_the_archive_is_read_back(
 
     monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", forgetful)
     promote()
-    assert "proven by read back" in capsys.readouterr().err
+    assert "verified: read back" in capsys.readouterr().err
 
 
 def test_what_was_to_expire_is_kept_again(site: TwoAccounts) -> None:
@@ -225,7 +225,11 @@ def test_a_bad_artifact_is_stopped(site: TwoAccounts, capsys: Any, damage: str) 
         s3.put_object(**place | {"Key": f"{prefix}/manifest.json"}, Body=wrong)
     promote(expected=1)
     said = capsys.readouterr().err
-    assert "checksum mismatch for" in said or "does not match the lock: the lock says" in said
+    assert (
+        "checksum mismatch for" in said
+        or "lock expects" in said
+        or "does not match the lock: the lock says" in said
+    )
     assert not site.project.lock_file("prod").exists()
     assert "Contents" not in site.prod.client("s3").list_objects_v2(Bucket=site.bucket("prod"))
     # A fixed source is promoted, whatever the failed run left behind.

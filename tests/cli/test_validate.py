@@ -200,14 +200,19 @@ def test_online_a_lock_is_true_when_the_bucket_holds_what_it_names(
             "x",
             DIGEST,
             {"unpacked_bytes": 9},
-            "models.minilm.cpu.unpacked_bytes: the lock says 1, and its manifest 9",
+            "models.minilm.cpu.unpacked_bytes: the lock says 1, its manifest says 9",
         ),
-        ("x", DIGEST, {"target": "cpu-py310"}, "the lock says target cpu, and its manifest target cpu-py310"),
+        (
+            "x",
+            DIGEST,
+            {"target": "cpu-py310"},
+            "lock says target cpu, its manifest says target cpu-py310",
+        ),
         (
             "x",
             DIGEST,
             measured(cosine=0.5),
-            "the lock says min_cosine 0.9999, and its manifest min_cosine 0.5",
+            "the lock says min_cosine 0.9999, its manifest says min_cosine 0.5",
         ),
     ],
 )
@@ -264,8 +269,8 @@ def test_online_those_that_cannot_be_reached_are_named_beside_those_that_can(
     ("tag", "pushed", "words"),
     [
         (None, True, ""),
-        ("moved", True, "is not that of"),
-        (None, False, "there is no image"),
+        ("moved", True, "does not point to"),
+        (None, False, "image not found"),
     ],
     ids=["true", "moved", "absent"],
 )

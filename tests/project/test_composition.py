@@ -69,7 +69,7 @@ def test_what_goes_together(tmp_path: Path) -> None:
                 "b": ONNX + "batching: {max_batch: 4}\n",
                 "whole": steps("a", "b", extra="batching: {max_batch: 5}\n"),
             },
-            "model.yaml:5: batching.max_batch: 'b' takes 4 at most",
+            "model.yaml:5: batching.max_batch: 'b' accepts at most 4",
         ),
         (
             {
@@ -78,15 +78,15 @@ def test_what_goes_together(tmp_path: Path) -> None:
                 "inner": steps("a", "b"),
                 "whole": steps("inner", "a", extra="batching: {max_batch: 5}\n"),
             },
-            "'inner' takes 4 at most",
+            "'inner' accepts at most 4",
         ),
         (
             {"a": TOKENS, "b": ONNX, "whole": steps("a", "b", sent="a text")},
-            "model.yaml:4: test_inputs.0: the first step, 'a', takes tensors",
+            "model.yaml:4: test_inputs.0: the first step, 'a', expects tensors",
         ),
         (
             {"a": TEXT, "b": ONNX, "whole": steps("a", "b", sent="{image: x.png}")},
-            "test_inputs.0: the first step, 'a', takes texts",
+            "test_inputs.0: the first step, 'a', expects texts",
         ),
     ],
 )
@@ -99,7 +99,7 @@ def test_what_does_not(tmp_path: Path, texts: dict[str, str], complaint: str) ->
 def test_cycles_are_reported_and_nothing_else(tmp_path: Path) -> None:
     found = problems(tmp_path, a=steps("b", "c"), b=steps("a", "c"), c=ONNX, d=steps("a", "c"))
     assert len(found) == 2
-    assert all("is made of" in problem for problem in found)
+    assert all("circular ensemble" in problem for problem in found)
 
 
 def test_a_pipeline_takes_one_kind_of_input(tmp_path: Path) -> None:

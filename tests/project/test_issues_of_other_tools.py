@@ -56,7 +56,7 @@ def test_a_driver_mismatch_is_fixed_automatically_or_rejected(tmp_path: Path) ->
 
 def test_wrong_directory_layout_is_rejected(tmp_path: Path) -> None:
     (complaint,) = complaints(tmp_path, environment("kind: single"))
-    assert "makes a pipeline of Triton models, and kind: single serves one Triton model" in complaint
+    assert "builds a pipeline of Triton models, but kind: single serves one Triton model" in complaint
 
 
 @pytest.mark.parametrize("line", ["name_prefix: endpoint", "name_prefix: a--b", "name: Prod"])

@@ -115,7 +115,7 @@ def test_an_unused_entry_is_not_an_error(project: Project) -> None:
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
     assert found.faults == []
     assert told(found.notes) == [
-        "dev.lock.yaml:18: models.minilm.sm86-25.04: no endpoint of dev takes minilm for sm86-25.04"
+        "dev.lock.yaml:18: models.minilm.sm86-25.04: no endpoint of dev uses minilm for sm86-25.04"
     ]
 
 
@@ -169,7 +169,7 @@ def test_a_local_manifest_that_contradicts_the_lock(project: Project) -> None:
     lay_manifest(project, archive_bytes=7)
     (problem,) = check_manifests(project, lock(project))
     assert told([problem])[0].startswith(
-        "dev.lock.yaml:5: models.minilm.cpu.archive_bytes: the lock says 1, and its manifest 7 ("
+        "dev.lock.yaml:5: models.minilm.cpu.archive_bytes: the lock says 1, its manifest says 7 ("
     )
 
 

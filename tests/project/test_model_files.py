@@ -65,7 +65,7 @@ def test_every_file_that_model_yaml_names_is_its_own(tmp_path: Path, name: str, 
 def test_a_missing_file_is_named_with_its_field(tmp_path: Path) -> None:
     (problem,) = file_problems(write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}"))
     assert (problem.field, problem.line) == ("recipe.requirements", 3)
-    assert "there is no file packages.txt" in problem.message
+    assert "file packages.txt does not exist" in problem.message
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
@@ -142,7 +142,7 @@ def test_helpers_are_part_of_the_hash(tmp_path: Path) -> None:
         ("types/__init__.py", "from types import x", "`import types` does not find it"),
         ("numpy.py", "import numpy as np", "`import numpy` does not find it"),
         ("model/__init__.py", "", "would import this package instead of model.py"),
-        ("kit/weights.pkl", "", "holds a pickle"),
+        ("kit/weights.pkl", "", "contains a pickle"),
     ],
 )
 def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, message: str) -> None:

@@ -46,7 +46,7 @@ def endpoint(name: str, options: str = "") -> str:
             10,
             "e: 5 instances, doubled during an update",
         ),
-        (", components: {memory_mb: 1024}, scaling: {max_instances: 3}", 3, "e: 3 machines"),
+        (", components: {memory_mb: 1024}, scaling: {max_instances: 3}", 3, "e: 3 instances"),
         (", asynchronous: {}", 4, "e: 2 instances, doubled during an update"),
     ],
 )

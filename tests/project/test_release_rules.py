@@ -114,4 +114,4 @@ def test_trees_within_a_pipeline_count_too(tmp_path: Path) -> None:
     made = project(
         tmp_path, "kind: ensemble, model: both", "24.01", trees=TREES.format("file: a.json"), both=STEPS
     )
-    assert any("'trees' become" in complaint for complaint in complaints(made))
+    assert any("the format of 'trees'" in complaint for complaint in complaints(made))

@@ -102,7 +102,7 @@ def test_a_changed_description_does_not(project: Project) -> None:
 
 def test_a_gpu_too_old_for_the_release_is_rejected(project: Project) -> None:
     edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.p3.2xlarge")
-    with pytest.raises(InvalidFilesError, match=r"compute capability 7\.0, and Triton 25\.04 needs 7\.5"):
+    with pytest.raises(InvalidFilesError, match=r"compute capability 7\.0, but Triton 25\.04 needs 7\.5"):
         load_workspace(project, "dev")
 
 
