@@ -267,7 +267,7 @@ def test_its_region_is_checked_at_synth(roads, tmp_path, region):
         roads.delivery_file.write_text(text)
     app = new_app(tmp_path)
     PipelineStack(app, line=line)
-    assert any("schemas of me-south-1 are unknown" in message for message in messages_of(app))
+    assert any("no CloudFormation schemas for me-south-1" in message for message in messages_of(app))
 
 
 def test_a_branch_that_is_not_delivered_has_no_pipeline(roads):

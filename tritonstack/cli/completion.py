@@ -34,14 +34,14 @@ def _project(context: typer.Context) -> Project:
 
 def _endpoints(project: Project, context: typer.Context) -> list[str]:
     """Return the endpoints of the environment or template that was typed before."""
-    import yaml  # noqa: PLC0415 - endpoints only
+    from tritonstack.base.yaml_nodes import load_yaml  # noqa: PLC0415 - endpoints only
 
     # Before an option without its value, arguments are not assigned to parameters yet.
     words = [context.params.get("environment"), *context.args]
     known = {name: project.environment_file(name) for name in environment_names(project)}
     known |= {name: project.template_file(name) for name in template_names(project)}
     file = next(known[word] for word in words if word in known)
-    return list(yaml.safe_load(file.read_text(encoding="utf-8"))["endpoints"])
+    return list(load_yaml(file.read_text(encoding="utf-8"))["endpoints"])
 
 
 complete_environment = _completer(lambda project, _: environment_names(project))

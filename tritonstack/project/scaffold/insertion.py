@@ -7,6 +7,7 @@ import textwrap
 import yaml
 
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml_nodes import load_yaml
 
 _KEY = "endpoints"
 _INDENT = "  "
@@ -14,6 +15,7 @@ _INDENT = "  "
 
 def insert_endpoint(text: str, name: str, body: str) -> str:
     """Return an environment file with one more endpoint. The file must be valid."""
+    load_yaml(text)  # within the limits; its positions are not exact enough for the insertion
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
         raise ValueError("the file is not a mapping")
