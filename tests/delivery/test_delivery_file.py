@@ -126,7 +126,7 @@ def test_previews_are_in_the_account_of_the_environment_with_their_role(delivere
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
     delivered.delivery_file.write_text(text)
     assert faults(delivered) == [
-        "delivery.yaml:6: previews.environment: preview.template.yaml has account '222222222222', and dev "
+        "delivery.yaml:6: previews.environment: preview.template.yaml has account '222222222222', but dev "
         "has '111111111111'"
     ]
 

@@ -44,7 +44,7 @@ def test_packages_for_another_python_than_the_servers(tmp_path: Path) -> None:
 def test_a_numpy_that_the_servers_backend_fails_with(tmp_path: Path) -> None:
     (found,) = refused(tmp_path, "six==1.17.0\nNumPy==2.1.0\n")
     assert found.startswith(
-        "requirements.txt:2: : the Python backend of the local server (Triton 24.10) works"
+        "requirements.txt:2: : the Python backend of the local server (Triton 24.10) requires NumPy 1"
     )
     assert refused(tmp_path / "one", "numpy==1.26.4\n") == []
 

@@ -72,12 +72,12 @@ def test_whole_weights_pass(tmp_path: Path) -> None:
         (WEIGHTS[:20], "truncated or not a safetensors file"),
         (b"", "truncated or not a safetensors file"),
         (b"\xff" * 64, "truncated or not a safetensors file"),
-        ((8).to_bytes(8, "little") + b"not json", "is no JSON"),
+        ((8).to_bytes(8, "little") + b"not json", "is not JSON"),
         ((8).to_bytes(8, "little") + b"[1, 2  ]", "does not list tensors"),
         (header({"shape": [17]}), "the header of model.safetensors is wrong"),
         (header({"dtype": "F99"}), "the header of model.safetensors is wrong"),
         (header({"data_offsets": [8, 68]}), "the header of model.safetensors is wrong"),
-        (header({"data_offsets": "all"}), "the header of model.safetensors is wrong|cut short|too long"),
+        (header({"data_offsets": "all"}), "the header of model.safetensors is wrong|truncated|too long"),
     ],
 )
 def test_weights_that_are_not_whole_or_lie(tmp_path: Path, content: bytes, message: str) -> None:
@@ -276,7 +276,7 @@ def test_incomplete_weights_in_a_bucket_are_rejected_before_they_are_hashed(
 
     monkeypatch.setattr("model_build.sources.object_store.add_file", hashed)
     bucket.put_object(Bucket="weights", Key="m/model.safetensors", Body=WEIGHTS[:-1])
-    with pytest.raises(SourceError, match=r"model\.safetensors is cut short"):
+    with pytest.raises(SourceError, match=r"model\.safetensors is truncated"):
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
 

