@@ -265,7 +265,7 @@ def test_reap_destroys_what_has_expired_and_nothing_else(site: Site) -> None:
     stacks = [f"tritonstack-run-2-{name}" for name in ("foundation", "monitoring")]
     site.run("cdk", "deploy", *stacks, *context, "--require-approval", "never", with_cloud=True)
     dry = site.tritonstack("reap", "--dry-run")
-    assert "tritonstack-run-2 of ann expired at 2000-01-01T00:00:00Z, and would be destroyed" in dry
+    assert "tritonstack-run-2 of ann expired at 2000-01-01T00:00:00Z; would be destroyed" in dry
     assert len(environment_stacks(site.cloud, "tritonstack-run-2")) == 2
     output = site.run("tritonstack", "--json", "reap")
     reaped = json.loads(output[output.index("{") :])

@@ -87,7 +87,7 @@ def test_a_copy_that_is_lost_comes_back_with_a_deploy(site: Site) -> None:
 
 def test_several_models_have_to_be_told_apart(site: Site) -> None:
     output = site.tritonstack("invoke", "local", "shelf", "two men", exit_code=2)
-    assert "say which one is meant, for example --model texts" in output
+    assert "select one, for example --model texts" in output
     output = site.tritonstack("invoke", "local", "shelf", "two men", "--model", "tokens", exit_code=2)
     assert "the model 'tokens' does not accept texts" in output
     site.tritonstack("invoke", "local", "shelf", "two men", "--model", "texts")

@@ -107,7 +107,7 @@ def test_the_documented_script_redeploys_without_an_event_and_verifies(site: Sit
         r"```python\n(.*?)```", (REPOSITORY.root / "docs/python.md").read_text(), re.DOTALL
     )
     output = site.run(sys.executable, "-c", script)
-    assert output == "search: tritonstack-local-search is InService\n"
+    assert output == "search: tritonstack-local-search is in service\n"
     assert kinds(site) == ["deployed", "verified", "verified"]
 
 

@@ -27,7 +27,7 @@ _CHECKED = {
 
 # libyaml's, which reads ten times faster than Python's: an endpoint can have a thousand models.
 class TextualLoader(yaml.CSafeLoader):
-    """Leaves dates as text: no field here is a date, and a surprise conversion helps nobody."""
+    """Keeps dates as text: no field is a date, and a conversion would be a surprise."""
 
 
 TextualLoader.yaml_implicit_resolvers = {

@@ -187,10 +187,10 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
     keys = [some_key(home)]
     own = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
     asked = {f"aws:RequestTag/{tag}": text for tag, text in named.marks.items()}
-    nobodys = {**dict.fromkeys(own, "true"), "kms:ResourceAliases": "true"}
+    unowned = {**dict.fromkeys(own, "true"), "kms:ResourceAliases": "true"}
     yield Grant(["kms:CreateKey", "kms:ListAliases"], ["*"], because=_KEYS)
     # Tags are set at creation. A key with another owner or name cannot be retagged.
-    yield Grant(["kms:TagResource"], keys, {"StringLike": asked, "Null": nobodys}, because=_KEYS)
+    yield Grant(["kms:TagResource"], keys, {"StringLike": asked, "Null": unowned}, because=_KEYS)
     yield Grant(
         [
             "kms:DescribeKey",

@@ -126,8 +126,8 @@ def _plan(
     plan = RollbackPlan(endpoint, origin, tuple(steps), (endpoint,), written)
     _require_untouched(workspace, plan)
     places = {(step.slot.name, step.slot.image, step.then.key) for step in plan.steps}
-    nobody = RolledBack(instead_of="", as_of="", by="", at="2000-01-01T00:00:00Z")
-    after = workspace if written else as_planned(workspace, plan, nobody)
+    placeholder = RolledBack(instead_of="", as_of="", by="", at="2000-01-01T00:00:00Z")
+    after = workspace if written else as_planned(workspace, plan, placeholder)
     concerned = [
         name
         for name in workspace.spec.endpoints
