@@ -220,7 +220,7 @@ def test_an_endpoint_that_is_back_on_what_it_had_is_refuted_by_its_configuration
         "✗ endpoint",
         "it uses configuration before instead of tritonstack-local-endpoint-s",
         "main: ModelDataUrl is s3://",
-        "✗ answers        0 of 2 right",
+        "✗ answers        0 of 2 correct",
         "✓ stack",
         "✓ alarms",
     ):
