@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from tests.e2e.conftest import Site
 from tritonstack_local.process import CloudAddress, read_address
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 
 def await_gone(*pids: int, within_s: float = 20) -> None:

@@ -17,7 +17,7 @@ from tests.projects import edit
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.environments.invoke import find_target
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 ENVIRONMENT = """\
 name: local

@@ -21,7 +21,7 @@ from tritonstack.base import naming
 from tritonstack.operations.events import read_events
 from tritonstack.project.loading import load_workspace
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 MODEL = """\
 name: tiny-text

@@ -15,7 +15,7 @@ from tests.model_build.supplied_models import PYTHON_MODEL, save_onnx, write_sup
 from tritonstack.base.documents import Document
 from tritonstack.spec.models.model import ModelSpec
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 COMPLETE = """\
 # Ours, tuned by hand.

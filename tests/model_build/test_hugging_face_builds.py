@@ -43,7 +43,7 @@ def outputs_of(manifest: Manifest) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(output.name, output.datatype, output.shape) for output in manifest.outputs]
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_text_classification(tmp_path: Path, folders: BuildFolders) -> None:
     save_text_model(tmp_path / "weights", "DistilBertForSequenceClassification", labels=LABELS)
     manifest = built(model_of(tmp_path, recipe="kind: text-classification, max_length: 24"), folders)
@@ -52,14 +52,14 @@ def test_text_classification(tmp_path: Path, folders: BuildFolders) -> None:
     assert [tensor.name for tensor in manifest.inputs] == ["TEXT"]
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_token_classification(tmp_path: Path, folders: BuildFolders) -> None:
     save_text_model(tmp_path / "weights", "BertForTokenClassification", labels=TOKEN_LABELS)
     manifest = built(model_of(tmp_path, recipe="kind: token-classification, max_length: 24"), folders)
     assert outputs_of(manifest) == [("scores", "FP32", (-1, 4)), ("offsets", "INT64", (-1, 2))]
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.parametrize("architecture", ["BertForQuestionAnswering", "RobertaForQuestionAnswering"])
 def test_question_answering(tmp_path: Path, folders: BuildFolders, architecture: str) -> None:
     save_text_model(tmp_path / "weights", architecture)
@@ -75,7 +75,7 @@ def test_question_answering(tmp_path: Path, folders: BuildFolders, architecture:
     }
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_question_answering_from_tokens(tmp_path: Path, folders: BuildFolders) -> None:
     save_text_model(tmp_path / "weights", "BertForQuestionAnswering")
     recipe = "kind: question-answering, max_length: 40, input: tokens"
@@ -84,7 +84,7 @@ def test_question_answering_from_tokens(tmp_path: Path, folders: BuildFolders) -
     assert [name for name, _, _ in outputs_of(manifest)] == ["start_logits", "end_logits"]
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_feature_extraction(tmp_path: Path, folders: BuildFolders) -> None:
     save_text_model(tmp_path / "weights", "MPNetModel")
     manifest = built(model_of(tmp_path, recipe="kind: feature-extraction, max_length: 24"), folders)
@@ -94,7 +94,7 @@ def test_feature_extraction(tmp_path: Path, folders: BuildFolders) -> None:
     ]
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.parametrize("form", ["image", "pixels"])
 def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) -> None:
     from model_build.exporters.image_framework import encoded  # which takes seconds, also where no test runs
@@ -110,7 +110,7 @@ def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) 
     assert manifest.target == "cpu"
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_torchscript_of_texts_twice_the_same(tmp_path: Path, folders: BuildFolders) -> None:
     """It is traced from the module that is exported; callers see the same names, and the bytes are
     reproducible.
@@ -124,7 +124,7 @@ def test_torchscript_of_texts_twice_the_same(tmp_path: Path, folders: BuildFolde
     assert built(model, other).digest == manifest.digest
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_torchscript_of_tokens(tmp_path: Path, folders: BuildFolders) -> None:
     save_text_model(tmp_path / "weights", "BertForQuestionAnswering")
     recipe = "kind: question-answering, max_length: 40, input: tokens, format: torchscript"
@@ -133,7 +133,7 @@ def test_torchscript_of_tokens(tmp_path: Path, folders: BuildFolders) -> None:
     assert outputs_of(manifest) == [("start_logits", "FP32", (-1,)), ("end_logits", "FP32", (-1,))]
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_labels_and_tensors_of_model_yaml(tmp_path: Path, folders: BuildFolders) -> None:
     save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
     recipe = "kind: text-classification, max_length: 24, input: tokens"

@@ -185,7 +185,7 @@ def outcomes(results: list[SmokeResult]) -> set[str]:
     return {result.outcome for result in results}
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("make", "origin", "count"),
     [
@@ -240,7 +240,7 @@ def the_python_model_goes_wrong(one: Built, folder: Path) -> None:
         assert words in first.detail
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(
     tmp_path: Path, folders: BuildFolders
 ) -> None:

@@ -107,7 +107,7 @@ def build(model: Document[ModelSpec], folders: BuildFolders) -> BuiltArtifact:
     return build_model(model=model, folders=folders)
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.parametrize("make", [onnx, scripted, entry, xgboost, lightgbm, sklearn, python, with_helpers])
 def test_a_given_model_from_end_to_end(make: Any, tmp_path: Path, folders: BuildFolders) -> None:
     model = make(tmp_path / "model")
@@ -128,7 +128,7 @@ def test_a_given_model_from_end_to_end(make: Any, tmp_path: Path, folders: Build
         assert environment.packages == ("regex==2024.11.6", "six==1.17.0")
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_a_python_model_that_is_wrong_is_not_kept(tmp_path: Path, folders: BuildFolders) -> None:
     model = python(tmp_path / "model")
     (tmp_path / "model/right.py").write_text("def right(request):\n    return {'y': request['x'] * 2}\n")

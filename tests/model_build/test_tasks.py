@@ -66,9 +66,9 @@ def assert_graph_answers(
 @pytest.mark.parametrize(
     "architecture",
     [
-        pytest.param("BertForSequenceClassification", marks=pytest.mark.e2e),
-        pytest.param("RobertaForSequenceClassification", marks=pytest.mark.e2e),
-        pytest.param("DistilBertForSequenceClassification", marks=pytest.mark.e2e),
+        pytest.param("BertForSequenceClassification", marks=pytest.mark.soak),
+        pytest.param("RobertaForSequenceClassification", marks=pytest.mark.soak),
+        pytest.param("DistilBertForSequenceClassification", marks=pytest.mark.soak),
     ],
 )
 def test_text_classification(saved: Saved, tmp_path: Path, architecture: str) -> None:
@@ -118,7 +118,7 @@ def test_one_label_is_a_yes_or_no(saved: Saved) -> None:
         framework_of(model, kind="text-classification", activation="softmax")
 
 
-@pytest.mark.e2e  # as with every export here: the first of a process takes ten seconds
+@pytest.mark.soak  # as with every export here: the first of a process takes ten seconds
 def test_token_classification(saved: Saved, tmp_path: Path) -> None:
     framework = framework_of(
         saved("BertForTokenClassification", labels=TOKEN_LABELS), kind="token-classification"
@@ -147,9 +147,9 @@ def test_token_classification(saved: Saved, tmp_path: Path) -> None:
         pytest.param(
             "BertForQuestionAnswering",
             ["input_ids", "attention_mask", "token_type_ids"],
-            marks=pytest.mark.e2e,
+            marks=pytest.mark.soak,
         ),
-        pytest.param("RobertaForQuestionAnswering", ["input_ids", "attention_mask"], marks=pytest.mark.e2e),
+        pytest.param("RobertaForQuestionAnswering", ["input_ids", "attention_mask"], marks=pytest.mark.soak),
     ],
 )
 def test_question_answering(saved: Saved, tmp_path: Path, architecture: str, inputs: list[str]) -> None:
@@ -185,7 +185,7 @@ def test_answers_are_substrings_of_their_context(saved: Saved) -> None:
 
 @pytest.mark.parametrize(
     "architecture",
-    [pytest.param(name, marks=pytest.mark.e2e) for name in ("MPNetModel", "T5EncoderModel")],
+    [pytest.param(name, marks=pytest.mark.soak) for name in ("MPNetModel", "T5EncoderModel")],
 )
 def test_feature_extraction(saved: Saved, tmp_path: Path, architecture: str) -> None:
     """T5's attention is exported unfused, because the fused form cannot be decomposed."""

@@ -62,7 +62,7 @@ def test_graph_reveals_nothing_of_this_machine(tiny_graph: ExportedGraph) -> Non
         assert text not in content
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 @pytest.mark.parametrize("pooling", ["max", "cls"])
 def test_every_pooling_equals_the_framework(tiny_source: FetchedSource, tmp_path: Path, pooling: str) -> None:
     framework = TextFramework(source=tiny_source, recipe=recipe(pooling=pooling, normalize=False))
@@ -84,7 +84,7 @@ def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
     assert np.linalg.norm(alone) == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.e2e  # another process loads the framework again
+@pytest.mark.soak  # another process loads the framework again
 def test_same_bytes_in_another_process_and_folder(
     tiny_source: FetchedSource, tiny_graph: ExportedGraph, tmp_path: Path
 ) -> None:

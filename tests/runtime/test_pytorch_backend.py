@@ -12,7 +12,7 @@ import pytest
 
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonServer
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 Start = Callable[..., TritonServer]
 
 CONFIG = """

@@ -12,7 +12,7 @@ import pytest
 
 from tests.stacks.assemblies import ROOT
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 SILENCED = "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"
 SYNTHESIS = "import aws_cdk as cdk; app = cdk.App(); cdk.Stack(app, 'Empty'); app.synth()"

@@ -10,8 +10,8 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
+from tests.moto_aws import simulated_aws
 from tests.projects import add_image, edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
@@ -73,7 +73,7 @@ class Account:
 def account(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
-    with mock_aws():
+    with simulated_aws():
         yield Account(project)
 
 

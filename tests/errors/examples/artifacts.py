@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from moto import mock_aws
-
 from tests.errors.examples.base import DEV, MODEL, Setting, example
 from tests.errors.examples.stand_ins import CLOUD
 from tests.manifests import manifest
+from tests.moto_aws import simulated_aws
 from tests.projects import ENVIRONMENT
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.operations.aws import Cloud
@@ -46,7 +45,7 @@ def _use_moto(shop: Setting) -> None:
     shop.edit(DEV, "1" * 12, "123456789012")
     for name, value in CLOUD.variables.items():
         shop.patch.setenv(name, value)
-    shop.open.enter_context(mock_aws())
+    shop.open.enter_context(simulated_aws())
 
 
 def _deploy(shop: Setting) -> None:
@@ -157,7 +156,7 @@ def no_examples(shop: Setting) -> None:
     """`tritonstack verify` of an artifact that is not in the bucket."""
     from tritonstack.operations.smoke.examples import load_examples
 
-    with mock_aws():
+    with simulated_aws():
         _bucket()
         load_examples(CLOUD, bucket=BUCKET, model="minilm", digest="ab" * 32)
 
@@ -217,7 +216,7 @@ def half_published(shop: Setting) -> None:
     text = _manifest(shop, digest=digest).to_json()
     shop.write(f"{digest}/manifest.json", text)
     shop.write(f"{digest}/model.tar.gz", "x")
-    with mock_aws():
+    with simulated_aws():
         s3 = _bucket()
         s3.put_object(Bucket=BUCKET, Key=f"{artifact_prefix('minilm', digest)}/manifest.json", Body=text)
         publish(artifact_dir=shop.root / digest, bucket=BUCKET, s3_client=s3)
@@ -229,7 +228,7 @@ def two_promotions(shop: Setting) -> None:
     from tests.operations.test_claims import ANN, BOB, NOW
     from tritonstack.operations.promotion.claims import claim
 
-    with mock_aws():
+    with simulated_aws():
         _bucket()
         claim(CLOUD, BUCKET, ANN, history=(), now=NOW)
         claim(CLOUD, BUCKET, BOB, history=(), now=NOW)

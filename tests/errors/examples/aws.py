@@ -11,10 +11,10 @@ from botocore.exceptions import (
     NoCredentialsError,
     ReadTimeoutError,
 )
-from moto import mock_aws
 
 from tests.errors.examples.base import DEV, Setting, example
 from tests.errors.examples.stand_ins import CLOUD, Refusing, refused
+from tests.moto_aws import simulated_aws
 from tritonstack.client.errors import RequestFacts
 from tritonstack.client.failures import invocation_error
 
@@ -46,7 +46,7 @@ def other_account(shop: Setting) -> None:
     """The credentials belong to account 123456789012."""
     from tritonstack.operations.aws import require_account
 
-    with mock_aws():
+    with simulated_aws():
         require_account(CLOUD)
 
 
@@ -66,7 +66,7 @@ def no_bootstrap(shop: Setting) -> None:
     from tritonstack.workflows.deployment.bootstrap import lacks_bootstrap
 
     spec = load_document(shop.root / DEV, EnvironmentSpec).record
-    with mock_aws():
+    with simulated_aws():
         lacks_bootstrap(CLOUD, spec.bootstrap, allowed=False)
 
 
@@ -149,7 +149,7 @@ def nothing_deployed(shop: Setting) -> None:
     """`tritonstack rollback` in an environment that was never deployed."""
     from tritonstack.operations.locks.artifact_versions import _deleted
 
-    with mock_aws():
+    with simulated_aws():
         _deleted(CLOUD.client("s3"), "tritonstack-dev-artifacts", "models/minilm/")
 
 

@@ -15,7 +15,7 @@ from packages.local_cloud.tests.cloudformation.stacks import StackDriver
 from packages.local_cloud.tests.conftest import REGION, Account
 from tests.credentials import variables_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).parents[4]
 
