@@ -61,7 +61,7 @@ REFUSED = {
     ),
     "components": (
         "components: {memory_mb: 512, cpus: 1}\n    scaling: {min_instances: 0, max_instances: 2}",
-        "inference components",
+        "Inference components run on AWS only",
     ),
     "shadow": ("shadow: {instance_type: ml.m7i.large, share: 0.5}", "shadow variants"),
 }

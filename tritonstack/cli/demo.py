@@ -110,26 +110,13 @@ def bring_up(demo: Demo) -> None:
     run("tritonstack", "up", "--detach", "--region", demo.spec.region)
 
 
-def bootstrap(demo: Demo) -> None:
-    """Step 3."""
-    run(
-        "cdk",
-        "bootstrap",
-        f"aws://{demo.spec.account}/{demo.spec.region}",
-        "-c",
-        f"env={ENVIRONMENT}",
-        variables=demo.cloud().process_environment(),
-        quiet=True,
-    )
-
-
 def deploy(_: Demo) -> None:
-    """Step 4."""
-    run("tritonstack", "deploy", ENVIRONMENT)
+    """Step 3."""
+    run("tritonstack", "deploy", ENVIRONMENT, "--bootstrap")
 
 
 def ask(demo: Demo) -> None:
-    """Step 5: paraphrases must be more similar than unrelated texts."""
+    """Step 4: paraphrases must be more similar than unrelated texts."""
     texts = list(itertools.chain.from_iterable(PARAPHRASES))
     client = EndpointClient(
         endpoint_name=demo.spec.endpoint_name(ENDPOINT), runtime=demo.cloud().client("sagemaker-runtime")
@@ -151,14 +138,14 @@ def ask(demo: Demo) -> None:
 
 
 def destroy(demo: Demo) -> None:
-    """Step 6."""
+    """Step 5."""
     run("tritonstack", "destroy", ENVIRONMENT, "--yes")
     remove_bootstrap(demo.cloud(), demo.spec.bootstrap)
     console.print("the CDK bootstrap stack is deleted too")
 
 
 def look_at_what_is_left(demo: Demo) -> None:
-    """Step 7: list the remaining resources of every service."""
+    """Step 6: list the remaining resources of every service."""
     found = read_inventory(demo.address().environment())
     left = [item for item in found if not item.get("pending_deletion")]
     for item in found:
@@ -174,20 +161,18 @@ def look_at_what_is_left(demo: Demo) -> None:
 STEPS: tuple[tuple[str, Callable[[Demo], None]], ...] = (
     ("1 build and verify the model from its weights", build),
     ("2 start the local cloud", bring_up),
-    ("3 cdk bootstrap", bootstrap),
-    ("4 deploy with the CDK", deploy),
-    ("5 invoke the endpoint through boto3", ask),
-    ("6 destroy everything", destroy),
-    ("7 check what remains", look_at_what_is_left),
+    ("3 bootstrap and deploy with the CDK", deploy),
+    ("4 invoke the endpoint through boto3", ask),
+    ("5 destroy everything", destroy),
+    ("6 check what remains", look_at_what_is_left),
 )
 
 
-def run(*command: str, variables: dict[str, str] | None = None, quiet: bool = False) -> None:
+def run(*command: str, quiet: bool = False) -> None:
     """Run a command; with `quiet`, show its output only if it fails."""
     console.print(f"[bold cyan]$ {escape(' '.join(command))}")
     result = subprocess.run(
         command,
-        env=variables,
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,
