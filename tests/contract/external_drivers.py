@@ -123,7 +123,7 @@ class EndpointDriver:
 
     def served_model(self, way: Way, model: Model) -> ServedModel:
         if model is not STANDARD[way]:
-            pytest.skip(f"nobody laid the model {model.name} before the endpoint")
+            pytest.skip(f"the endpoint at --endpoint does not serve the model {model.name}")
         target = {"TargetModel": model.target} if way.many else {}
 
         def send(body: bytes, headers: Mapping[str, str]) -> TritonResponse:

@@ -1,4 +1,4 @@
-"""Unconfirmed subscriptions: SNS lists them all alike, lets nobody delete them, and drops them."""
+"""Unconfirmed subscriptions: SNS lists them with the same ARN, cannot delete them, and drops them later."""
 
 from __future__ import annotations
 

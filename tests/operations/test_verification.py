@@ -177,23 +177,23 @@ def answer(**changes: Any) -> SmokeResult:
 
 def test_answers_are_counted_and_wrong_ones_reported() -> None:
     shadow = answer(
-        outcome="cannot-be-asked", variant="shadow", example="", detail="nobody can", milliseconds=None
+        outcome="cannot-be-asked", variant="shadow", example="", detail="impossible", milliseconds=None
     )
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
     assert check.faults == ("main: minilm, first: wrong (30 ms): off by 2",)
-    assert check.notes == ("shadow: minilm was not tested: nobody can",)
+    assert check.notes == ("shadow: minilm was not tested: impossible",)
     assert check.detail == "1 of 2 correct, slowest 30 ms"
 
 
 def test_unchecked_models_are_listed_beside_the_verdict() -> None:
-    shadow = answer(outcome="cannot-be-asked", variant="shadow", detail="nobody can", milliseconds=None)
+    shadow = answer(outcome="cannot-be-asked", variant="shadow", detail="impossible", milliseconds=None)
     cut_short = answer(outcome="cannot-be-asked", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
     assert found.words.endswith("; untested, answers unknown: search/shadow")
     (endpoint,) = found.facts()["endpoints"]
-    assert endpoint["not_asked"] == [{"variant": "shadow", "model": "minilm", "why": "nobody can"}]
+    assert endpoint["not_asked"] == [{"variant": "shadow", "model": "minilm", "why": "impossible"}]
     assert found.endpoints[0].checks[-1].notes == (
-        "shadow: minilm was not tested: nobody can",
+        "shadow: minilm was not tested: impossible",
         "main: minilm, step 2: cannot-be-asked (12 ms): it keeps a state",
     )
 

@@ -64,7 +64,7 @@ class Project:
 
     @property
     def cache_dir(self) -> Path:
-        """Downloads of builds: models and wheels. Safe to delete."""
+        """Downloads of builds, digests of large files, and synthesized stacks. Safe to delete."""
         return self.state_dir / "cache"
 
     @property
