@@ -37,7 +37,7 @@ def checked(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_nag_finds_nothing_that_is_not_explained(checked, name, record_property):
+def test_nag_findings_are_all_explained(checked, name, record_property):
     nag = reports(checked[name].parent)["AwsSolutions"]
     assert [f"{found['ruleName']} {found['description'][:80]}" for found in nag["violations"]] == []
     suppressed = nag["suppressedViolations"]
@@ -50,7 +50,7 @@ def test_nag_finds_nothing_that_is_not_explained(checked, name, record_property)
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_no_suppression_is_left_over(checked, name):
+def test_no_suppression_is_unused(checked, name):
     folder = checked[name].parent
     silenced = {found["acknowledgedId"] for found in reports(folder)["AwsSolutions"]["suppressedViolations"]}
     acknowledged = {
@@ -70,7 +70,7 @@ def test_cfn_lint_finds_nothing(checked, name):
 
 
 @pytest.mark.e2e
-def test_checkov_finds_nothing_that_is_not_explained(checked, tmp_path, record_property):
+def test_checkov_findings_are_all_explained(checked, tmp_path, record_property):
     reasons: dict[Finding, str] = {}
     for name, file in checked.items():
         template = json.loads(file.read_text())

@@ -37,7 +37,7 @@ def test_same_content_gives_same_bytes(tmp_path: Path) -> None:
     assert [entry.path for entry in first.files] == sorted(names)
 
 
-def test_what_was_packed_comes_back(tmp_path: Path) -> None:
+def test_packed_files_are_unpacked_unchanged(tmp_path: Path) -> None:
     folder = fill(tmp_path / "in", ["m/1/model.py", "m/config.pbtxt"])
     packed = pack(folder, tmp_path / "a.tar.gz")
     unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
@@ -160,7 +160,7 @@ def several(file: Path, *members: tuple[str, bytes], headers: dict[str, str] | N
 
 
 @pytest.mark.parametrize("second", ["m/x", "./m/x"])
-def test_a_name_that_comes_twice_is_rejected(tmp_path: Path, second: str) -> None:
+def test_a_duplicate_name_is_rejected(tmp_path: Path, second: str) -> None:
     file = several(tmp_path / "h.tar.gz", ("m/x", b"good"), (second, b"evil"))
     with pytest.raises(ArchiveError, match="duplicate entry m/x"):
         unpack(file, tmp_path / "out", limit_bytes=100)

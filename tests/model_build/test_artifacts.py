@@ -146,7 +146,7 @@ def test_damage_is_found_and_named(artifact: Path, damage: Any, message: str) ->
     assert "tritonstack build" in str(caught.value)
 
 
-def test_what_a_killed_build_left_is_cleared(artifact: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_build_are_deleted(artifact: Path, tmp_path: Path) -> None:
     store = ArtifactStore(artifacts_dir=tmp_path / "artifacts", model="tiny")
     (artifact.parent / ("a" * 64)).mkdir()
     (artifact.parent / ("a" * 64) / ARCHIVE_NAME).write_bytes(b"half")
@@ -281,7 +281,7 @@ def test_no_credentials(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None
         publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)
 
 
-def test_another_publisher_was_faster(artifact: Path, s3: Any) -> None:
+def test_a_concurrent_publisher_wins(artifact: Path, s3: Any) -> None:
     s3.create_bucket(Bucket=BUCKET)
     original = s3.upload_file
 
@@ -311,9 +311,7 @@ def test_an_archive_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.Monkey
     assert head["ETag"].endswith('-1"')
 
 
-def test_what_an_earlier_version_published_gains_examples_and_nothing_else(
-    artifact: Path, tmp_path: Path, s3: Any
-) -> None:
+def test_artifacts_of_an_earlier_version_gain_only_examples(artifact: Path, tmp_path: Path, s3: Any) -> None:
     s3.create_bucket(Bucket=BUCKET)
     early = forget_examples(artifact)
     assert publish(artifact_dir=early, bucket=BUCKET, s3_client=s3).uploaded
@@ -334,9 +332,7 @@ def test_what_an_earlier_version_published_gains_examples_and_nothing_else(
     assert published_manifest(s3, artifact) == gained
 
 
-def test_examples_of_another_build_stay_where_they_came_first(
-    artifact: Path, tmp_path: Path, s3: Any
-) -> None:
+def test_the_first_published_examples_are_kept(artifact: Path, tmp_path: Path, s3: Any) -> None:
     """Two builds make the same archive with different examples; one manifest names one of them."""
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -348,7 +344,7 @@ def test_examples_of_another_build_stay_where_they_came_first(
     assert in_bucket(s3, artifact, EXAMPLES_NAME) == (artifact / EXAMPLES_NAME).read_bytes()
 
 
-def test_examples_that_a_killed_publisher_left_are_the_artifacts_own(
+def test_examples_of_a_killed_publisher_belong_to_the_artifact(
     artifact: Path, tmp_path: Path, s3: Any
 ) -> None:
     s3.create_bucket(Bucket=BUCKET)

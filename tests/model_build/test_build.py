@@ -155,7 +155,7 @@ def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, fol
 
 
 @pytest.mark.e2e
-def test_what_is_served_is_compared(
+def test_served_answers_are_compared(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tokenizer that drops the end of each text passes the graph's check and fails the serving check."""
@@ -183,7 +183,7 @@ def test_what_is_served_is_compared(
         ),
     ],
 )
-def test_an_archive_that_does_not_serve_is_not_kept(
+def test_an_archive_that_fails_serving_is_not_stored(
     tmp_path: Path,
     tiny_folder: Path,
     folders: BuildFolders,

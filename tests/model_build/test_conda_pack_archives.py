@@ -46,7 +46,7 @@ def write_archive(
     return file
 
 
-def test_it_is_taken_as_it_is_with_its_links(tmp_path: Path) -> None:
+def test_an_archive_is_used_unchanged_with_its_links(tmp_path: Path) -> None:
     given = write_archive(tmp_path / "given.tar.gz")
     (tmp_path / "part").mkdir()
     report = accept_environment(given, file=tmp_path / "part/env.tar.gz")
@@ -59,7 +59,7 @@ def test_it_is_taken_as_it_is_with_its_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["bin/activate", "bin/conda-unpack"])
-def test_what_conda_pack_did_not_make_is_rejected(tmp_path: Path, missing: str) -> None:
+def test_archives_not_made_by_conda_pack_are_rejected(tmp_path: Path, missing: str) -> None:
     given = write_archive(tmp_path / "given.tar.gz", without=missing)
     with pytest.raises(EnvironmentBuildError, match=f"missing: {missing}\n.*conda-pack --name"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
@@ -92,7 +92,7 @@ def test_a_link_that_leads_outside_is_rejected(tmp_path: Path, links: dict[str, 
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "lib/../../evil"])
-def test_a_name_that_lies_outside_is_rejected(tmp_path: Path, name: str) -> None:
+def test_a_path_outside_the_archive_is_rejected(tmp_path: Path, name: str) -> None:
     given = write_archive(tmp_path / "given.tar.gz", files={**FILES, name: b""})
     with pytest.raises(EnvironmentBuildError, match="is outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")

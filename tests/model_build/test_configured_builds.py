@@ -125,7 +125,7 @@ def test_a_model_that_keeps_a_state(sequences: dict[str, Any], tmp_path: Path, f
     assert [report.batch for report in built.manifest.latency] == [1]
 
 
-def test_a_state_that_is_not_kept_is_found(tmp_path: Path, folders: BuildFolders) -> None:
+def test_lost_sequence_state_is_detected(tmp_path: Path, folders: BuildFolders) -> None:
     model = counter(tmp_path / "model", {"strategy": "oldest"}, 1.0, 20.0, 300.0)
     with pytest.raises(ParityError, match="alone: test input 3"):
         build_model(model=model, folders=folders)

@@ -53,7 +53,7 @@ def test_a_missing_gpu_is_reported_too(tmp_path: Path, folders: BuildFolders) ->
 
 
 @pytest.mark.soak
-def test_an_engine_is_built_served_and_kept(
+def test_an_engine_is_built_served_and_stored(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")

@@ -148,7 +148,7 @@ def test_every_release_takes_the_flags_that_the_rules_let_through(
         ((11, 0, 0), ["--fp16"]),
     ],
 )
-def test_the_stand_in_rejects_what_trtexec_would(version: tuple[int, ...], words: list[str]) -> None:
+def test_the_stub_rejects_the_same_options_as_trtexec(version: tuple[int, ...], words: list[str]) -> None:
     good = ["--onnx=graph", "--saveEngine=plan", "--skipInference"]
     pairs = [word.removeprefix("--").partition("=")[::2] for word in (*good, *words)]
     stand_in_trtexec.check(pairs[: len(good)], version)  # type: ignore[arg-type] # as above
@@ -214,7 +214,7 @@ def test_names_that_trtexec_would_misread() -> None:
         ("[I] Selected Device: NVIDIA A10G", None),
     ],
 )
-def test_the_version_that_trtexec_says_it_has(line: str, version: tuple[int, ...] | None) -> None:
+def test_the_version_is_read_from_trtexec(line: str, version: tuple[int, ...] | None) -> None:
     assert version_of_banner(line) == version
 
 
@@ -237,7 +237,7 @@ def test_profiles_follow_from_the_model() -> None:
         (Profile(shapes={"ids": Shapes(min=(1,), opt=(1,), max=(1,))}), "1 sizes of ids do not match"),
     ],
 )
-def test_profiles_that_do_not_fit(profile: Profile, message: str) -> None:
+def test_invalid_profiles_are_rejected(profile: Profile, message: str) -> None:
     spec = text_spec()
     with pytest.raises(EngineError, match=message):
         profile_shapes(with_profiles(spec, profile), lookup_inputs())
@@ -332,7 +332,7 @@ def test_int8_is_spelt_out_in_the_graph(
     assert all(not onnx.numpy_helper.to_array(zero).any() for zero in zeros)
 
 
-def test_another_tensorrt_than_the_releases_is_rejected(
+def test_a_tensorrt_version_other_than_the_releases_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     simulated_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
@@ -340,7 +340,7 @@ def test_another_tensorrt_than_the_releases_is_rejected(
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
-def test_another_gpu_than_the_targets_is_rejected(
+def test_a_gpu_other_than_the_targets_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
@@ -348,7 +348,7 @@ def test_another_gpu_than_the_targets_is_rejected(
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
-def test_what_trtexec_rejects_is_shown_with_the_command(
+def test_a_trtexec_failure_is_shown_with_the_command(
     tmp_path: Path, machine_here: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = lookup(tmp_path / "graph")
@@ -370,7 +370,7 @@ def test_an_error_is_shown_and_not_the_help_behind_it(
     assert "--option" not in caught.value.message
 
 
-def test_what_a_release_cannot_do_is_reported_with_its_line(
+def test_unsupported_options_of_a_release_are_reported_with_their_line(
     tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     with pytest.raises(InvalidFilesError) as caught:
@@ -380,7 +380,7 @@ def test_what_a_release_cannot_do_is_reported_with_its_line(
     assert "Triton 24.09 has TensorRT 10.4.0" in problem.message
 
 
-def test_without_tensorrt_the_command_says_so_at_once() -> None:
+def test_missing_tensorrt_is_reported_immediately() -> None:
     with pytest.raises(UsageError, match="this machine has no TensorRT"):
         machine.require_trtexec()
 
@@ -404,7 +404,7 @@ def test_a_damaged_timing_cache_does_no_harm(tmp_path: Path, machine_here: Machi
     assert cache.read_text() != "damaged"
 
 
-def test_another_gpu_does_not_cost_the_timing_cache(tmp_path: Path, machine_here: Machine) -> None:
+def test_the_timing_cache_is_kept_for_another_gpu(tmp_path: Path, machine_here: Machine) -> None:
     graph = lookup(tmp_path / "graph")
     make = builder(machine_here, tmp_path)
     make.build(order((10, 4, 0), graph=graph.file), tmp_path / "first")

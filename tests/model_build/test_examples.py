@@ -45,7 +45,7 @@ def test_three_of_the_smallest_that_users_send() -> None:
     assert (examples.model, examples.digest, examples.none_because) == ("m", DIGEST, "")
 
 
-def test_what_is_made_up_is_kept_where_there_is_nothing_else() -> None:
+def test_generated_inputs_are_kept_if_there_are_no_others() -> None:
     assert names(chosen(case("made up", 1, typical=False))) == ["made up"]
 
 
@@ -65,7 +65,7 @@ def test_there_is_room_for_so_many() -> None:
     assert len(examples.to_json()) < MOST_BYTES
 
 
-def test_one_alone_may_be_larger() -> None:
+def test_a_single_example_may_be_larger() -> None:
     examples = chosen(case("picture", 150_000), case("larger", 150_001))
     assert names(examples) == ["picture"]
     assert len(examples.to_json()) > MOST_BYTES
@@ -136,7 +136,7 @@ def test_the_tolerance_is_that_of_the_builds_own_check(
     assert found[output] == held
 
 
-def test_of_a_model_that_makes_up_texts_there_are_questions_alone() -> None:
+def test_examples_of_generating_models_are_texts_only() -> None:
     examples = examples_of_texts(["a", "b", "c", "d"], model="m", digest=DIGEST)
     assert (examples.texts, examples.requests) == (("a", "b", "c"), ())
 

@@ -152,7 +152,7 @@ def test_it_runs_on_any_python(packed: Packed) -> None:
     assert OLDEST_PYTHON == "3.10"
 
 
-def test_it_holds_what_is_needed_only(packed: Packed) -> None:
+def test_an_environment_contains_only_required_packages(packed: Packed) -> None:
     with tarfile.open(packed.file) as tar:
         names = [member.name for member in tar if member.isfile()]
     assert {"bin/activate", "adapt_environment.py", "packages/tokenizers/tokenizers.abi3.so"} <= set(names)
@@ -244,9 +244,7 @@ def test_activated_by_the_python_of_other_images(packed: Packed, tmp_path: Path,
     assert tokenizers_file.startswith(str(environment))
 
 
-def test_a_built_environment_is_kept_for_other_models_and_made_again_if_damaged(
-    packed: Packed, tmp_path: Path
-) -> None:
+def test_an_environment_is_cached_and_rebuilt_if_damaged(packed: Packed, tmp_path: Path) -> None:
     (kept,) = (packed.cache / "environments").glob("*/env.tar.gz")
     kept.write_bytes(kept.read_bytes()[:-1])
     again = build_environment(
@@ -283,7 +281,7 @@ def test_which_wheels_are_bound_to_a_python(wheel: str, bound: str | None) -> No
 
 
 @pytest.mark.e2e
-def test_compiled_packages_lie_in_a_folder_for_each_python(tmp_path: Path) -> None:
+def test_compiled_packages_have_one_folder_per_python(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
     report = build_environment(
         [installed_requirement("MarkupSafe")],

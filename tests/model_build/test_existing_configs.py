@@ -75,7 +75,7 @@ def write_config(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = No
 
 
 @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE.keys())
-def test_what_is_whole_stays_as_it_is(tmp_path: Path, text: str) -> None:
+def test_a_complete_configuration_is_unchanged(tmp_path: Path, text: str) -> None:
     assert write_config(tmp_path, text) == text
 
 
@@ -126,7 +126,7 @@ def test_several_gpus_are_added(tmp_path: Path) -> None:
         ('name: "a"\nname: "b"\n', "config.pbtxt:2", 'column 7: .*multiple "name" fields'),
     ],
 )
-def test_what_is_not_a_configuration(tmp_path: Path, text: str, place: str, message: str) -> None:
+def test_invalid_configurations(tmp_path: Path, text: str, place: str, message: str) -> None:
     with pytest.raises(InvalidFilesError, match=rf"{place}: {message}"):
         write_config(tmp_path, text)
 

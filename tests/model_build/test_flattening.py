@@ -43,7 +43,7 @@ def inner(tmp_path: Path) -> MemberFolder:
     return MemberFolder("words", "words", folder)
 
 
-def test_the_steps_of_an_ensemble_become_steps_of_the_whole(inner: MemberFolder) -> None:
+def test_nested_ensemble_steps_are_flattened(inner: MemberFolder) -> None:
     flat = list(flat_steps(inner, 1, {"TEXT": "query"}, {"vector": "point"}))
     assert flat == [
         SchedulingStep("words-cut", {"TEXT": "query"}, {"ids": "step2-ids"}),
@@ -53,7 +53,7 @@ def test_the_steps_of_an_ensemble_become_steps_of_the_whole(inner: MemberFolder)
     assert [step.model for step in needed_steps(flat, ["point"])] == ["words-cut", "words-run"]
 
 
-def test_what_is_needed_of_what(inner: MemberFolder) -> None:
+def test_only_needed_steps_are_kept(inner: MemberFolder) -> None:
     flat = list(flat_steps(inner, 0, {"TEXT": "TEXT"}, {"vector": "vector", "norm": "norm"}))
     assert len(needed_steps(flat, ["vector", "norm"])) == 3
     assert [step.model for step in needed_steps(flat, ["norm"])] == ["words-cut", "words-length"]
@@ -69,7 +69,7 @@ def test_parts_get_unique_names(inner: MemberFolder, tmp_path: Path) -> None:
     assert read_config(copied).input[0].name == "TEXT"
 
 
-def test_a_name_in_an_unusual_place_is_changed_as_well(inner: MemberFolder, tmp_path: Path) -> None:
+def test_names_in_unusual_places_are_renamed_too(inner: MemberFolder, tmp_path: Path) -> None:
     config = inner.folder / "cut/config.pbtxt"
     text = config.read_text().replace('name: "cut"\n', "")
     config.write_text(text + "name\n:\n  'cut'\n")
@@ -78,7 +78,7 @@ def test_a_name_in_an_unusual_place_is_changed_as_well(inner: MemberFolder, tmp_
     assert (renamed.name, renamed.max_batch_size) == ("words-cut", 4)
 
 
-def test_packages_that_are_the_same_are_kept_once(inner: MemberFolder) -> None:
+def test_identical_packages_are_stored_once(inner: MemberFolder) -> None:
     for name, content in (("cut", b"one"), ("length", b"other"), ("run", b"one")):
         environment_file(inner.folder, name).write_bytes(content)
     assert share_environments(inner.folder) == {"cut": "cut", "length": "length", "run": "cut"}

@@ -84,7 +84,7 @@ def test_every_text_is_answered_and_answered_alike(server: TritonInstallation, t
         ("fails", 'returned status 400 without text: {"error": "ValueError: CUDA out of memory"}'),
     ],
 )
-def test_what_does_not_answer_is_not_let_through(
+def test_a_model_that_does_not_answer_fails_the_check(
     server: TritonInstallation, tmp_path: Path, mode: str, told: str
 ) -> None:
     with pytest.raises(ServingError) as caught:
@@ -97,7 +97,7 @@ def test_an_archive_without_its_weights_does_not_start(server: TritonInstallatio
         serve(server, tmp_path, damage="tiny/1/model.safetensors")
 
 
-def test_without_namespaces_it_says_why(
+def test_missing_namespaces_are_explained(
     server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(EXPOSE, "1")
@@ -106,7 +106,7 @@ def test_without_namespaces_it_says_why(
         serve(server, tmp_path)
 
 
-def test_a_build_is_kept_with_what_was_proven(
+def test_a_build_records_what_was_verified(
     server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "find_installation", lambda **_: server)

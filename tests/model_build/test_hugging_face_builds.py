@@ -145,7 +145,7 @@ def test_labels_and_tensors_of_model_yaml(tmp_path: Path, folders: BuildFolders)
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "model", "answer"])
-def test_names_of_parts_are_taken(tmp_path: Path, name: str) -> None:
+def test_names_of_ensemble_steps_are_reserved(tmp_path: Path, name: str) -> None:
     file = write_model_file(tmp_path, recipe="kind: question-answering", source=tmp_path, tests=PAIRS)
     file.write_text(file.read_text().replace("name: tiny", f"name: {name}"))
     with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*reserved for a part"):
@@ -159,7 +159,7 @@ def test_a_model_without_batches_is_rejected(tmp_path: Path) -> None:
         recipe_for(load_document(file, ModelSpec))
 
 
-def test_a_test_image_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_test_image(tmp_path: Path) -> None:
     tests = ("image: missing.png",)
     model = model_of(tmp_path, recipe="kind: image-classification", tests=tests)
     with pytest.raises(InvalidFilesError, match=r"test_inputs.*file not found.*missing\.png"):

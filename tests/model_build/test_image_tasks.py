@@ -169,7 +169,7 @@ def test_a_model_without_an_image_processor(tmp_path: Path) -> None:
         framework_of(folder)
 
 
-def test_another_size_than_the_model_takes(tmp_path: Path) -> None:
+def test_unsupported_image_sizes_are_rejected(tmp_path: Path) -> None:
     folder = save_image_model(tmp_path / "model")
     transformers.ViTImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
     with pytest.raises(ExportError, match=r"pixels of shape \[3, 48, 48\]"):

@@ -66,7 +66,7 @@ def test_without_model_metadata_values_have_their_natural_types(tmp_path: Path) 
         ("[[1.0, 2.0]]", "write it without the batch dimension"),
     ],
 )
-def test_values_that_do_not_fit(tmp_path: Path, value: str, message: str) -> None:
+def test_values_out_of_range_are_rejected(tmp_path: Path, value: str, message: str) -> None:
     told = fault(model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n"), X)
     assert message in told
     assert "model.yaml:8: test_inputs.0.inputs.x: " in told
@@ -91,7 +91,7 @@ def test_nan_is_a_value_of_float_inputs(tmp_path: Path, datatype: str) -> None:
         ("random: {below: .nan}", "random.below", "expected an integer, got NaN"),
     ],
 )
-def test_nan_is_a_value_of_nothing_else(tmp_path: Path, text: str, field: str, message: str) -> None:
+def test_nan_is_valid_only_for_floats(tmp_path: Path, text: str, field: str, message: str) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         read_rows(model(tmp_path, f"test_inputs:\n- {text}\n"), [X, IDS, NAMES][: 1 + text.count(",")])
     assert f"test_inputs.0.{field}: {message}" in str(caught.value)
@@ -108,7 +108,7 @@ def test_nan_infinity_and_zero_are_different_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "fits"), [(-1, False), (0, True), (255, True), (256, False), (1.0, False)])
-def test_whole_numbers_stay_within_their_type(tmp_path: Path, value: float, fits: bool) -> None:
+def test_integers_must_fit_their_type(tmp_path: Path, value: float, fits: bool) -> None:
     document = model(tmp_path, f"test_inputs:\n- inputs: {{x: [{value}]}}\n")
     spec = TensorSpec(name="x", datatype="UINT8", shape=(1,))
     if fits:
@@ -117,7 +117,7 @@ def test_whole_numbers_stay_within_their_type(tmp_path: Path, value: float, fits
         assert "is not a whole number in the range of UINT8" in fault(document, spec)
 
 
-def test_names_that_match_nothing_and_names_that_are_missing(tmp_path: Path) -> None:
+def test_unknown_and_missing_names(tmp_path: Path) -> None:
     told = fault(model(tmp_path, "test_inputs:\n- inputs:\n    idz: [1]\n"), X, IDS)
     assert "model.yaml:8: test_inputs.0.inputs.idz: unknown tensor; the model has x, ids" in told
     assert "did you mean 'ids'?" in told
@@ -166,7 +166,7 @@ def test_right_answers_of_a_file(tmp_path: Path) -> None:
         ({"x": np.ones((1, 2), np.complex64)}, "x is complex64"),
     ],
 )
-def test_files_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+def test_files_with_wrong_arrays_are_rejected(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     np.savez(tmp_path / "rows.npz", allow_pickle=True, **arrays)
     told = fault(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
     for part in message.split("; "):
@@ -255,12 +255,12 @@ def test_rows_that_contradict_each_other(tmp_path: Path, second: str, tensors: s
     assert message in str(caught.value)
 
 
-def test_sizes_that_are_left_open_on_purpose(tmp_path: Path) -> None:
+def test_intentionally_dynamic_sizes(tmp_path: Path) -> None:
     document = model(tmp_path, "test_inputs:\n- inputs: {x: [1.5]}\ntensors: {x: {shape: [-1]}}\n")
     assert tensors_of_rows(document, read_rows(document))[0].shape == (-1,)
 
 
-def test_model_yaml_narrows_what_the_graph_leaves_open(tmp_path: Path) -> None:
+def test_model_yaml_narrows_dynamic_sizes_of_the_graph(tmp_path: Path) -> None:
     text = "tensors:\n  ids: {shape: [8]}\n  y: {labels: [low, high]}\n"
     document = model(tmp_path, text, test_inputs=[{"random": {}}])
     inputs, outputs = narrow_tensors(document, [IDS], [Y])

@@ -18,7 +18,7 @@ from tritonstack.records.manifests import TensorSpec
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 
 
-def test_an_ensemble_is_seen_as_one_by_multi_model_hosting_merlin_393(tmp_path: Path) -> None:
+def test_multi_model_hosting_recognizes_an_ensemble_merlin_393(tmp_path: Path) -> None:
     """SageMaker's front end searches for the exact text `platform: "ensemble"` to choose what it loads."""
     steps = [SchedulingStep("part", {"TEXT": "TEXT"}, {"TEXT": "TEXT"})]
     add_ensemble(tmp_path, name="whole", inputs=[TEXT], outputs=[TEXT], steps=steps, max_batch=1)

@@ -44,7 +44,7 @@ def manifest(inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) ->
         ("FP64", (), 8),
     ],
 )
-def test_what_a_tensor_takes(datatype: str, shape: tuple[int, ...], least: int) -> None:
+def test_bytes_per_item_of_a_tensor(datatype: str, shape: tuple[int, ...], least: int) -> None:
     assert TensorSpec(name="x", datatype=datatype, shape=shape).least_bytes == least
 
 

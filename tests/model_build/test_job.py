@@ -56,7 +56,7 @@ def test_an_unknown_model_is_exit_2_and_one_event(project: Project) -> None:
     assert event["message"] == "unknown model 'nothing'"
 
 
-def test_a_build_that_cannot_begin_says_so(project: Project) -> None:
+def test_a_build_that_cannot_start_reports_it(project: Project) -> None:
     result = run_job(project, "--model", "tiny", "--targets", "sm86-25.04")
     assert result.returncode == 2
     assert "this machine has no GPU" in result.stdout

@@ -238,7 +238,7 @@ def test_unfit_repositories(repository: Path, damage: Callable[[Path], None], me
         check_layout(repository)
 
 
-def test_one_plain_model_is_fit(repository: Path) -> None:
+def test_a_single_plain_model_is_accepted(repository: Path) -> None:
     no_ensemble(repository)
     (repository / "cut").rename(repository.parent / "away")
     assert check_layout(repository) == "run"
@@ -249,7 +249,7 @@ def test_answers_in_parts_are_for_generate(repository: Path) -> None:
     assert check_layout(repository, generates=True) == "whole"
 
 
-def test_a_name_may_be_left_out(repository: Path) -> None:
+def test_the_name_is_optional(repository: Path) -> None:
     edit(repository / "run/config.pbtxt", 'name: "run"\n', "")
     assert check_layout(repository) == "whole"
 

@@ -53,7 +53,7 @@ def test_int8_gives_the_same_bytes_again(tmp_path: Path, classifier: Path, folde
     assert not again.reused
 
 
-def test_a_recorded_choice_makes_the_same_artifact_and_another_is_not_taken_for_it(
+def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(
     tmp_path: Path, classifier: Path, folders: BuildFolders
 ) -> None:
     file = write_classifier(tmp_path, classifier, "auto")

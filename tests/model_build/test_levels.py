@@ -121,7 +121,7 @@ def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path: Path) -
     assert np.abs(quantised.astype(int)).max() <= 64
 
 
-def test_what_every_release_reads(tmp_path: Path) -> None:
+def test_every_release_reads_the_opset(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     made = to_fused_int8(graph, tmp_path / "made", answered(graph))
     model = onnx.load(made.file)
@@ -138,7 +138,7 @@ def test_a_graph_newer_than_a_release_is_rejected(tmp_path: Path) -> None:
     assert told.value.remedy == "save the graph with opset 19 or lower"
 
 
-def test_a_newer_opset_whose_steps_are_old_is_lowered(tmp_path: Path) -> None:
+def test_a_newer_opset_with_old_operators_is_lowered(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph", opset=20)
     assert make_readable(graph, GPU) is graph
     servable = settle(graph, answered(graph))
@@ -200,7 +200,7 @@ def test_auto_keeps_one_and_reports_all(tmp_path: Path) -> None:
     assert all(candidate.reason for candidate in servable.candidates)
 
 
-def test_auto_keeps_fp32_where_nothing_else_is_right(tmp_path: Path) -> None:
+def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
     assert servable.precision == "fp32"
@@ -266,7 +266,7 @@ def test_fp16_keeps_the_types_of_inputs_and_outputs(tmp_path: Path) -> None:
     assert (servable.inputs, servable.outputs) == (graph.inputs, graph.outputs)
 
 
-def test_what_overflows_fp16_stays_in_fp32(tmp_path: Path) -> None:
+def test_values_that_overflow_fp16_stay_in_fp32(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph", scale=30_000.0)
     cases = answered(graph)
     assert {"first", "bias", "second"} <= set(steps_out_of_range(graph.file, cases))

@@ -93,12 +93,12 @@ def test_an_unknown_cause_has_no_wrong_help() -> None:
     assert as_build_error(KeyError("nope")).remedy is None
 
 
-def test_errors_of_this_project_stay_what_they_are() -> None:
+def test_errors_of_this_project_are_not_wrapped() -> None:
     error = TritonstackError("said", remedy="done")
     assert as_build_error(error) is error
 
 
-def test_noise_of_libraries_is_left_out() -> None:
+def test_library_noise_is_omitted() -> None:
     xgboost = "[19:09:56] /project/src/common/json.cc:12: Invalid cast\nStack trace:\n  [bt] (0) lib.so\n"
     onnx = "[ONNXRuntimeError] : 1 : FAIL : Load model from /tmp/x/model.onnx failed:Type Error: no"
     assert brief(RuntimeError(xgboost)) == "Invalid cast"

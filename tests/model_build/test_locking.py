@@ -9,7 +9,7 @@ from model_build.store.artifacts import ArtifactStore
 from model_build.store.locking import only_one
 
 
-def test_a_second_build_of_the_same_model_waits_and_says_so(tmp_path: Path) -> None:
+def test_a_second_build_of_the_same_model_waits_with_a_message(tmp_path: Path) -> None:
     store = ArtifactStore(artifacts_dir=tmp_path, model="m")
     waiting, order = threading.Event(), []
 

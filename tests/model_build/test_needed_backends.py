@@ -39,14 +39,14 @@ TEXTS = "test_inputs: [a text]"
         ),
     ],
 )
-def test_which_backends_a_file_asks_for(tmp_path: Path, recipe: str, needed: tuple[str, ...]) -> None:
+def test_required_backends_of_a_file(tmp_path: Path, recipe: str, needed: tuple[str, ...]) -> None:
     file = tmp_path / "m/model.yaml"
     file.parent.mkdir()
     file.write_text(f"name: m\ndescription: M.\n{recipe}\n")
     assert needed_backends(load_document(file, ModelSpec).record) == needed
 
 
-def test_a_backend_that_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_a_missing_backend_is_named_with_the_remedy(tmp_path: Path) -> None:
     spec = write_model(tmp_path, source="file://m").record
     with pytest.raises(UsageError, match=r"'tiny' cannot be checked here: .* no onnxruntime") as caught:
         require_backends(spec, EMBEDDED)

@@ -32,7 +32,7 @@ def refused(folder: Path, requirements: str, *pythons: str) -> list[str]:
     return []
 
 
-def test_packages_for_another_python_than_the_servers(tmp_path: Path) -> None:
+def test_packages_for_another_python_version_are_rejected(tmp_path: Path) -> None:
     (found,) = refused(tmp_path, "six==1.17.0\n", "3.8", "3.9")
     assert found.startswith("model.yaml:")
     assert "recipe.pythons: the packages are for Python 3.8 and 3.9; the local server" in found
@@ -41,7 +41,7 @@ def test_packages_for_another_python_than_the_servers(tmp_path: Path) -> None:
     assert refused(tmp_path / "all", "six==1.17.0\n") == []
 
 
-def test_a_numpy_that_the_servers_backend_fails_with(tmp_path: Path) -> None:
+def test_an_incompatible_numpy_is_rejected(tmp_path: Path) -> None:
     (found,) = refused(tmp_path, "six==1.17.0\nNumPy==2.1.0\n")
     assert found.startswith(
         "requirements.txt:2: : the Python backend of the local server (Triton 24.10) requires NumPy 1"

@@ -63,12 +63,12 @@ def test_nan_never_passes() -> None:
         )
 
 
-def test_another_shape_is_reported() -> None:
+def test_a_different_shape_is_reported() -> None:
     with pytest.raises(ParityError, match=r"case 1: y has shape \[1, 2\], expected \[2, 2\]"):
         compare("case 1", "y", actual=RIGHT[:1], expected=RIGHT)
 
 
-def test_the_table_names_what_missed_worst_first() -> None:
+def test_the_table_lists_the_worst_mismatch_first() -> None:
     comparisons = [
         compare("fine", "y", actual=RIGHT, expected=RIGHT),
         compare("near", "y", actual=RIGHT + 0.01, expected=RIGHT),
@@ -87,7 +87,7 @@ def test_the_table_names_what_missed_worst_first() -> None:
     assert caught.value.exit_code == 1
 
 
-def test_what_is_not_accepted_is_marked_for_each_output_by_itself() -> None:
+def test_mismatches_are_marked_per_output() -> None:
     texts, others = (np.array([[text]], dtype=object) for text in ("calm", "cross"))
     broken = RIGHT.copy()
     broken[1, 1] = np.nan
@@ -109,7 +109,7 @@ def test_what_is_not_accepted_is_marked_for_each_output_by_itself() -> None:
     assert table[-2:] == ["accepted label >= 0.9999 <= 0.0001 any", "accepted scores any <= 0.1 >= 1.0"]
 
 
-def test_infinities_mask_places_and_nothing_else() -> None:
+def test_only_matching_infinities_are_equal() -> None:
     masked = np.array([[-np.inf, 3.0, 4.0]])
     near = compare("a", "y", actual=masked + np.array([[0, 1e-6, 0]]), expected=masked)
     assert near.is_within(ModelTolerance(cosine=0.9999, absolute=1e-4, relative=1e-5))
@@ -134,7 +134,7 @@ def test_infinities_mask_places_and_nothing_else() -> None:
         ("int8", [[1.0, 2.0]], [[1.05, 2.0]], True),
     ],
 )
-def test_numbers_and_labels_are_compared_as_what_they_are(
+def test_numbers_and_labels_are_compared_by_type(
     precision: Precision, actual: list[object], expected: list[object], right: bool
 ) -> None:
     comparisons = [compare("a", "y", actual=np.array(actual), expected=np.array(expected))]
@@ -146,7 +146,7 @@ def test_numbers_and_labels_are_compared_as_what_they_are(
     judge("graph", comparisons, ModelTolerance(absolute=10), precision=precision)
 
 
-def test_an_output_of_which_nothing_is_asked_is_a_mistake(tmp_path: Path) -> None:
+def test_an_output_without_a_tolerance_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "model.yaml"
     file.write_text(
         "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"

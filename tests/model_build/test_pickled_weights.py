@@ -73,7 +73,7 @@ class _Runs:
         return os.mkdir, (str(self.file),)
 
 
-def test_a_trusted_pickle_runs_nothing_nevertheless(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_a_trusted_pickle_still_runs_no_code(tiny_source: FetchedSource, tmp_path: Path) -> None:
     import torch
 
     source = as_pickle(tiny_source, tmp_path / "model")
@@ -91,7 +91,7 @@ def test_a_trusted_pickle_runs_nothing_nevertheless(tiny_source: FetchedSource, 
     assert not (tmp_path / "proof").exists()
 
 
-def test_safetensors_beside_a_pickle_are_what_counts(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_safetensors_take_precedence_over_a_pickle(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = as_pickle(tiny_source, tmp_path / "model")
     shutil.copyfile(tiny_source.folder / "model.safetensors", source.folder / "model.safetensors")
     (source.folder / "pytorch_model.bin").write_bytes(b"never read")

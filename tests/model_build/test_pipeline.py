@@ -71,7 +71,7 @@ def test_tensors_meet_by_name(tmp_path: Path) -> None:
     assert pipeline.max_batch == 4
 
 
-def test_chosen_outputs_may_be_taken_as_well(tmp_path: Path) -> None:
+def test_chosen_outputs_are_added(tmp_path: Path) -> None:
     pipeline = wired(
         tmp_path, "{model: encode}; {model: classify}", outputs="  outputs: [scores, embedding]\n"
     )
@@ -128,7 +128,7 @@ def test_an_input_of_two_steps_is_as_narrow_as_both(tmp_path: Path) -> None:
         ("{model: encode}; {model: same}", 8, "outputs 'x', which already exists (input of step 2)"),
     ],
 )
-def test_what_does_not_meet(tmp_path: Path, steps: str, line: int, complaint: str) -> None:
+def test_mismatched_tensors_are_rejected(tmp_path: Path, steps: str, line: int, complaint: str) -> None:
     wiring = wire(tmp_path, steps)
     assert wiring.run() is None
     texts = [str(problem) for problem in wiring.problems]
@@ -148,7 +148,7 @@ def test_what_does_not_meet(tmp_path: Path, steps: str, line: int, complaint: st
         ("", "  outputs: [embedding]\n", "recipe.steps.1: the outputs of 'classify' are unused"),
     ],
 )
-def test_what_the_whole_cannot_be(tmp_path: Path, extra: str, outputs: str, complaint: str) -> None:
+def test_invalid_pipelines_are_rejected(tmp_path: Path, extra: str, outputs: str, complaint: str) -> None:
     wiring = wire(tmp_path, "{model: encode}; {model: classify}", extra, outputs)
     assert wiring.run() is None
     assert any(complaint in str(problem) for problem in wiring.problems), wiring.problems

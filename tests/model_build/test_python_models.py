@@ -79,7 +79,7 @@ def test_a_python_model_whose_config_declares_its_tensors(tmp_path: Path) -> Non
         ("class TritonPythonModel\n", "model.py:1: not valid Python"),
     ],
 )
-def test_code_that_is_not_a_model(tmp_path: Path, code: str, message: str) -> None:
+def test_code_without_a_model_class(tmp_path: Path, code: str, message: str) -> None:
     model = python_model(tmp_path)
     (tmp_path / "model.py").write_text(code)
     with pytest.raises(InvalidFilesError, match=message):

@@ -91,7 +91,7 @@ def test_ten_builds_beside_busy_processes_make_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("choice", ["fp32", "int8, GELU fused", "int8"])
-def test_a_recorded_choice_is_used_again_and_nothing_is_timed(
+def test_a_recorded_choice_is_reused_without_timing(
     choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def untimed(*_: object, **__: object) -> None:

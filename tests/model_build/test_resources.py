@@ -69,7 +69,7 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ),
     ],
 )
-def test_what_a_shortage_made_of_a_step(tmp_path: Path, error: Exception, message: str) -> None:
+def test_a_resource_shortage_is_explained(tmp_path: Path, error: Exception, message: str) -> None:
     with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):
         raise error
     with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):

@@ -125,7 +125,7 @@ def expected(loaded: TextFramework, modes: Sequence[str]) -> np.ndarray:
 
 @pytest.mark.parametrize("form", [old, new])
 @pytest.mark.parametrize("modes", [*((mode,) for mode in MODES), ("cls", "mean"), ("mean", "lasttoken")])
-def test_every_pooling_comes_from_the_source(
+def test_pooling_is_read_from_the_source(
     tiny_folder: Path, tmp_path: Path, modes: tuple[str, ...], form: Any
 ) -> None:
     loaded = framework(sentence_model(tiny_folder, tmp_path / "m", **{"1_Pooling__config": form(*modes)}))
@@ -178,7 +178,7 @@ def write(folder: Path, recipe: str, source: Path) -> Any:
 
 
 @pytest.mark.parametrize(("modules", "normalized"), [(("Normalize",), True), ((), False)])
-def test_normalization_comes_from_the_source(
+def test_normalization_is_read_from_the_source(
     tiny_folder: Path, tmp_path: Path, modules: tuple[str, ...], normalized: bool
 ) -> None:
     loaded = framework(sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", *modules)))
@@ -186,7 +186,7 @@ def test_normalization_comes_from_the_source(
     assert np.allclose(lengths, 1.0, atol=1e-5) == normalized
 
 
-def test_a_source_of_transformers_alone_has_the_documented_defaults(tiny_folder: Path) -> None:
+def test_a_plain_transformers_source_has_the_documented_defaults(tiny_folder: Path) -> None:
     loaded = framework(tiny_folder, max_length=24)
     answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
     mean = expected(loaded, ("mean",))
@@ -207,7 +207,7 @@ LENGTHS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("files", "length"), LENGTHS.values(), ids=LENGTHS)
-def test_the_longest_text_comes_from_the_source(
+def test_the_maximum_length_is_read_from_the_source(
     tiny_folder: Path, tmp_path: Path, files: dict[str, Any], length: int
 ) -> None:
     folder = sentence_model(tiny_folder, tmp_path / "m")
@@ -220,7 +220,7 @@ def test_the_longest_text_comes_from_the_source(
     assert loaded.tokenize(["a " * 100])["input_ids"].shape == (1, length)
 
 
-def test_texts_are_lowercased_if_the_source_says_so(tiny_folder: Path, tmp_path: Path) -> None:
+def test_texts_are_lowercased_if_the_source_is_configured_so(tiny_folder: Path, tmp_path: Path) -> None:
     files = {"sentence_bert_config": {"max_seq_length": 16, "do_lower_case": True}}
     folder = sentence_model(tiny_folder, tmp_path / "m", **files)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
@@ -286,7 +286,7 @@ def test_a_recipe_that_contradicts_the_source_needs_a_reason(
     assert allowed == (("mean",) if field == "pooling" else meant)
 
 
-def test_what_agrees_with_the_source_may_be_stated(tiny_folder: Path, tmp_path: Path) -> None:
+def test_settings_equal_to_the_source_are_accepted(tiny_folder: Path, tmp_path: Path) -> None:
     config = {"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}}
     folder = sentence_model(tiny_folder, tmp_path / "m", **config)
     assert framework(folder, pooling=("cls", "max"), normalize=False, max_length=16).max_length == 16

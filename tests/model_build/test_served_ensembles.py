@@ -146,7 +146,7 @@ def test_six_models_and_packages_that_are_shared(tmp_path: Path, folders: BuildF
     assert serve(written, tmp_path, folders).parity.max_absolute_error == 0
 
 
-def test_a_whole_build(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+def test_a_complete_build(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
     """Two encoders of the same texts: built with the ensemble, packed once each, reused with it."""
     members = {
         name: write_model(tmp_path / name, name=name, source=f"file://{tiny_folder}")

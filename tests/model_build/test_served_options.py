@@ -188,12 +188,12 @@ def test_a_model_is_warmed_up_before_the_first_request(host: Host) -> None:
     assert seen == [1, 24, 6, 4, 96, 24, 1, 1, 2]
 
 
-def test_zeros_warm_a_model_that_has_no_input_of_its_own(host: Host) -> None:
+def test_zeros_warm_up_a_model_without_test_inputs(host: Host) -> None:
     host.load("zeros")
     assert host.ask("zeros", numbers(1))["seen"].ravel().tolist() == [1, 0, 0, 4, 0, 0, 1, 1, 2]
 
 
-def test_an_answer_is_kept(host: Host) -> None:
+def test_an_answer_is_cached(host: Host) -> None:
     host.load("cached")
     first = host.ask("cached", numbers(5))["seen"].ravel().tolist()
     assert host.ask("cached", numbers(5))["seen"].ravel().tolist() == first == [1, 5, 2]
@@ -220,7 +220,7 @@ def test_requests_of_different_sizes_share_a_call(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ["direct", "oldest"])
-def test_sequences_keep_their_state_apart(host: Host, name: str) -> None:
+def test_sequences_have_separate_state(host: Host, name: str) -> None:
     host.load(name)
     totals = []
     for which, value, start in ((1, 10, True), (2, 100, True), (1, 1, False), (2, 1, False)):

@@ -163,7 +163,9 @@ def test_the_best_span_is_the_one_found_step_by_step(
     assert [found[name].dtype.name for name in ("score", "start", "end")] == ["float32", "int64", "int64"]
 
 
-def test_an_invalid_context_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_context_fails_only_its_own_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numbers = np.zeros((1, 4), np.float32)
     offsets = np.array([[[0, 0], [0, 1], [1, 3], [0, 0]]])
     good = tensors(start_logits=numbers, end_logits=numbers, offsets=offsets, CONTEXT=["naïf".encode()])
@@ -173,7 +175,7 @@ def test_an_invalid_context_fails_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert second.outputs["answer"][0, 0] == b"n"
 
 
-def test_tokens_come_in_the_types_that_the_graph_takes(
+def test_tokens_have_the_datatypes_of_the_graph(
     tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "1").mkdir()

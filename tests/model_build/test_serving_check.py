@@ -102,7 +102,7 @@ def serve(
 
 
 @pytest.mark.e2e
-def test_no_batch_dimension_several_inputs_texts_and_whole_numbers(tmp_path: Path) -> None:
+def test_no_batch_dimension_with_text_and_integer_inputs(tmp_path: Path) -> None:
     served = serve(write_repository(tmp_path / "repository"), tmp_path)
     # Two outputs of each case alone, twice at once, and in multi-model hosting.
     assert served.parity.cases == 2 * (2 + 4 + 2)
@@ -131,7 +131,7 @@ def test_a_wrong_text_or_number_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_an_output_that_does_not_come_is_named_with_the_servers_log(tmp_path: Path) -> None:
+def test_a_missing_output_is_named_with_the_server_log(tmp_path: Path) -> None:
     expected = {**CASES[0].expected, "whisper": words(b"a", b"b")}
     with pytest.raises(ServingError, match="returned more, shout; missing: whisper\n"):
         serve(
@@ -141,7 +141,7 @@ def test_an_output_that_does_not_come_is_named_with_the_servers_log(tmp_path: Pa
         )
 
 
-def test_a_model_that_nothing_is_asked_is_not_let_through(tmp_path: Path) -> None:
+def test_a_model_without_test_requests_fails_the_check(tmp_path: Path) -> None:
     with pytest.raises(ServingError, match="'shouter' has no test inputs"):
         serve(write_repository(tmp_path / "repository"), tmp_path, cases=[])
 

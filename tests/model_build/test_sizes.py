@@ -72,7 +72,7 @@ def test_a_module_wrong_at_every_size_is_not_reported_as_size_dependent(tmp_path
     assert "the exported graph differs from the framework" in told
 
 
-def test_a_folded_size_is_found_wherever_the_largest_value_stands(tmp_path: Path) -> None:
+def test_a_folded_size_is_found_at_any_position_of_the_largest_value(tmp_path: Path) -> None:
     body = "return x[..., : int(x.shape[-1])].amax(-1, keepdim=True)"
     for place in range(3):
         rows = [{"inputs": {"x": [9.0 if place == other else float(other) for other in range(3)]}}]
@@ -82,7 +82,7 @@ def test_a_folded_size_is_found_wherever_the_largest_value_stands(tmp_path: Path
 
 
 @pytest.mark.parametrize("body", FOLDED.values(), ids=FOLDED)
-def test_a_single_value_asks_for_a_second_size(tmp_path: Path, body: str) -> None:
+def test_a_single_value_requires_a_second_size(tmp_path: Path, body: str) -> None:
     """Copies of one value do not show which of them the model reads."""
     one = {"inputs": {"x": [0.5]}}
     told = refusal(lambda: traced(tmp_path / "a", body, test_inputs=[one]), tmp_path / "a")
@@ -120,7 +120,7 @@ def test_coupled_sizes_are_changed_together(tmp_path: Path) -> None:
     assert "of dimension 0 of x and dimension 0 of mask" in told
 
 
-def test_a_second_size_is_asked_for_where_none_can_be_derived(tmp_path: Path) -> None:
+def test_a_second_size_is_required_if_none_can_be_derived(tmp_path: Path) -> None:
     varies = VARIES | {"pairs": {"datatype": "FP32", "shape": [-1]}}
     body = "return x.sum(-1) + pairs.reshape(-1, 2)[: x.shape[-1]].sum() + (x + pairs[::2]).sum()"
     facts: dict[str, Any] = {"more": ", pairs", "tensors": varies}
@@ -171,7 +171,7 @@ def given(folder: Path, *rows: dict[str, Any], folded: str = "divide", **more: A
     )
 
 
-def test_a_given_graph_that_runs_at_one_size_only_is_rejected(tmp_path: Path) -> None:
+def test_a_supplied_graph_with_one_working_size_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         given(tmp_path, *FIVE, folded="add")
     told = str(caught.value)
@@ -183,7 +183,7 @@ def test_a_given_graph_that_runs_at_one_size_only_is_rejected(tmp_path: Path) ->
     assert tensors(fixed)[0] == ("x", "FP32", (5,))
 
 
-def test_a_given_graph_that_answers_other_shapes_than_it_declares_is_rejected(tmp_path: Path) -> None:
+def test_a_supplied_graph_with_undeclared_output_shapes_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         given(tmp_path, *FIVE, folded="reshape")
     told = str(caught.value)
@@ -207,7 +207,7 @@ def row(size: int, *, right: bool) -> dict[str, Any]:
         ([row(5, right=True), row(9, right=True)], ()),
     ],
 )
-def test_what_proves_a_given_graph_right(
+def test_evidence_that_verifies_a_supplied_graph(
     tmp_path: Path, rows: list[dict[str, Any]], unverified: tuple[str, ...]
 ) -> None:
     written = given(tmp_path, *rows)

@@ -197,7 +197,7 @@ def outcomes(results: list[SmokeResult]) -> set[str]:
         (steps, "given", 3),
     ],
 )
-def test_what_a_build_has_written_is_answered(
+def test_smoke_examples_of_a_build_are_answered(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, make: Make, origin: str, count: int
 ) -> None:
     with built(make, tmp_path, tiny_folder, folders) as one:

@@ -57,7 +57,7 @@ def header(change: dict[str, Any]) -> bytes:
     return len(text).to_bytes(8, "little") + text + WEIGHTS[8 + length :]
 
 
-def test_whole_weights_pass(tmp_path: Path) -> None:
+def test_intact_weights_pass(tmp_path: Path) -> None:
     check_weights([write(tmp_path, model__safetensors=WEIGHTS) / "model.safetensors"])
 
 
@@ -80,7 +80,7 @@ def test_whole_weights_pass(tmp_path: Path) -> None:
         (header({"data_offsets": "all"}), "the header of model.safetensors is wrong|truncated|too long"),
     ],
 )
-def test_weights_that_are_not_whole_or_lie(tmp_path: Path, content: bytes, message: str) -> None:
+def test_truncated_or_inconsistent_weights_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     write(tmp_path / "weights", model__safetensors=content, config__json=b"{}")
     with pytest.raises(SourceError, match=message):
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
@@ -138,7 +138,7 @@ def test_code_is_fetched_only_where_it_is_trusted() -> None:
     assert wanted_files(spec(recipe, trust={"remote_code": "read by ourselves"})).holds("modeling_own.py")
 
 
-def test_code_of_a_python_model_comes_from_its_own_folder_or_is_trusted() -> None:
+def test_python_model_code_outside_its_folder_needs_trust() -> None:
     far = {"source": "s3://models/m/3"}
     assert not wanted_files(spec({"kind": "python"}, **far)).holds("helpers.py")
     trusted = spec({"kind": "python"}, **far, trust={"remote_code": "written by our own team"})
@@ -165,13 +165,13 @@ def test_weights_in_inner_folders_are_other_forms_of_the_model() -> None:
         ({"kind": "python"}, ["x.onnx", "helpers.py"], "model.pt"),
     ],
 )
-def test_what_given_models_bring(recipe: dict[str, Any], held: list[str], left: str) -> None:
+def test_files_of_supplied_models(recipe: dict[str, Any], held: list[str], left: str) -> None:
     wanted = wanted_files(spec(recipe))
     assert all(wanted.holds(name) for name in held)
     assert not wanted.holds(left)
 
 
-def test_a_file_that_is_not_in_the_source(tmp_path: Path) -> None:
+def test_a_file_missing_from_the_source(tmp_path: Path) -> None:
     write(tmp_path / "weights", churn__json=b"{}", notes__txt=b"")
     wanted = wanted_files(spec({"kind": "trees", "file": "chrun.json"}))
     with pytest.raises(
@@ -211,7 +211,7 @@ def test_a_source_larger_than_the_disk(tmp_path: Path) -> None:
         check_listing({"x.safetensors": 1 << 60}, source="s3://b/p", into=tmp_path / "not" / "yet")
 
 
-def test_memory_is_asked_of_the_kernel_and_of_the_container(
+def test_memory_is_read_from_the_kernel_and_the_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meminfo = tmp_path / "meminfo"
@@ -280,7 +280,9 @@ def test_incomplete_weights_in_a_bucket_are_rejected_before_they_are_hashed(
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
 
-def test_large_objects_come_in_parts(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_objects_are_fetched_in_parts(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("model_build.sources.object_store.PART_BYTES", 13)
     found = fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
     assert (found.folder / "model.safetensors").read_bytes() == WEIGHTS

@@ -55,7 +55,7 @@ def test_folder_is_relative_to_the_model_file(tmp_path: Path) -> None:
     assert found.weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
 
 
-def test_folder_revision_follows_what_is_read(tmp_path: Path) -> None:
+def test_a_folder_revision_covers_the_read_files(tmp_path: Path) -> None:
     folder = fill(tmp_path / "weights")
 
     def revision() -> str:
@@ -121,7 +121,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_package_is_put_into_the_cache_once(tmp_path: Path, index: Path) -> None:
+def test_a_package_is_cached_once(tmp_path: Path, index: Path) -> None:
     source = "package://tiny-weights==1.0/tiny_weights/model"
     found = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
     assert found.revision == "1.0"
@@ -132,7 +132,7 @@ def test_package_is_put_into_the_cache_once(tmp_path: Path, index: Path) -> None
         importlib.metadata.version("tiny-weights")
 
 
-def test_package_of_another_version(tmp_path: Path, index: Path) -> None:
+def test_a_package_of_another_version_is_rejected(tmp_path: Path, index: Path) -> None:
     with pytest.raises(SourceError, match=r"tiny-weights==2\.0 cannot be installed"):
         fetch_source("package://tiny-weights==2.0/x", model_folder=tmp_path, cache_dir=tmp_path / "cache")
     assert list((tmp_path / "cache" / "packages").iterdir()) == []
@@ -145,7 +145,7 @@ def test_package_without_that_folder(tmp_path: Path, index: Path, inner: str) ->
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
-def test_a_folder_of_another_package_is_not_this_ones(tmp_path: Path, index: Path) -> None:
+def test_a_folder_of_another_package_is_rejected(tmp_path: Path, index: Path) -> None:
     source = "package://tiny-weights==1.0/other/model"
     fetch_source(
         "package://tiny-weights==1.0/tiny_weights/model", model_folder=tmp_path, cache_dir=tmp_path / "cache"
@@ -258,13 +258,13 @@ def test_hub_answers_from_its_cache_when_it_is_away(hub: str) -> None:
     assert fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1") == first
 
 
-def test_hub_whose_file_is_not_what_it_lists(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_file_that_differs_from_its_listing(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": OTHERS})
     with pytest.raises(SourceError, match=r"checksum mismatch for model\.safetensors"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
 
 
-def test_hub_with_a_pickle_alone(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_repository_with_only_a_pickle(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Hub, "files", {"pytorch_model.bin": FILES["pytorch_model.bin"]})
     with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
@@ -317,7 +317,7 @@ def test_bucket_gives_the_files_below_the_prefix(tmp_path: Path, bucket: Any) ->
     assert (changed.folder / "config.json").read_bytes() == b"{}"
 
 
-def test_bucket_with_a_key_that_is_not_a_file_name(tmp_path: Path, bucket: Any) -> None:
+def test_a_bucket_key_that_is_not_a_file_name(tmp_path: Path, bucket: Any) -> None:
     bucket.put_object(Bucket="weights", Key="models/tiny/../../x.json", Body=b"{}")
     with pytest.raises(SourceError, match="is not a safe file name"):
         fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)

@@ -25,7 +25,7 @@ TRUST = {"pickle": "made by this very test"}
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_tensors_come_from_the_onnx_graph(tmp_path: Path, external: bool) -> None:
+def test_tensors_are_read_from_the_onnx_graph(tmp_path: Path, external: bool) -> None:
     file = save_onnx(tmp_path / "weights/net.onnx", external=external)
     written = write_repository(
         write_supplied(
@@ -158,7 +158,7 @@ def test_a_function_that_makes_a_module(tmp_path: Path) -> None:
     assert contents(written[0].folder) == contents(written[1].folder)
 
 
-def test_a_module_whose_tensors_model_yaml_describes_takes_random_numbers(tmp_path: Path) -> None:
+def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path: Path) -> None:
     write_entry(tmp_path)
     said = {"x": {"datatype": "FP32", "shape": [3]}, "mask": {"datatype": "FP32", "shape": [1]}}
     model = write_supplied(

@@ -109,7 +109,7 @@ def build(model: Document[ModelSpec], folders: BuildFolders) -> BuiltArtifact:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("make", [onnx, scripted, entry, xgboost, lightgbm, sklearn, python, with_helpers])
-def test_a_given_model_from_end_to_end(make: Any, tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_supplied_model_end_to_end(make: Any, tmp_path: Path, folders: BuildFolders) -> None:
     model = make(tmp_path / "model")
     built = build(model, folders)
     assert not built.reused
@@ -129,7 +129,7 @@ def test_a_given_model_from_end_to_end(make: Any, tmp_path: Path, folders: Build
 
 
 @pytest.mark.soak
-def test_a_python_model_that_is_wrong_is_not_kept(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_wrong_python_model_is_not_stored(tmp_path: Path, folders: BuildFolders) -> None:
     model = python(tmp_path / "model")
     (tmp_path / "model/right.py").write_text("def right(request):\n    return {'y': request['x'] * 2}\n")
     with pytest.raises(ParityError, match="the served artifact differs"):

@@ -257,7 +257,7 @@ def test_a_tokenizer_without_fast_form(saved: Saved, monkeypatch: pytest.MonkeyP
         framework_of(saved("BertModel"), kind="feature-extraction")
 
 
-def test_labels_that_do_not_fit_are_rejected(saved: Saved, tmp_path: Path) -> None:
+def test_mismatched_labels_are_rejected(saved: Saved, tmp_path: Path) -> None:
     source = saved("BertForSequenceClassification", labels=LABELS)
     text = (source / "config.json").read_text().replace('"2": "cross"', '"7": "cross"')
     model = changed(source, tmp_path / "m", "config.json", text)

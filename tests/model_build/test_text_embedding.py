@@ -56,7 +56,7 @@ def test_graph_has_the_promised_shape(tiny_graph: ExportedGraph) -> None:
     assert (model.ir_version, [(o.domain, o.version) for o in model.opset_import]) == (8, [("", 18)])
 
 
-def test_graph_reveals_nothing_of_this_machine(tiny_graph: ExportedGraph) -> None:
+def test_the_graph_contains_no_local_paths(tiny_graph: ExportedGraph) -> None:
     content = tiny_graph.file.read_bytes()
     for text in (b"/model_build/", b"site-packages", b".py", b"torch", str(tiny_graph.file.parent).encode()):
         assert text not in content
@@ -104,7 +104,7 @@ def test_same_bytes_in_another_process_and_folder(
     assert sha256_of(tmp_path / "other" / "model.onnx") == sha256_of(tiny_graph.file)
 
 
-def test_large_weights_lie_beside_the_graph(tiny_graph: ExportedGraph, tmp_path: Path) -> None:
+def test_large_weights_are_stored_beside_the_graph(tiny_graph: ExportedGraph, tmp_path: Path) -> None:
     saved = save_graph(onnx_ir.load(tiny_graph.file), tmp_path / "1", inline_limit=1000)
     assert {file.name for file in (tmp_path / "1").iterdir()} == {"model.onnx", "model.onnx.data"}
     (tmp_path / "1").rename(tmp_path / "moved")
@@ -176,7 +176,7 @@ def test_shapes_reach_the_bounds_and_not_beyond() -> None:
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "model"])
-def test_names_of_parts_are_taken(tmp_path: Path, name: str) -> None:
+def test_names_of_ensemble_steps_are_reserved(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*reserved for a part"):
         recipe_for(write_model(tmp_path, name=name, source="file://x"))
 

@@ -48,7 +48,7 @@ def request(*texts: str | bytes) -> dict[str, Any]:
     return {"TEXT": SimpleNamespace(as_numpy=lambda: np.array(raw, dtype=np.object_))}
 
 
-def test_requests_are_tokenised_together_and_answered_apart(model: Any) -> None:
+def test_requests_are_tokenized_together_and_answered_separately(model: Any) -> None:
     short, long = model.execute([request("a man"), request("eating food", "the girl is carrying a baby")])
     assert short.outputs["input_ids"].shape[0] == 1
     assert long.outputs["input_ids"].shape[0] == 2

@@ -74,7 +74,7 @@ def test_the_same_module_is_the_same_bytes_whatever_was_traced_before(tmp_path: 
     assert len(digests) == 1
 
 
-def test_a_saved_module_reveals_nothing_of_this_machine(tmp_path: Path) -> None:
+def test_a_saved_module_contains_no_local_paths(tmp_path: Path) -> None:
     file = save_torchscript(trace_module(Layers(), {"x": X, "mask": MASK}), tmp_path)
     here = str(Path(__file__).parent).encode()
     with zipfile.ZipFile(file) as archive:
@@ -94,12 +94,12 @@ def test_an_input_that_forward_does_not_take() -> None:
     assert "did you mean 'mask'?" in str(caught.value)
 
 
-def test_an_output_that_does_not_come() -> None:
+def test_a_missing_output() -> None:
     with pytest.raises(ExportError, match="has no output 'z'; outputs: y, x"):
         trace_module(Layers(), {"x": X, "mask": MASK}, outputs=["z"])
 
 
-def test_an_answer_that_is_not_a_tensor() -> None:
+def test_an_output_that_is_not_a_tensor() -> None:
     with pytest.raises(ExportError, match="output 'y' is a int, not a tensor"):
         trace_module(Layers("odd"), {"x": X, "mask": MASK})
 
@@ -109,7 +109,7 @@ def test_a_module_that_cannot_answer() -> None:
         trace_module(Layers(), {"x": X[:, :2], "mask": MASK})
 
 
-def test_names_that_the_backend_would_take_for_other_places() -> None:
+def test_names_that_the_backend_would_read_as_other_positions() -> None:
     class Numbered(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
             return {"a__1": x, "b__0": x}

@@ -149,7 +149,7 @@ def test_checkpoints_are_for_releases_that_read_them(tmp_path: Path) -> None:
         ("l.txt", lightgbm("multiclassova"), {}, "set `answer: class`"),
     ],
 )
-def test_trees_that_are_asked_for_what_they_cannot(
+def test_unsupported_options_of_trees_are_rejected(
     tmp_path: Path, name: str, save: Save, recipe: dict[str, Any], message: str
 ) -> None:
     save(tmp_path / "weights" / name)

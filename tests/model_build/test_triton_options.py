@@ -48,7 +48,7 @@ def test_the_dynamic_batcher(tmp_path: Path, batching: str, expected: str) -> No
     same(config.dynamic_batching, expected.strip("{}") if expected == "{}" else expected[1:-1])
 
 
-def test_nothing_gathers_requests_where_that_is_off(tmp_path: Path) -> None:
+def test_batching_can_be_disabled(tmp_path: Path) -> None:
     config = graph_config(tmp_path, batching="{dynamic: false}")
     assert (config.WhichOneof("scheduling_choice"), config.max_batch_size) == (None, 32)
 
@@ -57,7 +57,7 @@ def test_nothing_gathers_requests_where_that_is_off(tmp_path: Path) -> None:
     ("batching", "scheduler"),
     [("{max_batch: 0}", None), ("{max_batch: 0, queue: {max_waiting: 7}}", "dynamic_batching")],
 )
-def test_without_a_batch_dimension_there_is_a_queue_if_asked_for(
+def test_a_queue_is_possible_without_a_batch_dimension(
     tmp_path: Path, batching: str, scheduler: str | None
 ) -> None:
     config = graph_config(tmp_path, batching=batching, graph={"batches": False})
@@ -174,13 +174,13 @@ def test_parameters_of_people_and_of_the_graph(tmp_path: Path) -> None:
     assert values == {"intra_op_thread_count": "2", "a": "b"}
 
 
-def test_labels_lie_beside_the_configuration(tmp_path: Path) -> None:
+def test_labels_are_stored_beside_the_configuration(tmp_path: Path) -> None:
     config = graph_config(tmp_path)
     folder = tmp_path / "repository/scorer"
     assert (folder / config.output[0].label_filename).read_text() == "no\nyes\n"
 
 
-def test_a_graph_of_another_file_name(tmp_path: Path) -> None:
+def test_a_graph_with_another_file_name(tmp_path: Path) -> None:
     model = a_model(tmp_path / "model")
     graph = a_graph(tmp_path / "graph")
     (graph.folder / "model.onnx").rename(graph.folder / "net.onnx")
@@ -296,7 +296,7 @@ def test_errors_that_need_the_graph(
     assert not (tmp_path / "repository").exists()
 
 
-def test_a_ragged_input_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unknown_ragged_input_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError, match=r"batching.ragged.0: .*'maks'\n.*did you mean 'mask'"):
         python_config(tmp_path, inputs=(IDS, MASK), batching="{ragged: [maks]}")
 

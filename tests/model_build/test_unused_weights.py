@@ -122,7 +122,7 @@ def test_tensors_that_no_task_drops_are_rejected(tmp_path: Path, name: str) -> N
     assert load(folder, **{name: REASON}).unused_weights == (f"{name} (1)",)
 
 
-def test_a_head_that_the_model_has_itself_is_none_of_another_task(tmp_path: Path) -> None:
+def test_a_head_of_the_model_itself_is_not_an_unused_head(tmp_path: Path) -> None:
     folder = save_text_model(tmp_path, "BertForSequenceClassification", labels=LABELS)
     add_tensors(folder, "classifier.out_proj.weight")
     recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
@@ -155,7 +155,7 @@ def write(folder: Path, source: Path, extra: str = "", recipe: str = "feature-ex
     return load_document(file, ModelSpec)
 
 
-def test_a_build_names_the_line_and_lists_what_is_allowed(tmp_path: Path) -> None:
+def test_a_build_error_names_the_line_and_the_allowed_patterns(tmp_path: Path) -> None:
     folder = change_config(save_text_model(tmp_path / "weights", "BertModel"), num_hidden_layers=1)
     with pytest.raises(InvalidFilesError) as caught:
         write_repository(write(tmp_path, folder), tmp_path / "work")
@@ -174,7 +174,7 @@ def test_a_build_names_the_line_and_lists_what_is_allowed(tmp_path: Path) -> Non
         ("allow_unused_weights: ['x.*']\n", "allow_unused_weights"),
     ],
 )
-def test_what_may_be_unused_needs_a_reason(tmp_path: Path, extra: str, told: str) -> None:
+def test_allowed_unused_weights_need_a_reason(tmp_path: Path, extra: str, told: str) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         write(tmp_path, tmp_path, extra)
     assert told in str(caught.value)

@@ -70,7 +70,7 @@ def test_newer_arguments_are_vllms_own_matter(tmp_path: Path) -> None:
     recipe_for(vllm_model(tmp_path, {"kv_sharing_fast_prefill": True}))
 
 
-def test_releases_whose_front_end_rejects_answers_in_parts() -> None:
+def test_releases_whose_front_end_rejects_streamed_responses() -> None:
     require_generate([parse_target("sm86-25.04"), parse_target("sm86-24.09")])
     with pytest.raises(UsageError, match=r"Triton 24\.09 rejects decoupled models"):
         require_generate([parse_target("sm86-24.09")])

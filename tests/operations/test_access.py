@@ -45,9 +45,7 @@ def test_the_source_is_read_by_its_role_for_readers(dev: EnvironmentSpec) -> Non
     assert "assumed-role/tritonstack-delivery-dev-promotion-reader/" in identity["Arn"]
 
 
-def test_credentials_of_the_source_itself_are_taken_as_they_are(
-    project: Project, dev: EnvironmentSpec
-) -> None:
+def test_credentials_of_the_source_account_are_used_directly(project: Project, dev: EnvironmentSpec) -> None:
     edit(project.environment_file("dev"), DEV_ACCOUNT, PROD_ACCOUNT)
     spec = load_workspace(project, "dev").spec
     assert dev.account == DEV_ACCOUNT
@@ -56,7 +54,7 @@ def test_credentials_of_the_source_itself_are_taken_as_they_are(
     assert cloud.account == PROD_ACCOUNT
 
 
-def test_a_role_that_does_not_trust_us_says_which_account_and_whose_credentials(
+def test_an_untrusting_role_is_reported_with_account_and_caller(
     dev: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = botocore.client.BaseClient._make_api_call
@@ -86,7 +84,7 @@ def test_a_profile_that_there_is_not(dev: EnvironmentSpec) -> None:
         readable_cloud(dev, profile="nobody", at_hand=None)
 
 
-def test_a_profile_goes_before_keys_in_the_environment(
+def test_a_profile_takes_precedence_over_environment_keys(
     dev: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert dev.account == DEV_ACCOUNT

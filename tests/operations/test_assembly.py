@@ -14,7 +14,7 @@ from tritonstack.operations.deploying.assembly import Assembly
 FOUNDATION = "tritonstack-dev-foundation"
 
 
-def test_an_assembly_knows_its_stacks(synthesized: Synthesized) -> None:
+def test_an_assembly_lists_its_stacks(synthesized: Synthesized) -> None:
     assembly = synthesized()
     assert {FOUNDATION, STACK} <= {*assembly.stacks}
     assert not any(name.endswith(".assets") for name in assembly.stacks)
@@ -51,7 +51,7 @@ def test_the_cdk_uploads_and_deploys_the_other_template(synthesized: Synthesized
     assert manifests[0] == manifests[1]
 
 
-def test_a_copy_to_look_at_names_no_role_of_the_account(synthesized: Synthesized, tmp_path: Path) -> None:
+def test_a_copy_without_roles_names_no_role_of_the_account(synthesized: Synthesized, tmp_path: Path) -> None:
     """Otherwise the CDK would use a role that reads everything, even for a pull request's diff."""
     looked_at = synthesized().without_roles(tmp_path / "looked-at")
     manifest = json.loads((looked_at.folder / "manifest.json").read_text())

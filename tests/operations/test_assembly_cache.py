@@ -164,7 +164,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_a_kept_assembly_is_copied(project, assembly, tmp_path):
+def test_a_cached_assembly_is_copied(project, assembly, tmp_path):
     cache = AssemblyCache(project)
     cache.keep("k", assembly)
     found = cache.find("k", tmp_path / "copy")
@@ -200,7 +200,7 @@ def test_a_damaged_assembly_is_not_used(project, assembly, tmp_path, damage):
     assert cache.find("k", tmp_path / "copy") is not None
 
 
-def test_large_assemblies_and_those_with_open_lookups_are_not_kept(project, assembly, monkeypatch):
+def test_large_assemblies_and_those_with_pending_lookups_are_not_cached(project, assembly, monkeypatch):
     cache = AssemblyCache(project)
     monkeypatch.setattr(assembly_cache, "_MOST_BYTES", 10)
     cache.keep("large", assembly)

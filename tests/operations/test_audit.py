@@ -37,7 +37,7 @@ TEMPLATE = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
 ROLE = "arn:aws:iam::123456789012:role/x"
 
 
-def test_every_type_that_a_stack_can_make_is_listed_or_part_of_what_is() -> None:
+def test_every_creatable_resource_type_is_listed() -> None:
     """The snapshots contain one stack of each kind with all its options."""
     made = {
         resource["Type"]
@@ -304,7 +304,7 @@ def test_one_of_each_sort_is_planted() -> None:
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_what_is_left_of_a_sort_is_found_by_its_name(cloud: Cloud, kind: str) -> None:
+def test_leftovers_are_found_by_name_per_type(cloud: Cloud, kind: str) -> None:
     listing = listing_of(kind)
     PLANTED[kind](cloud)
     found = list(listing.find(cloud, SCOPE))
@@ -315,7 +315,9 @@ def test_what_is_left_of_a_sort_is_found_by_its_name(cloud: Cloud, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", PLAYED)
-def test_what_moto_does_not_play_is_found_by_its_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_types_without_emulation_are_found_by_name(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Cloud, "client", lambda *_: SimulatedPages(PLAYED[kind]))
     cloud = Cloud("1", "us-east-1", {})
     assert [item.type for item in listing_of(kind).find(cloud, SCOPE)] == [kind]
@@ -353,7 +355,7 @@ def test_arns_are_formed_as_in_cloudformation(arn: str, kind: str, name: str) ->
     assert type_and_id(arn) == (kind, name)
 
 
-def test_what_bears_another_name_is_found_by_its_tags(cloud: Cloud) -> None:
+def test_resources_with_other_names_are_found_by_tags(cloud: Cloud) -> None:
     tags = {"project": "tritonstack", "environment": "dev"}
     cloud.client("logs").create_log_group(logGroupName="somewhere-else", tags=tags)
     cloud.client("logs").create_log_group(logGroupName="others", tags={**tags, "environment": "two"})
@@ -430,7 +432,7 @@ def bucket(name: str, **tags: str) -> Found:
     return Found("AWS::S3::Bucket", name, tags)
 
 
-def test_whose_a_resource_is() -> None:
+def test_the_owner_of_a_resource() -> None:
     standing = owned(a_bucket=MINE)
     assert decided(bucket("a-bucket"), standing) == [MINE]
     assert decided(bucket("b-bucket"), standing) == [None]
@@ -441,7 +443,7 @@ def test_whose_a_resource_is() -> None:
     assert decided(Found("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
 
 
-def test_a_resource_removed_from_its_stack_is_a_leftover_despite_its_tag() -> None:
+def test_a_resource_removed_from_its_stack_is_orphaned_despite_its_tag() -> None:
     standing = owned(a_bucket=MINE)
     assert decided(bucket("a-bucket", **{STACK_TAG: MINE}), standing) == [MINE]
     assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), standing) == [None]
@@ -461,7 +463,7 @@ def test_resources_of_an_environment_with_a_similar_name_are_excluded() -> None:
     assert decided(bucket("x", project="tritonstack", environment="dev"), both) == [None]
 
 
-def test_all_environments_are_meant_by_the_whole() -> None:
+def test_the_prefix_alone_selects_all_environments() -> None:
     whole = Scope("tritonstack", whole=True)
     assert decided(bucket("theirs"), owned(theirs=OTHERS), whole) == [OTHERS]
 

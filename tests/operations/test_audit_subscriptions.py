@@ -66,7 +66,7 @@ def test_subscriptions_of_a_deleted_topic_are_pending_and_not_leftovers(subscrib
 @pytest.mark.parametrize(
     ("arn", "orphans"), [("Deleted", 0), ("arn:aws:sns:us-east-1:123456789012:tritonstack-dev-alarms:1", 1)]
 )
-def test_one_that_was_deleted_waits_and_one_that_was_confirmed_is_left_over(
+def test_deleted_subscriptions_are_pending_and_confirmed_ones_are_orphaned(
     subscribed: Cloud, arn: str, orphans: int
 ) -> None:
     (page,) = subscribed.client("sns").get_paginator("list_subscriptions").paginate()

@@ -35,7 +35,7 @@ def keys(accounts: TwoAccounts) -> list[str]:
     return [item["Key"].rpartition("/")[2] for item in found.get("Contents", ())]
 
 
-def test_what_was_copied_is_published_there(accounts: TwoAccounts) -> None:
+def test_a_copied_artifact_is_published_in_the_target(accounts: TwoAccounts) -> None:
     artifact = source(accounts)
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
     assert is_published(accounts.dev, bucket=TARGET, model="minilm", artifact=artifact.entry)
@@ -53,7 +53,7 @@ def test_a_mark_of_the_source_stays_there(accounts: TwoAccounts) -> None:
         assert s3.get_object_tagging(Bucket=TARGET, Key=f"{artifact.prefix}/{name}")["TagSet"] == []
 
 
-def test_what_is_there_is_not_copied_again(accounts: TwoAccounts) -> None:
+def test_existing_artifacts_are_not_copied_again(accounts: TwoAccounts) -> None:
     artifact = source(accounts)
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
     accounts.dev.client("s3").delete_object(Bucket=artifact.bucket, Key=f"{artifact.prefix}/manifest.json")
@@ -68,7 +68,9 @@ def test_a_copy_that_was_stopped_before_its_manifest_is_resumed(accounts: TwoAcc
 
 
 @pytest.mark.parametrize("body", [None, b"another"])
-def test_another_archive_than_the_locks_is_not_copied(accounts: TwoAccounts, body: bytes | None) -> None:
+def test_an_archive_other_than_the_locked_one_is_not_copied(
+    accounts: TwoAccounts, body: bytes | None
+) -> None:
     artifact = source(accounts)
     s3, place = (
         accounts.dev.client("s3"),

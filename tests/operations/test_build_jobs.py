@@ -81,7 +81,7 @@ def begin(service: JobService, order: JobOrder = ORDER) -> tuple[str, bool]:
     return state.id, attached
 
 
-def test_a_jobs_name_changes_with_all_that_decides_what_comes_of_it() -> None:
+def test_a_job_name_changes_with_every_input_of_the_build() -> None:
     others = [
         replace(ORDER, model="n").name(GROUND),
         replace(ORDER, targets=("cpu",)).name(GROUND),
@@ -103,7 +103,7 @@ def test_a_build_gets_its_instructions(codebuild: StrictCodeBuild, service: Code
     assert started["sourceLocationOverride"] == GROUND.source
 
 
-def test_a_token_goes_only_to_builds_that_need_it_and_by_its_secrets_name(
+def test_a_token_is_passed_only_where_needed_by_its_secret_name(
     codebuild: StrictCodeBuild, service: CodeBuildJobs
 ) -> None:
     begin(service)
@@ -116,7 +116,7 @@ def test_a_token_goes_only_to_builds_that_need_it_and_by_its_secrets_name(
     assert kinds[1]["HF_TOKEN"] == ("SECRETS_MANAGER", "hugging-face")
 
 
-def test_a_model_with_code_of_its_own_is_built_with_its_own_role(
+def test_a_model_with_custom_code_is_built_with_its_own_role(
     codebuild: StrictCodeBuild, service: CodeBuildJobs
 ) -> None:
     role = "arn:aws:iam::111111111111:role/own"
@@ -135,13 +135,15 @@ def test_the_role_is_found_by_the_models_name(cloud: Cloud) -> None:
     assert own_role(cloud, "t-dev", "own") == "arn"
 
 
-def test_who_asks_again_attaches(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_a_repeated_request_attaches_to_the_running_job(
+    codebuild: StrictCodeBuild, service: CodeBuildJobs
+) -> None:
     first = begin(service)
     assert (first[1], begin(service)) == (False, (first[0], True))
     assert len(codebuild.started) == 1
 
 
-def test_another_model_is_another_build(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_different_models_are_different_builds(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
     begin(service)
     begin(service, replace(ORDER, model="n"))
     assert len(codebuild.started) == 2
@@ -164,7 +166,7 @@ def test_two_that_ask_at_the_same_time_get_one_build(
     assert len(codebuild.started) == 1
 
 
-def test_a_quota_of_nothing_is_named() -> None:
+def test_a_quota_of_zero_is_named() -> None:
     service = CodeBuildJobs(account(codebuild=StrictCodeBuild(PROJECT, quota=0)), GROUND, PROJECT)
     with pytest.raises(BuildJobError, match="Cannot have more than 0 builds") as caught:
         begin(service)
@@ -326,7 +328,7 @@ def leave(cloud: Cloud, *, under: str = "cd" * 32, **changes: Any) -> None:
     s3.put_object(Bucket="artifacts", Key=f"models/m/{under}/manifest.json", Body=json.dumps(found))
 
 
-def test_the_result_is_found_by_the_record_that_the_job_left(cloud: Cloud) -> None:
+def test_the_result_is_found_by_the_job_record(cloud: Cloud) -> None:
     job = ORDER.name(GROUND)
     assert find_result(cloud, GROUND, ORDER, job) is None
     cloud.client("s3").create_bucket(Bucket="artifacts")
@@ -339,7 +341,7 @@ def test_the_result_is_found_by_the_record_that_the_job_left(cloud: Cloud) -> No
     assert find_result(cloud, GROUND, ORDER, job) is None
 
 
-def test_what_an_earlier_version_built_without_examples_is_built_again(cloud: Cloud) -> None:
+def test_artifacts_without_examples_are_rebuilt(cloud: Cloud) -> None:
     cloud.client("s3").create_bucket(Bucket="artifacts")
     leave(cloud, examples_sha256=None)
     assert find_result(cloud, GROUND, ORDER, ORDER.name(GROUND)) is None

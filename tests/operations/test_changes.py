@@ -81,7 +81,7 @@ def test_the_first_deploy_creates_everything(cloud: Cloud, synthesized: Synthesi
     changes.require_possible()
 
 
-def test_each_stack_is_held_against_its_own(
+def test_each_stack_is_compared_with_its_own_template(
     cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployed = synthesized()
@@ -94,7 +94,7 @@ def test_each_stack_is_held_against_its_own(
     changes.require_possible()
 
 
-def test_what_sagemaker_never_does_is_rejected_with_its_remedy(
+def test_changes_that_sagemaker_rejects_are_rejected_with_the_remedy(
     cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued = copied(synthesized().template(STACK))

@@ -86,34 +86,34 @@ def test_a_conflict_is_not_a_rejection(bucket: Bucket) -> None:
     assert len(bucket.slept) == 2
 
 
-def test_a_conflict_that_another_writer_wins(bucket: Bucket) -> None:
+def test_another_writer_wins_the_conflict(bucket: Bucket) -> None:
     bucket.answers = [("ConditionalRequestConflict", lambda: bucket.hold(BOB))]
     with pytest.raises(PromotionTakenError, match="bob is promoting bbb"):
         bucket.claim(ANN)
     assert bucket.holder == BOB
 
 
-def test_who_is_held_up_by_the_same_promotion_takes_it_over(bucket: Bucket) -> None:
+def test_a_claim_of_the_same_promotion_is_taken_over(bucket: Bucket) -> None:
     same = promotion("bob")
     bucket.answers = [("PreconditionFailed", lambda: bucket.hold(same))]
     assert bucket.claim(ANN) == Claim(same, won=False)
     assert bucket.slept == []
 
 
-def test_a_claim_that_is_gone_when_it_is_looked_for(bucket: Bucket) -> None:
+def test_a_claim_deleted_before_it_is_read(bucket: Bucket) -> None:
     bucket.answers = [("PreconditionFailed", nothing)]
     assert bucket.claim(ANN) == Claim(ANN, won=True)
 
 
 @pytest.mark.parametrize("code", ["NoSuchKey", "ConditionalRequestConflict", "PreconditionFailed"])
-def test_a_claim_given_up_that_is_deleted_before_it_is_replaced(bucket: Bucket, code: str) -> None:
+def test_an_abandoned_claim_deleted_before_its_replacement(bucket: Bucket, code: str) -> None:
     bucket.hold(GIVEN_UP)
     bucket.answers = [("PreconditionFailed", nothing), (code, bucket.release)]
     assert bucket.claim(ANN) == Claim(ANN, won=True)
     assert bucket.conditions == ["IfNoneMatch", "IfMatch", "IfNoneMatch"]
 
 
-def test_a_claim_given_up_that_someone_else_takes_first(bucket: Bucket) -> None:
+def test_an_abandoned_claim_taken_by_another_promotion_first(bucket: Bucket) -> None:
     """The new claimant is named, not the previous one."""
     bucket.hold(GIVEN_UP)
     carl = promotion("carl", "c")

@@ -158,7 +158,7 @@ def test_running_operations_are_awaited(
     assert (updating.asked, going.asked) == (1, 0)
 
 
-def test_a_deploy_waits_for_what_someone_else_is_changing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deploy_waits_for_a_concurrent_change(monkeypatch: pytest.MonkeyPatch) -> None:
     updating = SimulatedStack(
         ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"]
     )
@@ -176,7 +176,7 @@ def test_a_deploy_waits_for_what_someone_else_is_changing(monkeypatch: pytest.Mo
     ]
 
 
-def test_what_fails_for_a_passing_reason_is_tried_until_it_passes(
+def test_transient_failures_are_retried_until_they_pass(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     stack = SimulatedStack(["CREATE_COMPLETE"], endings=[ENI] * 12 + [None])
@@ -202,7 +202,7 @@ def test_a_reason_that_does_not_pass_ends_it_with_the_reason(
     assert (stubborn.asked, other.asked) == (3, 1)
 
 
-def test_an_update_that_begins_between_look_and_deletion_is_waited_for(
+def test_an_update_that_starts_before_the_deletion_is_awaited(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     stack = SimulatedStack(["CREATE_COMPLETE"])
@@ -315,7 +315,7 @@ def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(
     assert sum(line.startswith("one: cannot delete 1 objects") for line in told) == 2
 
 
-def test_what_an_update_makes_a_stack_retain_is_not_emptied(
+def test_resources_newly_retained_by_an_update_are_not_emptied(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     """`removal: retain` came with the update that the deletion had to await."""
@@ -327,7 +327,7 @@ def test_what_an_update_makes_a_stack_retain_is_not_emptied(
     assert "logs: 3 objects deleted" not in told
 
 
-def test_what_is_protected_by_now_is_neither_emptied_nor_deleted(
+def test_newly_protected_stacks_are_neither_emptied_nor_deleted(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     stack = SimulatedStack(["UPDATE_COMPLETE"], protected=True)

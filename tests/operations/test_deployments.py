@@ -104,7 +104,7 @@ def test_an_environment_without_endpoints_deploys_none(cloud: Cloud, project: Pr
     assert record_deployment(cloud, workspace, []) is None
 
 
-def test_no_more_events_are_fetched_than_are_asked_for(
+def test_only_the_requested_number_of_events_is_fetched(
     cloud: Cloud, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = held(cloud, project).spec.artifact_bucket

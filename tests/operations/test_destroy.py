@@ -72,7 +72,7 @@ def test_retained_stacks_are_kept_and_reported(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("left", [["network"], ["endpoint-search", "foundation"], ["foundation"], []])
-def test_what_an_earlier_run_left_goes(cloud: Cloud, left: list[str]) -> None:
+def test_leftovers_of_an_earlier_run_are_deleted(cloud: Cloud, left: list[str]) -> None:
     stand(cloud, *left)
     assert destroyed(cloud).stacks == tuple(f"{BASE}-{name}" for name in left)
     assert environment_stacks(cloud, BASE) == []
@@ -103,7 +103,7 @@ def test_log_groups_that_services_made_go(cloud: Cloud) -> None:
     assert left == [f"{GROUP}-kept", f"{GROUP}elopment-search"]
 
 
-def test_log_groups_of_another_deployed_environment_are_its_own(cloud: Cloud) -> None:
+def test_log_groups_of_another_deployed_environment_are_kept(cloud: Cloud) -> None:
     stand(cloud, "two-foundation")
     cloud.client("logs").create_log_group(logGroupName=f"{GROUP}-two-search")
     assert destroyed(cloud).log_groups == ()

@@ -59,7 +59,7 @@ def of_jobs(report: Report) -> dict[str, str | None]:
     }
 
 
-def test_they_go_before_any_stack_and_no_others_do(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud: Cloud, jobs: StrictProcessing) -> None:
     told: list[str] = []
     destroyed = destroy_environment(cloud, BASE, tell=told.append)
     assert destroyed.jobs == tuple(sorted(ENDED))
@@ -115,13 +115,13 @@ def test_a_job_without_a_build_stack_is_a_leftover(cloud: Cloud, jobs: StrictPro
     assert [item.id for item in found.orphans] == [jobs.jobs[BY_HAND]["ProcessingJobArn"]]
 
 
-def test_without_the_stack_they_are_left_over(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_without_the_stack_ended_jobs_are_orphaned(cloud: Cloud, jobs: StrictProcessing) -> None:
     del jobs.jobs[BY_HAND]
     cloud.client("cloudformation").delete_stack(StackName=BUILD)
     assert of_jobs(audit(cloud, SCOPE)) == dict.fromkeys(ENDED)
 
 
-def test_after_a_destruction_nothing_is_left_although_tags_are_still_listed(
+def test_nothing_is_left_after_destruction_despite_stale_tag_listings(
     cloud: Cloud, jobs: StrictProcessing
 ) -> None:
     del jobs.jobs[BY_HAND]

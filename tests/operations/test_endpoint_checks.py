@@ -250,13 +250,15 @@ def check_of(stack: str, live: LiveEndpoint, aspect: str) -> Check:
         ),
     ],
 )
-def test_what_is_wrong_by_nobodys_word_is_a_note(path: str, value: Any, aspect: str, note: str) -> None:
+def test_differences_that_no_template_requested_are_notes(
+    path: str, value: Any, aspect: str, note: str
+) -> None:
     check = check_of(PLAIN, modified(running(expected(PLAIN)), path, value), aspect)
     assert check.passed
     assert check.notes[0].startswith(note)
 
 
-def test_an_image_of_ones_own_is_held_to_its_digest() -> None:
+def test_a_custom_image_must_have_its_digest() -> None:
     own = f"111111111111.dkr.ecr.eu-west-1.amazonaws.com/t/serving@sha256:{'a' * 64}"
     wanted = expected(PLAIN)
     wanted.models["main"]["PrimaryContainer"]["Image"] = own  # type: ignore[index]
@@ -271,7 +273,7 @@ def faults_of(wanted: Any, live: LiveEndpoint) -> list[str]:
     return [check.aspect for check in endpoint_checks(wanted, live) if not check.passed]
 
 
-def test_limits_that_a_schedule_has_written_are_right_and_others_are_not() -> None:
+def test_only_limits_set_by_a_schedule_are_accepted() -> None:
     wanted = expected(PLAIN)
     action = {
         "ScheduledActionName": "night",
@@ -291,7 +293,7 @@ def test_limits_that_a_schedule_has_written_are_right_and_others_are_not() -> No
     assert faults_of(wanted, modified(live, f"schedules|{TARGET}", [later])) == ["scaling"]
 
 
-def test_what_cloudformation_alone_knows_is_skipped_and_counted() -> None:
+def test_values_known_only_to_cloudformation_are_skipped_and_counted() -> None:
     from tests.operations.verified_endpoint import template
     from tritonstack.operations.verification.expectations import expected_endpoint
     from tritonstack.operations.verification.resolving import StackFacts

@@ -140,7 +140,7 @@ def test_not_soaked_long_enough() -> None:
     ]
 
 
-def test_what_is_not_deployed_is_reported_once() -> None:
+def test_an_undeployed_artifact_is_reported_once() -> None:
     spec = PromotionSpec(source="dev", soaked_hours=48)
     assert shut(spec, event("deployed", "17T09:00", OTHER)) == [
         "gate soaked_hours failed: minilm for cpu (abababababab) is not deployed in dev; "
@@ -242,7 +242,7 @@ MEASURED = PromotionSpec(source="dev", verified=False, min_cosine=0.9995, max_la
         pytest.param(without(Figures(p99_ms=3), compared=False), [], id="nothing to compare with"),
     ],
 )
-def test_what_was_measured(candidate: PromotionCandidate, gates: list[str]) -> None:
+def test_the_gate_on_measured_figures(candidate: PromotionCandidate, gates: list[str]) -> None:
     found = shut(MEASURED, candidate=candidate)
     assert len(found) == len(gates)
     assert all(words in gate for gate, words in zip(found, gates, strict=True))
@@ -252,7 +252,7 @@ ITSELF = "compared with itself only: no test input has expected outputs for y"
 UNVERIFIED = PromotionCandidate("minilm", "cpu", OURS, Figures(min_cosine=1.0), unverified=(ITSELF,))
 
 
-def test_an_artifact_that_nothing_proves_right_needs_a_reason() -> None:
+def test_an_unverified_artifact_needs_a_reason() -> None:
     spec = PromotionSpec(source="dev", verified=False, min_cosine=0.99)
     (said,) = shut(spec, candidate=UNVERIFIED)
     assert said.startswith(
@@ -341,7 +341,7 @@ def test_a_verdict_on_uncommitted_files_opens_no_protected_environment() -> None
 
 
 @pytest.mark.parametrize("commit", [None, f"{COMMIT}+", f"{COMMIT}+uncommitted"])
-def test_a_verdict_that_names_no_whole_commit_does_not_count(commit: str | None) -> None:
+def test_a_verdict_without_a_full_commit_does_not_count(commit: str | None) -> None:
     verdict = event("verified", "16T13:00", commit=commit)
     assert len(shut_to_protected(event("deployed", "16T12:00"), verdict)) == 1
 

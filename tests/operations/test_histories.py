@@ -46,7 +46,7 @@ def lines(told: list[HistoryEntry]) -> list[str]:
     ]
 
 
-def test_a_build_that_several_locks_tell_of_is_one() -> None:
+def test_a_build_recorded_in_several_locks_counts_once() -> None:
     dev = history_from_locks("dev", "m", [version(entry("11", built=BUILT))] * 2)
     prod = history_from_locks("prod", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
     events = history_from_events("m", [event("built", "11", BUILT.at)])
@@ -56,7 +56,7 @@ def test_a_build_that_several_locks_tell_of_is_one() -> None:
     ]
 
 
-def test_what_was_promoted_twice_was_built_where_it_was_promoted_first() -> None:
+def test_an_artifact_promoted_twice_was_built_in_the_first_source() -> None:
     on = PROMOTED.model_copy(update={"source": "stage", "at": "2026-11-22T08:00:00Z"})
     prod = history_from_locks("prod", "m", [version(entry("11", built=BUILT, promoted=on))])
     stage = history_from_locks("stage", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
@@ -88,7 +88,7 @@ def test_events_and_locks_are_merged_in_order_of_time() -> None:
     ]
 
 
-def test_a_lock_without_provenance_tells_at_least_since_when_it_named_something() -> None:
+def test_a_lock_without_provenance_still_dates_its_entries() -> None:
     told = history_from_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
     (artifact,) = history_of(told)
     assert [(item.kind, item.at, item.note) for item in artifact.happenings] == [
@@ -102,5 +102,5 @@ def test_figures_are_those_of_the_build() -> None:
     assert artifact.facts()["figures"]["p99_ms"] == 4.5
 
 
-def test_versions_that_cannot_be_read_tell_nothing() -> None:
+def test_unreadable_versions_are_ignored() -> None:
     assert list(history_from_locks("dev", "m", [LockVersion(None, None)])) == []

@@ -66,7 +66,7 @@ def test_layers_that_are_there_are_not_sent_again(dev: StrictEcr, prod: StrictEc
     assert sent == sum(map(len, dev.layers.values())) - len(LAYERS[1])
 
 
-def test_a_list_of_images_comes_with_its_members(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_an_image_index_is_copied_with_its_images(dev: StrictEcr, prod: StrictEcr) -> None:
     members = [dev.push(LAYERS[0]), dev.push(LAYERS[1])]
     digest = dev.push_index(*members)
     copy(dev, prod, digest)
@@ -74,7 +74,7 @@ def test_a_list_of_images_comes_with_its_members(dev: StrictEcr, prod: StrictEcr
     assert set(prod.manifests) == {*members, digest}
 
 
-def test_layers_that_stay_elsewhere_are_left_there(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_foreign_layers_are_not_copied(dev: StrictEcr, prod: StrictEcr) -> None:
     dev.push(*LAYERS)
     config = {"digest": digest_of(LAYERS[0]), "size": len(LAYERS[0])}
     foreign = {"digest": digest_of(b"foreign"), "size": 7, "urls": ["https://example.com/foreign"]}
@@ -96,7 +96,7 @@ def test_a_second_tag_of_the_same_image(dev: StrictEcr, prod: StrictEcr) -> None
     assert prod.tags == {"v1": digest, "v2": digest}
 
 
-def test_a_tag_that_means_another_image_is_left_alone(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_tag_of_another_image_is_not_moved(dev: StrictEcr, prod: StrictEcr) -> None:
     other = prod.push(b"pushed by hand")
     prod.tags["v1"] = other
     with pytest.raises(ImageCopyError, match="v1 already exists with another image"):
@@ -122,9 +122,7 @@ def test_a_damaged_layer_is_stopped(dev: StrictEcr, prod: StrictEcr, instead: by
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_connection_that_ends_early_is_taken_up_again_where_it_was(
-    dev: StrictEcr, prod: StrictEcr, reset: bool
-) -> None:
+def test_an_interrupted_download_resumes_at_its_offset(dev: StrictEcr, prod: StrictEcr, reset: bool) -> None:
     """Half of a part has arrived by then, and each time there is a new link."""
     digest, slept = dev.push(LAYERS[1]), list[float]()
     dev.breaks = [Break(), Break(after=10, reset=reset), Break(after=0, reset=reset), Break(after=8)]
@@ -182,7 +180,7 @@ def test_rejected_links_are_reported_as_links(dev: StrictEcr, prod: StrictEcr) -
 
 
 @pytest.mark.parametrize("operation", ["upload_layer_part", "complete_layer_upload", "put_image"])
-def test_a_call_whose_answer_was_lost_has_been_done(
+def test_a_retried_call_that_had_succeeded_is_accepted(
     dev: StrictEcr, prod: StrictEcr, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The AWS SDK retries it, and ECR rejects the second one."""
@@ -198,7 +196,7 @@ def test_a_call_whose_answer_was_lost_has_been_done(
     assert prod.layers == dev.layers
 
 
-def test_a_tag_that_was_given_already_is_no_other_image(
+def test_an_existing_tag_of_the_same_image_is_accepted(
     dev: StrictEcr, prod: StrictEcr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With immutable tags, ECR may reject the second of two calls because of the tag."""
@@ -220,7 +218,7 @@ def test_a_tag_that_was_given_already_is_no_other_image(
         ("complete_layer_upload", "UploadNotFoundException"),
     ],
 )
-def test_a_refusal_of_what_is_not_there_is_one(
+def test_other_upload_errors_are_reported(
     dev: StrictEcr, prod: StrictEcr, operation: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**_: Any) -> None:
@@ -232,7 +230,7 @@ def test_a_refusal_of_what_is_not_there_is_one(
         copy(dev, prod, digest)
 
 
-def test_a_manifest_that_is_not_its_digest_is_stopped(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_manifest_with_a_wrong_digest_is_rejected(dev: StrictEcr, prod: StrictEcr) -> None:
     digest = dev.push(*LAYERS)
     media_type, text = dev.manifests[digest]
     dev.manifests[digest] = (media_type, text + " ")
@@ -241,7 +239,7 @@ def test_a_manifest_that_is_not_its_digest_is_stopped(dev: StrictEcr, prod: Stri
     assert prod.layers == {}
 
 
-def test_an_image_that_is_not_there(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_missing_image(dev: StrictEcr, prod: StrictEcr) -> None:
     with pytest.raises(ImageCopyError, match="Requested image not found"):
         copy(dev, prod, digest_of("nothing"))
 

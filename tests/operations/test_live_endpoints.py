@@ -176,7 +176,7 @@ def create(standing: Deployed, stacks: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_deployed_is_what_is_asked_for(deployed: Deployed, name: str) -> None:
+def test_a_fresh_deployment_matches_its_template(deployed: Deployed, name: str) -> None:
     found = deployed.verdict(name)
     assert found.faults == []
     assert sum(check.compared for check in found.checks) > 100
@@ -352,7 +352,7 @@ def overwritten_artifact(deployed: Deployed) -> Iterator[None]:
         (overwritten_artifact, ["artifacts: minilm: the object at s3://"]),
     ],
 )
-def test_what_was_changed_by_hand_is_found(deployed: Deployed, change: Any, words: list[str]) -> None:
+def test_manual_changes_are_found(deployed: Deployed, change: Any, words: list[str]) -> None:
     with change(deployed):
         found = deployed.verdict().faults
     for said in words:
@@ -360,7 +360,7 @@ def test_what_was_changed_by_hand_is_found(deployed: Deployed, change: Any, word
     assert deployed.verdict().faults == []
 
 
-def test_weights_changed_by_hand_are_found(deployed: Deployed) -> None:
+def test_manually_changed_weights_are_found(deployed: Deployed) -> None:
     sagemaker, name = deployed.client("sagemaker"), deployed.workspace.spec.endpoint_name("compared")
 
     def weigh(weight: float) -> None:
@@ -377,7 +377,7 @@ def test_weights_changed_by_hand_are_found(deployed: Deployed) -> None:
     assert deployed.verdict("compared").faults == []
 
 
-def test_a_model_that_left_its_shelf_is_found(deployed: Deployed) -> None:
+def test_a_model_missing_from_its_prefix_is_found(deployed: Deployed) -> None:
     s3, shelf = (
         deployed.client("s3"),
         naming.multi_model_prefix(deployed.workspace.spec.endpoint_name("many")),
@@ -415,7 +415,7 @@ def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed: Deployed) 
         s3.delete_object(Bucket=deployed.bucket, Key=event.key)
 
 
-def test_what_passed_through_lately_is_counted(deployed: Deployed) -> None:
+def test_recent_traffic_is_counted(deployed: Deployed) -> None:
     runtime = deployed.client("sagemaker-runtime")
     for _ in range(3):
         with pytest.raises(runtime.exceptions.ModelError):
@@ -426,7 +426,7 @@ def test_what_passed_through_lately_is_counted(deployed: Deployed) -> None:
     assert (traffic.requests, traffic.server_errors, traffic.client_errors) == (3, 3, 0)
 
 
-def test_drift_is_shown_below_a_table_that_fits(deployed: Deployed) -> None:
+def test_drift_is_shown_below_an_aligned_table(deployed: Deployed) -> None:
     with threshold(deployed):
         environment = environment_status(deployed.cloud, deployed.workspace, now=datetime.now(UTC))
     lines = list(status_lines(environment))

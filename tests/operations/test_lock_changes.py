@@ -78,14 +78,14 @@ def test_a_change_is_described(
     assert change.facts()["words"] == words
 
 
-def test_only_what_is_not_deployed_is_reported(project: Project) -> None:
+def test_only_undeployed_changes_are_reported(project: Project) -> None:
     workspace = locked(project, NEW)
     assert artifact_changes(workspace, None, {("minilm", "cpu"): NEW}) == []
     (change,) = artifact_changes(workspace, None, {("minilm", "cpu"): OLD})
     assert (change.before, change.after.digest, change.figures_before) == (OLD, NEW, None)
 
 
-def test_figures_are_compared_with_those_of_what_is_deployed_and_no_other(project: Project) -> None:
+def test_figures_are_compared_with_the_deployed_artifact_only(project: Project) -> None:
     workspace, figures = locked(project, NEW), Figures(p99_ms=5.0)
     before = Lock(models={"minilm": {"cpu": artifact(OLD, figures=figures)}})
     (known,) = artifact_changes(workspace, before, {("minilm", "cpu"): OLD})
@@ -102,7 +102,7 @@ def test_deployed_templates_take_precedence_over_records(project: Project) -> No
     assert deployed_digests(workspace, deployed("e" * 64), {"search": template}) == {key: OLD}
 
 
-def test_the_lock_of_what_was_deployed_comes_from_git(project: Project) -> None:
+def test_the_lock_of_the_deployed_commit_is_read_from_git(project: Project) -> None:
     workspace = locked(project, OLD)
     assert deployed_lock(workspace, {}) is None
     assert deployed_lock(workspace, deployed(OLD, commit="0" * 40)) is None

@@ -42,19 +42,19 @@ def words(version: LockVersion) -> str:
     return f"{digests} {version.commit.subject if version.commit else 'here'}"
 
 
-def test_versions_come_the_latest_first(repository: Repository) -> None:
+def test_the_latest_version_comes_first(repository: Repository) -> None:
     history = lock_history(Project(repository.root), "dev")
     assert held(history.versions) == ["33 33", "22 22", "11 11"]
     assert history.gap is None
 
 
-def test_what_is_not_committed_comes_before_all(repository: Repository) -> None:
+def test_uncommitted_changes_come_first(repository: Repository) -> None:
     build(repository.root, "44")
     history = lock_history(Project(repository.root), "dev")
     assert held(history.versions) == ["44 here", "33 33", "22 22", "11 11"]
 
 
-def test_a_lock_that_was_taken_away_for_a_while_was_empty_then(repository: Repository) -> None:
+def test_a_lock_removed_for_some_commits_counts_as_empty(repository: Repository) -> None:
     Project(repository.root).lock_file("dev").unlink()
     repository.commit("gone")
     build(repository.root, "44")

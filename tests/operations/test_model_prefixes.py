@@ -56,7 +56,7 @@ def bucket_with_artifact(cloud: Cloud) -> Cloud:
     return cloud
 
 
-def test_a_copy_is_what_it_was_made_of(bucket_with_artifact: Cloud) -> None:
+def test_a_copy_equals_its_source(bucket_with_artifact: Cloud) -> None:
     assert fill(bucket_with_artifact, [copy_of("one")]) == ["copied"]
     found = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
     assert (found["Body"].read(), found["Metadata"]) == (b"x", {"sha256": DIGEST})
@@ -90,7 +90,9 @@ def test_a_wrong_copy_is_replaced(bucket_with_artifact: Cloud, body: bytes, dige
 
 
 @pytest.mark.parametrize("body", [None, b"another size"], ids=["missing", "damaged"])
-def test_what_is_not_the_artifact_is_not_copied(bucket_with_artifact: Cloud, body: bytes | None) -> None:
+def test_a_source_that_is_not_the_artifact_is_not_copied(
+    bucket_with_artifact: Cloud, body: bytes | None
+) -> None:
     if body is not None:
         put(bucket_with_artifact, copy_of("two").source, body)
     with pytest.raises(
@@ -127,7 +129,7 @@ def test_many_models_in_their_order(cloud: Cloud) -> None:
     assert missing_copies(cloud, bucket=BUCKET, copies=copies) == []
 
 
-def test_interrupted_it_leaves_whole_copies_and_goes_on(bucket_with_artifact: Cloud) -> None:
+def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_artifact: Cloud) -> None:
     copies = [copy_of(f"model-{number:02}") for number in range(40)]
     for copy in copies:
         put(bucket_with_artifact, copy.source)
@@ -169,7 +171,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return load_workspace(project, "dev")
 
 
-def test_what_has_to_lie_where(workspace: Workspace) -> None:
+def test_required_keys_of_the_model_prefix(workspace: Workspace) -> None:
     copies = model_copies(workspace)
     assert [(copy.endpoint, copy.model, copy.source, copy.key) for copy in copies] == [
         (
@@ -186,5 +188,5 @@ def test_a_build_of_some_models_puts_only_those(workspace: Workspace) -> None:
     assert [copy.model for copy in model_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]
 
 
-def test_other_endpoints_have_no_shelf(tmp_path: Path) -> None:
+def test_single_model_endpoints_have_no_model_prefix(tmp_path: Path) -> None:
     assert model_copies(load_workspace(write_project(tmp_path), "dev")) == []

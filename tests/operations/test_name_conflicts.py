@@ -33,7 +33,7 @@ def template(kind: str, name: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_what_is_there_is_in_the_way(cloud: Cloud, kind: str) -> None:
+def test_existing_names_conflict(cloud: Cloud, kind: str) -> None:
     name = NAMES[kind][1]
     wished = list(names_to_make("t-dev-foundation", None, template(kind, name)))
     assert wished == [TakenName("t-dev-foundation", "Thing", kind, name)]
@@ -44,7 +44,7 @@ def test_what_is_there_is_in_the_way(cloud: Cloud, kind: str) -> None:
     assert taken_names(cloud, wished) == wished
 
 
-def test_what_its_own_stack_has_made_meanwhile_is_in_nobodys_way(cloud: Cloud) -> None:
+def test_names_created_by_the_same_stack_do_not_conflict(cloud: Cloud) -> None:
     wanted = template("AWS::S3::Bucket", "kept")
     wished = list(names_to_make("t-dev-foundation", None, wanted))
     cloud.client("cloudformation").create_stack(StackName="t-dev-foundation", TemplateBody=json.dumps(wanted))
@@ -56,12 +56,12 @@ def test_what_its_own_stack_has_made_meanwhile_is_in_nobodys_way(cloud: Cloud) -
 @pytest.mark.parametrize(
     ("before", "count"), [("kept", 0), ("other", 1), (None, 1)], ids=["held", "renamed", "new"]
 )
-def test_what_a_stack_holds_already_is_not_to_be_made(before: str | None, count: int) -> None:
+def test_existing_resources_of_a_stack_are_not_created_again(before: str | None, count: int) -> None:
     deployed = template("AWS::S3::Bucket", before) if before else {"Resources": {}}
     assert len(list(names_to_make("s", deployed, template("AWS::S3::Bucket", "kept")))) == count
 
 
-def test_names_that_cloudformation_makes_up_are_never_taken() -> None:
+def test_generated_names_never_conflict() -> None:
     assert list(names_to_make("s", None, template("AWS::S3::Bucket", {"Fn::Sub": "x"}))) == []
     assert list(names_to_make("s", None, {"Resources": {"Thing": {"Type": "AWS::S3::Bucket"}}})) == []
 
@@ -70,7 +70,7 @@ def test_names_that_cloudformation_makes_up_are_never_taken() -> None:
     ("kind", "asked"),
     [("AWS::S3::Bucket", True), ("AWS::CloudWatch::Alarm", False), ("AWS::SageMaker::Model", False)],
 )
-def test_the_cdk_is_asked_only_of_what_could_have_to_be_replaced(kind: str, *, asked: bool) -> None:
+def test_the_cdk_diff_runs_only_for_possible_replacements(kind: str, *, asked: bool) -> None:
     def side(value: str) -> dict[str, Any]:
         return {"Resources": {"Thing": {"Type": kind, "Properties": {"Some": value}}}}
 

@@ -75,7 +75,7 @@ def test_a_role_that_can_be_assumed_a_moment_later_is_waited_for(build_machine: 
 
 
 @pytest.mark.parametrize("build_machine", ["codebuild", "processing"])
-def test_a_role_that_is_never_assumed_is_told_of_in_the_services_words(build_machine: str) -> None:
+def test_a_role_that_cannot_be_assumed_is_reported_with_the_service_message(build_machine: str) -> None:
     _, service, clock = new_roles(build_machine, times=float("inf"))
     began = clock.passed
     with pytest.raises(BuildJobError, match=r"AssumeRole on|Could not assume role"):

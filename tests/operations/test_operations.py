@@ -152,7 +152,7 @@ def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud: Cloud) -> No
     s3.delete_bucket(Bucket="artifacts")
 
 
-def test_a_bucket_that_is_gone_is_empty(cloud: Cloud) -> None:
+def test_a_deleted_bucket_counts_as_empty(cloud: Cloud) -> None:
     assert empty_bucket(cloud, "artifacts") == 0
 
 
@@ -212,7 +212,7 @@ def test_an_assembly_takes_the_place_of_the_app(tmp_path: Path) -> None:
     assert heard == [f"deploy --all --app {tmp_path / 'out'}"]
 
 
-def test_a_missing_cdk_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cdk_is_reported_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TritonstackError, match="the CDK CLI is not installed"):
         find_cdk(tmp_path, environment_name="dev", variables={})

@@ -83,14 +83,14 @@ def test_why_an_endpoint_rolls_out(
     assert made.rollout.startswith("all at once, old instances kept 360 s; automatic rollback on: ")
 
 
-def test_variants_that_come_are_named(template: Template) -> None:
+def test_added_variants_are_named(template: Template) -> None:
     changed = copied(template)
     variants = properties(changed, CONFIG)["ProductionVariants"]
     variants.append({**variants[0], "VariantName": "challenger"})
     assert plan(template, changed).reasons == ("variant 'challenger' is added",)
 
 
-def test_another_type_takes_two_phases(synthesized: Synthesized) -> None:
+def test_an_instance_type_change_needs_two_phases(synthesized: Synthesized) -> None:
     made = plan(synthesized().template(STACK), synthesized(instance_type="ml.m7i.xlarge").template(STACK))
     assert made.action == "two-phase"
     reason = "main: instance type ml.c7i.xlarge → ml.m7i.xlarge"
@@ -107,7 +107,7 @@ def test_impossible_combinations_are_rejected(synthesized: Synthesized) -> None:
     assert "instance type" not in made.words
 
 
-def test_another_model_of_a_component_rolls_it_out(template: Template) -> None:
+def test_a_model_change_of_a_component_rolls_it_out(template: Template) -> None:
     """With components, the endpoint's own configuration names no model."""
     [model] = of_type(template, MODEL)
     old = copied(template)

@@ -63,7 +63,7 @@ def refusal(project: Project, *models: str) -> str:
     return str(caught.value)
 
 
-def test_what_the_source_has_is_promoted(files: Project) -> None:
+def test_artifacts_of_the_source_are_promoted(files: Project) -> None:
     entry = build(files)
     (item,) = decided(files).entries
     assert (item.name, item.key, item.entry, item.seen) == ("minilm", "cpu", entry, None)
@@ -78,7 +78,7 @@ def test_the_same_digest_need_not_change(files: Project) -> None:
     assert [item.entry.digest for item in decision.same] == [entry.digest]
 
 
-def test_what_the_target_takes_first_gives_way_to_what_is_promoted_for_another_target(files: Project) -> None:
+def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(files: Project) -> None:
     build(files)
     old = build(files, "prod", digest="99" * 32, target="cpu-py312")
     decision = decided(files)
@@ -90,7 +90,7 @@ def test_what_the_target_takes_first_gives_way_to_what_is_promoted_for_another_t
     assert set(after.models["minilm"]) == {"cpu"}
 
 
-def test_what_the_target_rolled_back_is_skipped_unless_named(files: Project) -> None:
+def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files: Project) -> None:
     bad = build(files)
     back = RolledBack(instead_of=bad.digest, as_of=bad.spec_hash, by="bob", at=MOMENT)
     good = bad.model_copy(update={"digest": "ee" * 32, "rolled_back": back})
@@ -103,14 +103,14 @@ def test_what_the_target_rolled_back_is_skipped_unless_named(files: Project) -> 
     assert [item.entry.digest for item in decided(files, "minilm").entries] == [bad.digest]
 
 
-def test_an_entry_that_was_edited_by_hand_is_not_promoted(files: Project) -> None:
+def test_a_manually_edited_entry_is_not_promoted(files: Project) -> None:
     build(files)
     edit(files.lock_file("dev"), "p99_ms: 9.0", "p99_ms: 1.0")
     assert "dev.lock.yaml:" in (said := refusal(files))
     assert "was edited manually" in said
 
 
-def test_a_digest_that_was_written_into_the_target_by_hand_has_passed_no_gate(files: Project) -> None:
+def test_a_digest_written_manually_into_the_target_has_passed_no_gate(files: Project) -> None:
     entry = build(files)
     write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
     decision = decided(files)
@@ -118,7 +118,7 @@ def test_a_digest_that_was_written_into_the_target_by_hand_has_passed_no_gate(fi
     assert decision.same == []
 
 
-def test_nothing_is_there(files: Project) -> None:
+def test_a_source_without_the_model_is_rejected(files: Project) -> None:
     assert refusal(files) == (
         "minilm: prod runs it on ml.c7i.xlarge (no GPU) under Triton 25.04, which requires cpu or cpu-py312; "
         "dev.lock.yaml has none\n"
@@ -164,7 +164,7 @@ def test_every_obstacle_is_reported_together(files: Project) -> None:
     assert "ranker: prod runs it" in said
 
 
-def test_what_the_target_has_built_for_itself_stays_unless_it_is_named(files: Project) -> None:
+def test_artifacts_built_by_the_target_are_kept_unless_named(files: Project) -> None:
     add_model(files, "ranker", "dev", "prod")
     build(files)
     build(files, "prod", "ranker")
@@ -207,7 +207,7 @@ def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files: Project) 
     assert as_promoted(item, promoted).built == entry.built
 
 
-def test_only_the_named_source_is_taken_from(files: Project) -> None:
+def test_only_the_configured_source_is_accepted(files: Project) -> None:
     dev, prod = load_workspace(files, "dev"), load_workspace(files, "prod")
     assert require_source(dev, prod).source == "dev"
     with pytest.raises(UsageError, match="has no promotion source for 'dev'"):
@@ -250,12 +250,12 @@ def images(files: Project) -> Images:
     return Images(files)
 
 
-def test_an_image_comes_along(images: Images) -> None:
+def test_an_image_is_promoted_with_its_models(images: Images) -> None:
     images.lock("dev", images.tag("dev"))
     assert images.tags() == [images.tag("prod")]
 
 
-def test_an_image_has_the_tag_of_the_region_that_it_goes_to(images: Images) -> None:
+def test_an_image_has_the_tag_of_the_target_region(images: Images) -> None:
     images.lock("dev", images.tag("dev"))
     edit(images.project.environment_file("prod"), "eu-west-1", "us-east-1")
     assert images.tag("prod") != images.tag("dev")
@@ -273,14 +273,14 @@ def test_the_same_image_need_not_change(images: Images) -> None:
     assert images.tags() == []
 
 
-def test_an_image_on_another_release_has_to_be_built(images: Images) -> None:
+def test_an_image_on_another_release_must_be_built(images: Images) -> None:
     images.lock("dev", images.tag("dev"))
     edit(images.project.environment_file("prod"), '"25.04"', '"24.09"')
     said = refusal(images.project)
     assert "image serving for cpu: prod requires one based on Triton 24.09; dev.lock.yaml has one" in said
 
 
-def test_the_image_of_other_models_is_left_alone(images: Images, tmp_path: Path) -> None:
+def test_the_image_of_other_models_is_not_promoted(images: Images, tmp_path: Path) -> None:
     assert tmp_path == images.project.root
     add_model(images.project, "ranker", "dev", "prod")
     build(images.project, model="ranker")

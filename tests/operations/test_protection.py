@@ -72,7 +72,7 @@ def test_protection_in_the_file_holds_whatever_is_deployed(
     assert "tritonstack deploy dev" in remedy
 
 
-def test_a_file_alone_lifts_nothing_that_is_deployed(committed: Project) -> None:
+def test_editing_the_file_does_not_lift_deployed_protection(committed: Project) -> None:
     says(committed, "protected: false")
     commit(committed)
     message, remedy = refusal(committed, LOCKED)
@@ -81,7 +81,7 @@ def test_a_file_alone_lifts_nothing_that_is_deployed(committed: Project) -> None
     assert "run `tritonstack deploy dev` and retry" in remedy
 
 
-def test_what_is_lifted_has_to_be_committed(committed: Project) -> None:
+def test_lifting_protection_must_be_committed(committed: Project) -> None:
     says(committed, "protected: false")
     message, remedy = refusal(committed, FREE)
     assert "is not committed" in message
@@ -90,7 +90,7 @@ def test_what_is_lifted_has_to_be_committed(committed: Project) -> None:
     assert permitted(committed, FREE)
 
 
-def test_without_a_file_what_is_deployed_decides(committed: Project) -> None:
+def test_without_a_file_the_deployed_stacks_decide(committed: Project) -> None:
     message, remedy = refusal(committed, LOCKED, described=False)
     assert "the deployed stacks of environment" in message
     assert "restore" in remedy
@@ -101,7 +101,7 @@ def test_without_git_file_and_stacks_decide(project: Project) -> None:
     assert permitted(project, FREE)
 
 
-def test_what_never_was_protected_goes(committed: Project) -> None:
+def test_unprotected_environments_are_destroyed(committed: Project) -> None:
     says(committed, "removal: destroy")
     assert permitted(committed, FREE)
 
@@ -112,7 +112,7 @@ def named(project: Project, *, keeps_data: bool = False, described: bool = True)
     return needs_its_name(spec, file=file, keeps_data=keeps_data, checkout=Checkout(project.root))
 
 
-def test_what_keeps_data_wants_its_name(project: Project) -> None:
+def test_environments_that_retain_data_require_their_name(project: Project) -> None:
     says(project, "protected: false")
     assert named(project)
     says(project, "removal: destroy")
@@ -132,7 +132,7 @@ def test_an_environment_that_was_ever_protected_needs_its_name(committed: Projec
     assert named(committed, described=False)
 
 
-def test_what_was_never_protected_does_not(project: Project) -> None:
+def test_unprotected_environments_do_not_require_their_name(project: Project) -> None:
     says(project, "removal: destroy")
     git(project, "init", "-q")
     commit(project)

@@ -69,7 +69,7 @@ def test_every_stack_names_its_project() -> None:
 
 
 @pytest.mark.parametrize(("expires", "taken"), [(PAST, True), (FUTURE, False)])
-def test_it_looks_once_more_before_it_destroys(
+def test_expiry_is_checked_again_before_destruction(
     monkeypatch: pytest.MonkeyPatch, expires: str, taken: bool
 ) -> None:
     destroyed: list[str] = []

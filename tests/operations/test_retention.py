@@ -41,18 +41,18 @@ def superseded(keep: int, *locks: Lock | None, current: Any = (), gap: str | Non
     return {digest[:2] for _, digest in found.superseded}
 
 
-def test_what_only_older_locks_name_is_superseded() -> None:
+def test_artifacts_of_older_locks_only_are_superseded() -> None:
     history = [lock("44"), lock("33"), lock("22"), lock("11")]
     assert superseded(2, *history) == {"22", "11"}
     assert superseded(4, *history) == set()
     assert superseded(10, *history) == set()
 
 
-def test_what_is_named_again_is_kept() -> None:
+def test_artifacts_that_return_to_a_lock_are_kept() -> None:
     assert superseded(2, lock("11"), lock("33"), lock("22"), lock("11")) == {"22"}
 
 
-def test_what_any_lock_of_today_names_is_kept() -> None:
+def test_artifacts_of_any_current_lock_are_kept() -> None:
     history = [lock("44"), lock("33"), lock("22"), lock("11")]
     assert superseded(2, *history, current=[lock("44"), lock("11")]) == {"22"}
 
@@ -62,7 +62,7 @@ def test_a_history_with_a_gap_supersedes_nothing() -> None:
     assert superseded(2, *history, gap="this is a shallow clone") == set()
 
 
-def test_what_was_never_named_is_nobodys_business() -> None:
+def test_artifacts_that_no_lock_named_are_ignored() -> None:
     found = decide(versions(lock("22"), lock("11")), keep=1, current=[], gap=None)
     assert {digest[:2] for _, digest in found.kept | found.superseded} == {"22", "11"}
 
@@ -120,7 +120,7 @@ def dev(tmp_path: Path, cloud: Cloud) -> Dev:
     return Dev(tmp_path / "project", cloud)
 
 
-def test_all_of_a_superseded_artifact_is_marked_and_nothing_else(dev: Dev) -> None:
+def test_only_superseded_artifacts_are_marked(dev: Dev) -> None:
     others = {
         "models/minilm/builds/0a1b.json",
         "models/minilm/caches/x",
@@ -140,7 +140,7 @@ def test_all_of_a_superseded_artifact_is_marked_and_nothing_else(dev: Dev) -> No
     assert dev.mark().marked == ()
 
 
-def test_what_is_named_again_loses_its_mark_and_keeps_other_tags(dev: Dev) -> None:
+def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev: Dev) -> None:
     for number in ("11", "22", "33"):
         dev.lock(number)
     mine = {"TagSet": [{"Key": "mine", "Value": "x"}]}
@@ -165,7 +165,7 @@ def test_killed_between_two_marks_the_next_run_finishes(dev: Dev) -> None:
     assert len(dev.bucket.marked()) == 3
 
 
-def test_what_another_environment_names_is_kept(dev: Dev) -> None:
+def test_artifacts_of_another_environment_are_kept(dev: Dev) -> None:
     for number in ("11", "22", "33"):
         dev.lock(number)
     text = dev.project.environment_file("dev").read_text()
@@ -199,7 +199,7 @@ def test_unknown_history_marks_nothing_and_is_reported(dev: Dev, damage: str) ->
     assert dev.bucket.marked() == set()
 
 
-def test_a_deleted_artifact_is_brought_back_without_its_mark(dev: Dev) -> None:
+def test_a_deleted_artifact_is_restored_without_its_mark(dev: Dev) -> None:
     for number in ("11", "22", "33"):
         dev.lock(number)
     dev.mark()
@@ -263,7 +263,7 @@ def test_restored_artifacts_equal_the_published_ones(
     assert dev.bucket.s3.get_object_tagging(**place)["TagSet"] == [{"Key": "team", "Value": "a b"}]
 
 
-def test_killed_in_between_it_goes_on_and_the_manifest_comes_last(
+def test_a_killed_restore_resumes_and_restores_the_manifest_last(
     dev: Dev, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dev.bucket.put("11")
@@ -287,10 +287,10 @@ def test_killed_in_between_it_goes_on_and_the_manifest_comes_last(
     assert dev.bucket.held() == {dev.bucket.key("11", name) for name in names}
 
 
-def test_what_was_deleted_for_good_cannot_be_brought_back(dev: Dev) -> None:
+def test_permanently_deleted_artifacts_cannot_be_restored(dev: Dev) -> None:
     assert not restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
 
 
-def test_without_a_bucket_there_is_nothing_to_look_in(cloud: Cloud) -> None:
+def test_a_missing_bucket_is_not_searched(cloud: Cloud) -> None:
     with pytest.raises(BucketGoneError, match="bucket nowhere does not exist"):
         restore_artifact(cloud, bucket="nowhere", model="minilm", digest="11" * 32)

@@ -166,7 +166,7 @@ def test_new_renamed_deleted_and_ignored_files(repository: Repository) -> None:
     ]
 
 
-def test_what_a_link_leads_to_counts(
+def test_targets_of_symbolic_links_count(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file, outside = repository.root / "environments" / "dev.yaml", tmp_path_factory.mktemp("outside")
@@ -205,7 +205,7 @@ def test_submodules(repository: Repository, tmp_path_factory: pytest.TempPathFac
     assert found(repository)[1] == ["models/minilm/weights"]
 
 
-def test_a_merge_that_is_not_finished(repository: Repository) -> None:
+def test_an_unfinished_merge(repository: Repository) -> None:
     file = repository.root / "environments" / "dev.yaml"
     repository.git("switch", "--quiet", "-c", "other")
     change(file)
@@ -276,7 +276,9 @@ def test_a_build_depends_on_code_and_models_but_not_on_locks(repository: Reposit
     assert built.uncommitted == ("model_build/file.txt", "models/minilm/model.yaml")
 
 
-def test_a_promotion_or_a_rollback_is_not_held_up_by_the_lock_it_writes(repository: Repository) -> None:
+def test_the_lock_written_by_a_promotion_or_rollback_does_not_count_as_uncommitted(
+    repository: Repository,
+) -> None:
     change(Project(repository.root).lock_file("dev"))
     assert change_revision_of(load_workspace(Project(repository.root), "dev")).files == ()
 
@@ -363,7 +365,7 @@ def test_a_build_gets_its_commit_once_that_is_proven(
     assert entry.built.commit == ("c" * 40 if committed else dirty.commit)
 
 
-def test_a_build_from_another_state_than_a_commit_attests_nothing(project: Project) -> None:
+def test_a_build_from_uncommitted_files_attests_nothing(project: Project) -> None:
     with_lock(project, Built(by="ann", at="2026-11-22T00:00:00Z", commit="a+", uncommitted=("models/x",)))
     hashes = load_workspace(project, "dev").hashes
     dirty = LATER.model_copy(update={"commit": f"{'c' * 40}+uncommitted"})

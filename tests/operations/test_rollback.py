@@ -142,7 +142,7 @@ def test_what_is_already_served_is_not_a_rollback_target(story: RollbackProject)
         story.plan("2222")
 
 
-def test_the_first_that_was_ever_served_has_nothing_before_it(story: RollbackProject) -> None:
+def test_the_first_served_version_has_no_rollback_target(story: RollbackProject) -> None:
     story.lock("11")
     with pytest.raises(RollbackError, match="no earlier artifacts of endpoint 'search' in git"):
         story.plan()
@@ -173,7 +173,7 @@ def test_a_recorded_rollback_is_resumed_and_not_undone(story: RollbackProject) -
         assert (again.written.at, again.written.instead_of) == (WHO.at, "33" * 32)
 
 
-def test_further_back_is_not_to_what_was_given_up(story: RollbackProject) -> None:
+def test_a_further_rollback_skips_rolled_back_artifacts(story: RollbackProject) -> None:
     first = story.lock("11")
     story.lock("22")
     story.lock("33")
@@ -194,7 +194,7 @@ def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story: RollbackProje
     assert steps(story.plan()) == ["minilm cpu 33 -> 22"]
 
 
-def test_a_rolled_back_entry_is_kept_although_its_model_has_changed(story: RollbackProject) -> None:
+def test_a_rolled_back_entry_is_kept_after_a_model_change(story: RollbackProject) -> None:
     story.lock("11")
     story.lock("22")
     workspace, plan = load_workspace(story.project, "dev"), story.plan()
@@ -208,7 +208,7 @@ def test_a_rolled_back_entry_is_kept_although_its_model_has_changed(story: Rollb
     assert written.built == BUILT
 
 
-def test_endpoints_that_serve_the_same_model_go_back_with_it(story: RollbackProject) -> None:
+def test_endpoints_that_serve_the_same_model_are_rolled_back_too(story: RollbackProject) -> None:
     with story.project.environment_file("dev").open("a") as stream:
         stream.write("  again: {kind: ensemble, model: minilm, instance_type: ml.m7i.large}\n")
         stream.write("  fast: {kind: ensemble, model: minilm, instance_type: ml.g5.xlarge}\n")

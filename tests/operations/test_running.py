@@ -13,7 +13,7 @@ def state(**changes: str) -> EndpointState:
 
 
 @pytest.mark.parametrize("status", ["InService", "SystemUpdating"])
-def test_an_endpoint_that_runs_what_was_deployed_has_no_fault(status: str) -> None:
+def test_an_endpoint_that_runs_its_deployment_has_no_faults(status: str) -> None:
     """SageMaker may start maintenance of its instances at any time."""
     assert state(status=status).fault is None
 

@@ -140,7 +140,7 @@ def test_builds_end_before_anything_is_deleted(cloud: Cloud, play: Played) -> No
     assert processing.jobs[ANOTHERS]["ProcessingJobStatus"] == "InProgress"
 
 
-def test_what_would_be_stopped_is_foreseen_and_nothing_is(cloud: Cloud, play: Played) -> None:
+def test_builds_to_stop_are_listed_without_stopping_them(cloud: Cloud, play: Played) -> None:
     codebuild, processing = StrictCodeBuild(PROJECT, IMAGES), StrictProcessing()
     model = build(codebuild, PROJECT, MODEL="minilm")
     run_job(processing, JOB, "Stopping")
@@ -154,7 +154,7 @@ def test_what_would_be_stopped_is_foreseen_and_nothing_is(cloud: Cloud, play: Pl
     assert codebuild.stopped == []
 
 
-def test_killed_while_builds_end_the_next_run_goes_on(cloud: Cloud, play: Played) -> None:
+def test_the_next_run_resumes_after_a_kill(cloud: Cloud, play: Played) -> None:
     codebuild, processing = Slow(PROJECT, IMAGES), Jobs()
     build(codebuild, PROJECT, MODEL="minilm")
     run_job(processing, JOB, "Stopping")

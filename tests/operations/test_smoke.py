@@ -195,7 +195,9 @@ NO_COPY = refused(
     ("endpoints", "error"),
     [(PLAIN, NOT_READY), (MANY, model_error("timed out", status=0)), (COMPONENTS, NO_COPY)],
 )
-def test_what_may_pass_is_waited_for(cloud: Cloud, tmp_path: Path, endpoints: str, error: Exception) -> None:
+def test_transient_failures_are_retried(
+    cloud: Cloud, tmp_path: Path, endpoints: str, error: Exception
+) -> None:
     here = ground(cloud, tmp_path, endpoints)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -235,7 +237,9 @@ NIGHTS = ASYNCHRONOUS.replace("{}}", f"{{}}, scaling: {{schedules: {{{NIGHT}}}}}
         (MANY, False),
     ],
 )
-def test_who_may_have_scaled_to_nothing_gets_more_time(tmp_path: Path, endpoints: str, sleeps: bool) -> None:
+def test_endpoints_that_may_be_scaled_to_zero_get_more_time(
+    tmp_path: Path, endpoints: str, sleeps: bool
+) -> None:
     assert may_sleep(workspace_of(tmp_path, endpoints), "search") is sleeps
     assert PATIENCE_WITH_SLEEPERS.seconds > USUAL_PATIENCE.seconds
 
@@ -369,7 +373,7 @@ def damage(here: Ground, what: str) -> None:
         ("unfit", "invalid example tensor x (FP32 [9])"),
     ],
 )
-def test_what_cannot_be_checked_is_a_fault_with_its_remedy(
+def test_unverifiable_answers_are_faults_with_a_remedy(
     cloud: Cloud, tmp_path: Path, what: str, words: str
 ) -> None:
     here = ground(cloud, tmp_path)
@@ -488,7 +492,7 @@ def test_a_queue_answers_through_the_data_bucket(cloud: Cloud, tmp_path: Path, s
     assert [result.outcome for result in here.smoke(wrong)] == ["wrong"]
 
 
-def test_a_queue_that_fails_says_why(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_queue_failure_is_reported_with_its_cause(cloud: Cloud, tmp_path: Path) -> None:
     def refuse(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError("Received server error (500) from model")
 

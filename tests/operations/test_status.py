@@ -63,13 +63,13 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
         ),
     ],
 )
-def test_whether_what_is_deployed_is_what_is_checked_out(
+def test_the_deployed_revision_is_compared_with_the_checkout(
     deployed: Event | None, changed: list[str] | None, models: list[ServedDigest], words: list[str]
 ) -> None:
     assert undeployed(deployed, changed, models) == words
 
 
-def test_git_tells_which_files_differ_from_a_commit(tmp_path: Any) -> None:
+def test_files_that_differ_from_a_commit_are_listed(tmp_path: Any) -> None:
     repository = Repository(tmp_path)
     for name in ("one", "two", "docs"):
         (tmp_path / name).write_text("first")
@@ -99,7 +99,7 @@ def lines(*endpoints: EndpointStatus) -> list[str]:
     return list(status_lines(EnvironmentStatus("dev", "1" * 12, "eu-west-1", None, endpoints)))
 
 
-def test_an_environment_that_is_well_takes_a_few_lines() -> None:
+def test_a_healthy_environment_is_shown_in_a_few_lines() -> None:
     assert [" ".join(line.split()) for line in lines(WELL)] == [
         "dev 111111111111 eu-west-1 deployed from cccccccc by Ada, 2026-11-22 08:30",
         "endpoint status serves machines calls p99 errors verdict",
@@ -108,7 +108,7 @@ def test_an_environment_that_is_well_takes_a_few_lines() -> None:
     ]
 
 
-def test_a_model_that_nothing_proves_right_is_marked() -> None:
+def test_an_unverified_model_is_marked() -> None:
     models = (ServedDigest("minilm", A, A, "compared with itself only"),)
     said = lines(dataclasses.replace(WELL, models=models))
     assert any("(unverified)" in line for line in said)
@@ -159,7 +159,7 @@ def test_long_names_are_folded_into_the_width_of_a_terminal() -> None:
     assert max(map(len, table)) <= WIDTH
 
 
-def test_an_environment_that_cannot_be_reached_says_why() -> None:
+def test_an_unreachable_environment_is_shown_with_the_cause() -> None:
     found = EnvironmentStatus("prod", "2" * 12, "eu-west-1", error="no access\n  help: log in")
     assert list(status_lines(found)) == [
         f"prod  {'2' * 12} eu-west-1  status unavailable",

@@ -68,7 +68,7 @@ def test_the_same_stack_again_is_not_a_hazard(template: Template) -> None:
     assert hazards(template, copied(template)) == []
 
 
-def test_another_type_of_a_variant_that_scales(synthesized: Synthesized) -> None:
+def test_an_instance_type_change_of_a_scaling_variant(synthesized: Synthesized) -> None:
     new = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
     [hazard] = hazards(synthesized().template(STACK), new)
     assert (hazard.variant, hazard.refused) == ("main", False)
@@ -101,7 +101,7 @@ def test_a_variant_that_scales_and_goes(template: Template) -> None:
     assert hazards(template, both) == []
 
 
-def test_an_endpoint_keeps_the_way_it_is_called(template: Template) -> None:
+def test_the_invocation_mode_of_an_endpoint_cannot_change(template: Template) -> None:
     queued = copied(template)
     config(queued)["AsyncInferenceConfig"] = {"OutputConfig": {"S3OutputPath": "s3://x/"}}
     for old, new, words in (
@@ -118,7 +118,7 @@ def test_an_endpoint_keeps_the_way_it_is_called(template: Template) -> None:
         assert "another endpoint" in str(hazard.remedy)
 
 
-def test_inference_components_cannot_come_or_go(template: Template) -> None:
+def test_inference_components_cannot_be_added_or_removed(template: Template) -> None:
     components = copied(template)
     for variant in config(components)["ProductionVariants"]:
         del variant["ModelName"]
@@ -147,7 +147,7 @@ def test_a_stack_without_an_endpoint_holds_no_hazard(template: Template) -> None
     assert hazards(template, {"Resources": {}}) == []
 
 
-def test_nothing_but_scaling_is_taken_off(template: Template) -> None:
+def test_only_scaling_is_removed(template: Template) -> None:
     bare = unregistered(template, {"main"})
     gone = {*template["Resources"]} - {*bare["Resources"]}
     assert {template["Resources"][name]["Type"] for name in gone} == {TARGET, POLICY}
@@ -192,7 +192,7 @@ def test_a_policy_that_names_its_target_by_text(template: Template) -> None:
     assert name not in unregistered(changed, {"main"})["Resources"]
 
 
-def test_a_registration_that_something_else_needs_is_left(template: Template) -> None:
+def test_a_registration_with_dependents_is_kept(template: Template) -> None:
     changed = copied(template)
     [target] = of_type(template, TARGET)
     changed["Resources"]["Other"] = {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Ref": target}}}
@@ -200,7 +200,7 @@ def test_a_registration_that_something_else_needs_is_left(template: Template) ->
         unregistered(changed, {"main"})
 
 
-def test_registrations_are_found_however_their_name_is_put_together(template: Template) -> None:
+def test_registrations_are_found_for_every_form_of_name(template: Template) -> None:
     changed = copied(template)
     for item in of_type(changed, TARGET).values():
         item["Properties"]["ResourceId"] = {

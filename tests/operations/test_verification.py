@@ -73,7 +73,7 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedS
         (None, ["not deployed: the stack does not exist"], []),
     ],
 )
-def test_a_stack_stands_is_settled_and_is_the_one_asked_for(
+def test_a_stack_must_exist_be_stable_and_match(
     found: DeployedStack | None, faults: list[str], notes: list[str]
 ) -> None:
     check = stack_check(NAME, found, WANTED)
@@ -89,7 +89,7 @@ def test_question_marks_of_cloudformation_are_not_a_difference(stored: str, othe
     assert bool(check.faults) is other
 
 
-def test_a_stack_is_read_with_what_its_references_lead_to(cloud: Cloud) -> None:
+def test_a_stack_is_read_with_its_resolved_references(cloud: Cloud) -> None:
     body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"A": {"Type": "String"}}}'
     cloud.client("cloudformation").create_stack(
         StackName=NAME,
@@ -217,7 +217,7 @@ def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
     return [(event.kind, event.note) for event in verdict_events(workspace, found)]
 
 
-def test_what_is_written_down(workspace: Workspace) -> None:
+def test_the_recorded_verdict(workspace: Workspace) -> None:
     assert kinds(workspace, verdict(GOOD)) == [("verified", "")]
     assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one rings")]
     # Its answers are unchecked, so a promotion must not rely on it.
@@ -232,7 +232,7 @@ def test_an_error_in_a_shared_stack_refutes_all_endpoints(workspace: Workspace) 
     ]
 
 
-def test_what_two_endpoints_serve_is_refuted_if_one_of_them_is(workspace: Workspace) -> None:
+def test_an_artifact_of_two_endpoints_is_refuted_if_either_fails(workspace: Workspace) -> None:
     """A promotion uses the latest event of an artifact."""
     spec, other = workspace.spec, replace(GOOD, name="another")
     both = spec.model_copy(update={"endpoints": {**spec.endpoints, "another": spec.endpoints["search"]}})
@@ -242,7 +242,7 @@ def test_what_two_endpoints_serve_is_refuted_if_one_of_them_is(workspace: Worksp
     assert said[0].at < said[1].at
 
 
-def test_a_verdict_is_kept_in_the_environments_bucket(cloud: Cloud, workspace: Workspace) -> None:
+def test_a_verdict_is_stored_in_the_environments_bucket(cloud: Cloud, workspace: Workspace) -> None:
     (written,) = record_verdict(cloud, workspace, verdict(GOOD))
     assert read_events(cloud, workspace.spec.artifact_bucket) == [written]
     assert (written.kind, written.endpoints) == ("verified", ("search",))

@@ -78,7 +78,7 @@ def test_models_that_keep_answers_get_something_to_keep_them_in() -> None:
     ]
 
 
-def test_language_models_are_asked_to_generate() -> None:
+def test_language_models_use_the_generate_endpoint() -> None:
     served = ContainerOptions("chat", generates=True)
     assert container_variables({}, served)[INFERENCE_TYPE] == "generate"
     streamed = container_variables({INFERENCE_TYPE: "generate_stream"}, served)

@@ -139,7 +139,7 @@ def test_the_invocation_drop_alarm_fires_on_little_traffic_but_not_without_any(p
     assert drop["EvaluationPeriods"] == 2
 
 
-def test_gpu_memory_is_the_sum_over_a_machines_gpus_and_seen_only_with_traffic(plain):
+def test_gpu_memory_is_summed_per_instance_and_needs_traffic(plain):
     memory = plain[f"{NAME}-gpu-memory"]
     assert looked_at(memory) == {
         "memory": ("/aws/sagemaker/Endpoints", "GPUMemoryUtilization", "Maximum"),
@@ -158,7 +158,7 @@ def test_machines_without_gpus_have_no_alarm_on_their_memory():
     assert f"{NAME}-gpu-memory" not in made(monitored())
 
 
-def test_tritons_errors_come_from_the_log_and_are_heard_only_with_traffic(plain):
+def test_triton_errors_come_from_the_log_and_alarm_only_with_traffic(plain):
     errors = plain[f"{NAME}-triton-errors"]
     assert looked_at(errors)["errors"] == (f"Tritonstack/{NAME}", "TritonErrors", "Sum")
     assert fires(errors, errors=7, calls0=1)
@@ -181,7 +181,7 @@ def test_no_alarm_fires_without_traffic(plain, queued, copied):
             assert alarm["Threshold"] > 0
 
 
-def test_an_alarm_without_a_threshold_is_left_out():
+def test_an_alarm_without_a_threshold_is_omitted():
     assert made(monitored(variant(instance=GPU), asynchronous=True), NONE) == {}
     only = NONE.model_copy(update={"backlog": 5})
     assert list(made(monitored(asynchronous=True), only)) == [f"{NAME}-backlog"]
@@ -192,7 +192,7 @@ def test_every_kind_of_alarm_is_in_the_table(plain, queued):
     assert ends == set(get_args(AlarmId))
 
 
-def test_without_a_topic_the_alarms_tell_nobody():
+def test_without_a_topic_alarms_have_no_actions():
     for alarm in made(monitored(), topic=None).values():
         assert not alarm.keys() & {"AlarmActions", "OKActions"}
 
@@ -200,7 +200,7 @@ def test_without_a_topic_the_alarms_tell_nobody():
 # Asynchronous endpoints
 
 
-def test_an_asynchronous_endpoint_has_alarms_on_what_it_publishes_only(queued):
+def test_an_asynchronous_endpoint_has_alarms_on_its_published_metrics_only(queued):
     """It publishes neither Invocations nor OverheadLatency."""
     assert set(queued) == {
         f"{NAME}-{end}"
@@ -262,13 +262,13 @@ def test_a_shadows_errors_in_the_shared_log_fire_no_alarm():
     assert "triton-errors" in {alarm.id for alarm in endpoint_alarms(monitored(both[0]), EVERY)}
 
 
-def test_errors_in_the_log_of_two_variants_are_heard_while_either_is_called():
+def test_log_errors_of_two_variants_alarm_while_either_is_called():
     errors = made(monitored(variant(), variant("challenger")))[f"{NAME}-triton-errors"]
     assert fires(errors, errors=9, calls0=None, calls1=2)
     assert not fires(errors, errors=9, calls0=None, calls1=None)
 
 
-def test_alarms_are_named_for_rollbacks_in_the_order_asked_for():
+def test_rollback_alarms_keep_the_requested_order():
     endpoint = monitored(variant(), variant("challenger"))
     found: list[list[str]] = []
 

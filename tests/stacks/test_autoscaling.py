@@ -103,7 +103,7 @@ def test_a_fixed_number_holds_beside_one_that_varies_though_updates_keep_the_num
     assert [key for key in of_type(found, POLICY) if "shadow" in key] == []
 
 
-def test_burstable_machines_are_not_registered_beside_others():
+def test_burstable_variants_beside_others_are_not_registered():
     fixed = variant("shadow", "ml.t2.medium", shadow=True, scaling=Scaling(min_instances=1, max_instances=1))
     assert len(of_type(scaled(monitored(variant(), fixed), options()), TARGET)) == 1
 
@@ -147,7 +147,7 @@ def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
     assert dimensions(metric) == {"EndpointName": NAME, "VariantName": "main"}
 
 
-def test_all_measures_that_are_given_are_tracked():
+def test_all_configured_measures_are_tracked():
     found = with_scaling(invocations_per_instance=500, gpu_utilization_percent=60)
     assert len(of_type(found, POLICY)) == 2
 
@@ -265,7 +265,7 @@ def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, thre
     assert (fires["MetricName"], fires["Statistic"], fires["Threshold"]) == (published, statistic, threshold)
 
 
-def test_scaling_alarms_notify_nobody():
+def test_scaling_alarms_send_no_notifications():
     found = with_scaling(steps=STEPS)
     assert all("OKActions" not in item for item in of_type(found, ALARM).values())
     assert all(len(item["AlarmActions"]) == 1 for item in of_type(found, ALARM).values())

@@ -129,7 +129,7 @@ def test_the_hub_token_is_read_by_jobs_and_never_stored(template):
     assert "HF_TOKEN" not in json.dumps(of_type(template, "AWS::CodeBuild::Project"))
 
 
-def test_jobs_write_what_belongs_to_models_and_delete_nothing(template):
+def test_jobs_write_only_model_artifacts_and_delete_nothing(template):
     for role, prefix in ((SHARED, "models"), (OWN, "models/own"), (CHAIN, "models/chain")):
         allowed = statements(template, role)
         (granted,) = granting(allowed, "s3:PutObject")
@@ -145,7 +145,7 @@ def test_jobs_write_what_belongs_to_models_and_delete_nothing(template):
         ]
 
 
-def test_what_the_buildspec_writes_is_what_the_role_allows(template):
+def test_the_role_allows_what_the_buildspec_writes(template):
     """Artifacts, records, and caches are under the model's own prefix."""
     prefix = naming.model_prefix("own")
     assert naming.artifact_prefix("own", "0a").startswith(prefix)
@@ -155,7 +155,7 @@ def test_what_the_buildspec_writes_is_what_the_role_allows(template):
     assert naming.build_cache_prefix("own").startswith(prefix)
 
 
-def test_a_model_with_code_of_its_own_reaches_nothing_of_another(template):
+def test_a_model_with_custom_code_cannot_access_other_models(template):
     """Whatever that code does with its job's credentials: each statement names the model, or allows reading
     only public data.
     """
@@ -321,7 +321,7 @@ def test_an_environment_may_build_elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_the_local_cloud_builds_only_if_the_file_says_so(tmp_path, asked):
+def test_the_local_cloud_builds_only_if_configured(tmp_path, asked):
     project = write_project(tmp_path / "project")
     edit(project.environment_file("kept"), "123456789012", "000000000000")
     if asked:
@@ -386,7 +386,7 @@ def test_the_archive_has_the_installed_build_code_and_none_of_the_command_line(t
     assert source("build").name != first.name
 
 
-def test_what_the_image_is_made_from_changes_its_tag(tmp_path):
+def test_inputs_of_the_image_change_its_tag(tmp_path):
     project = write_project(tmp_path / "project")
     workspace = lock_everything(project, "kept")
     before = build_stack(Assembly(workspace, synthesized(tmp_path / "1", workspace)))

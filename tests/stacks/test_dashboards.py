@@ -136,7 +136,7 @@ def test_the_dashboard_of_every_kind_is_valid(any_kind):
     assert_valid(any_kind)
 
 
-def test_what_every_kind_shows(any_kind):
+def test_widgets_per_kind_of_endpoint(any_kind):
     found = charts(any_kind)
     assert {"Requests", "Errors", "Model latency", "Instances", "CPU utilization"} <= set(found)
     assert {"Memory utilization", "Triton errors by cause"} <= set(found)
@@ -196,7 +196,7 @@ def test_machines_are_counted_against_their_limits():
     ]
 
 
-def test_uses_are_percent_of_the_whole_machine():
+def test_utilization_is_a_percentage_of_the_whole_instance():
     """An ml.g5.12xlarge has 48 vCPUs and four GPUs, whose utilization SageMaker adds up."""
     found = charts(body(monitored(priced())))
     assert computed(found["CPU utilization"], "main", used0=2400) == 50
@@ -220,7 +220,7 @@ def test_multi_model_endpoints_show_loading_and_the_cache():
     assert "Disk utilization" in found
 
 
-def test_asynchronous_endpoints_show_the_queue_and_what_they_publish():
+def test_asynchronous_endpoints_show_the_queue_and_published_metrics():
     found = charts(body(monitored(asynchronous=True), asynchronous={}, alarms={"backlog": 50}))
     read = {name for chart in found.values() for name, _ in published(chart)}
     assert not read & {"Invocations", "OverheadLatency", "InvocationsPerInstance", "InvocationModelErrors"}
@@ -247,7 +247,7 @@ def test_inference_components_show_copies_and_failures_for_want_of_them():
     assert "annotations" not in found["Instances"]
 
 
-def test_a_shadow_is_compared_with_what_it_may_replace():
+def test_a_shadow_is_compared_with_the_variant_it_may_replace():
     found = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
     slower = found["Shadow latency difference"]
     assert computed(slower, "p99: shadow − main", p99_0=40_000, p99_2=55_000) == 15
@@ -277,7 +277,7 @@ def test_a_shadow_has_costs_but_no_invocations():
     assert computed(found["Cost per hour"], "per hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
 
 
-def test_without_a_price_the_dashboard_says_how_to_set_it():
+def test_a_missing_price_is_shown_with_the_remedy():
     found = body(monitored(variant(), priced("challenger")))
     assert not [title for title in charts(found) if "Cost" in title]
     (words,) = [
@@ -344,7 +344,7 @@ def test_one_page_holds_hundreds_of_endpoints(count):
     assert len(read) == count
 
 
-def test_what_one_page_cannot_hold_goes_to_the_next():
+def test_overflow_goes_to_the_next_page():
     three = (priced(), priced("challenger"), priced("shadow", shadow=True))
     pages = environment_dashboard_bodies("shop-dev", overseen(250, *three), location=LOCATION)
     assert len(pages) > 1
@@ -393,7 +393,7 @@ def test_firing_alarms_are_shown_alone():
     assert all(widget["states"] == ["ALARM"] for widget in widgets)
 
 
-def test_endpoints_without_a_price_are_left_out_of_the_costs_and_named():
+def test_endpoints_without_a_price_are_named_and_not_counted():
     endpoints = [*overseen(1), Overseen("plain", monitored(), [])]
     (page,) = environment_dashboard_bodies("shop-dev", endpoints, location=LOCATION)
     assert shown(charts(page)["Cost per hour"]) == ["search-0"]

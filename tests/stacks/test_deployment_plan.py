@@ -70,7 +70,7 @@ def test_a_built_endpoint_has_a_plan(project):
     )
 
 
-def test_what_the_server_has_to_know_follows_from_the_models_files(project):
+def test_server_options_are_derived_from_the_model_files(project):
     file = project.model_file("encoder")
     file.write_text(file.read_text() + "triton: {response_cache: true}\n")
     plan = locked(project)
@@ -135,6 +135,6 @@ def test_shared_memory_is_memory(project):
     assert "needs 9 GiB of memory" in problem.message
 
 
-def test_machines_with_disks_of_their_own_hold_what_no_volume_does(project):
+def test_instances_with_local_disks_have_no_volume_limit(project):
     planned = locked(project, environment="every", endpoint="rolled", unpacked_bytes=300 * GB)
     assert "needs 300 GiB of memory; ml.g5.xlarge has 16 GiB" in only(planned).message

@@ -38,7 +38,7 @@ def test_answers_and_failures_have_prefixes_of_their_own_and_are_encrypted(queue
     }
 
 
-def test_topics_are_encrypted_and_take_nothing_in_the_clear(queued, topics):
+def test_topics_are_encrypted_and_reject_plain_http(queued, topics):
     for topic in queued.find_resources("AWS::SNS::Topic").values():
         assert topic["Properties"]["KmsMasterKeyId"] == {"Ref": "KeyArn"}
     protected = set()
@@ -54,7 +54,7 @@ def test_it_begins_with_one_machine_though_it_may_have_none(queued):
     assert production(queued)["InitialInstanceCount"] == 1
 
 
-def test_requests_are_fetched_so_nothing_routes_them(queued):
+def test_asynchronous_requests_have_no_routing(queued):
     assert "RoutingConfig" not in production(queued)
 
 

@@ -64,7 +64,7 @@ def test_component(component):
     }
 
 
-def test_copies_are_replaced_in_batches_and_come_back_on_alarms(component):
+def test_copies_are_replaced_in_batches_and_roll_back_on_alarms(component):
     rollout = properties(component, "AWS::SageMaker::InferenceComponent")["DeploymentConfig"]
     policy = rollout["RollingUpdatePolicy"]
     assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 50}

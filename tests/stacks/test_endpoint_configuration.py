@@ -44,7 +44,7 @@ KINDS = ["single", "shelf", "queued", "component", "compared", "shadowed", "roll
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_no_endpoint_publishes_metrics_that_cost_without_being_asked(every, name):
+def test_no_endpoint_publishes_paid_metrics_by_default(every, name):
     """SageMaker turns on detailed observability if a configuration does not set it."""
     assert properties(every.endpoint(name), CONFIG)["MetricsConfig"] == {
         "EnableDetailedObservability": False,
@@ -53,7 +53,7 @@ def test_no_endpoint_publishes_metrics_that_cost_without_being_asked(every, name
     }
 
 
-def test_metrics_that_are_asked_for(bare_project, synthesize):
+def test_requested_metrics(bare_project, synthesize):
     project = bare_project()
     file = project.environment_file("kept")
     edit(file, "plain: {", "plain: {metrics: {detailed: true, enhanced: true, publish_every_s: 10}, ")
@@ -87,11 +87,11 @@ def test_machines_with_disks_of_their_own_get_neither_volume_nor_key(sample):
     assert "VolumeSizeInGB" not in production(accelerated)
 
 
-def test_without_a_choice_a_host_image_is_left_to_sagemaker_on_cpus(plain):
+def test_on_cpus_sagemaker_chooses_the_host_image_by_default(plain):
     assert "InferenceAmiVersion" not in production(plain)
 
 
-def test_the_host_image_that_was_asked_for_is_chosen(every):
+def test_the_requested_host_image_is_used(every):
     assert production(every.endpoint("rolled"))["InferenceAmiVersion"] == (
         "al2023-ami-sagemaker-inference-gpu-4-1"
     )
@@ -120,7 +120,7 @@ def test_shadow_gets_copies_beside_the_main_variant(every):
     assert shadow["InstanceType"] == "ml.g5.xlarge"
 
 
-def test_one_variant_with_disks_of_its_own_leaves_the_volumes_without_the_key_and_says_so(every):
+def test_a_variant_with_local_disks_leaves_volumes_without_the_key_and_warns(every):
     assert "KmsKeyId" not in properties(every.endpoint("shadowed"), CONFIG)
     metadata = (every.folder / "tritonstack-every-endpoint-shadowed.metadata.json").read_text()
     assert "SageMaker accepts no volume key" in metadata
@@ -138,5 +138,5 @@ def test_capture_keeps_a_sample_encrypted_under_the_endpoints_prefix(every):
     }
 
 
-def test_nothing_is_captured_unless_asked_for(plain):
+def test_data_capture_is_off_by_default(plain):
     assert "DataCaptureConfig" not in properties(plain, CONFIG)

@@ -87,11 +87,11 @@ def matches(pattern: str, line: str) -> bool:
 
 
 @pytest.mark.parametrize("line", COUNTED)
-def test_each_line_counts_as_what_it_is(line):
+def test_each_line_is_counted_by_its_level(line):
     assert {count for count, pattern in FILTER_PATTERNS.items() if matches(pattern, line)} == COUNTED[line]
 
 
-def test_expressions_keep_to_what_cloudwatch_knows():
+def test_expressions_are_valid_for_cloudwatch():
     """No parentheses, no lookahead, no exact repetition counts, no other special characters."""
     expressions = [pattern for pattern in FILTER_PATTERNS.values() if pattern.startswith("%")]
     for pattern in expressions:

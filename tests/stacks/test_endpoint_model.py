@@ -88,11 +88,11 @@ def test_models_are_in_the_environments_network(every):
         }
 
 
-def test_network_isolation_can_be_given_up(every):
+def test_network_isolation_can_be_disabled(every):
     assert properties(every.endpoint("component"), MODEL)["EnableNetworkIsolation"] is False
 
 
-def test_each_variant_has_a_model_and_a_role_of_its_own(every):
+def test_each_variant_has_its_own_model_and_role(every):
     compared = every.endpoint("compared")
     urls = {
         m["Properties"]["PrimaryContainer"]["ModelDataUrl"].split("/models/")[1].split("/")[0]: m

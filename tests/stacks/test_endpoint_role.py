@@ -66,14 +66,14 @@ def test_component_role_writes_the_components_log(every):
     assert properties(component, "AWS::Logs::LogGroup")["LogGroupName"] == group
 
 
-def test_role_sees_the_alarms_that_roll_back(plain):
+def test_the_role_may_read_the_rollback_alarms(plain):
     assert granted(plain, "cloudwatch:DescribeAlarms")["Resource"] == [
         f"arn:aws:cloudwatch:{HOME}:alarm:{NAME}-latency-p99",
         f"arn:aws:cloudwatch:{HOME}:alarm:{NAME}-server-errors",
     ]
 
 
-def test_role_of_an_endpoint_that_rolls_back_on_nothing_sees_no_alarm(every):
+def test_the_role_without_rollback_alarms_may_read_no_alarm(every):
     assert granting(every.endpoint("rolled"), "cloudwatch:DescribeAlarms") == []
 
 
@@ -95,7 +95,7 @@ def test_volumes_of_most_endpoints_are_encrypted_with_a_grant(plain):
 
 
 @pytest.mark.parametrize("name", SINGLE_ROLE)
-def test_only_what_iam_knows_no_resources_for_is_on_everything(every, name):
+def test_only_actions_without_resource_types_use_a_wildcard(every, name):
     template = every.endpoint(name)
     unlimited = [action for s in statements(template) if s["Resource"] == ["*"] for action in s["Action"]]
     listing = [action for action in unlimited if action.startswith("ec2:Describe")]
@@ -123,11 +123,11 @@ def test_interfaces_are_made_in_the_environments_subnets_with_its_security_group
     assert three["Resource"] == [f"{prefix}network-interface/*"]
 
 
-def test_without_a_network_nothing_of_ec2_is_granted(plain):
+def test_without_a_network_no_ec2_action_is_granted(plain):
     assert not [action for s in statements(plain) for action in s["Action"] if action.startswith("ec2:")]
 
 
-def test_asynchronous_role_reads_requests_and_writes_answers_of_its_own_endpoint(every):
+def test_the_asynchronous_role_reads_and_writes_its_own_endpoints_prefixes(every):
     queued = every.endpoint("queued")
     mine = "tritonstack-every-queued"
     assert granting(queued, "s3:GetObject")[1]["Resource"] == [f"{EVERY_DATA}/requests/{mine}/*"]

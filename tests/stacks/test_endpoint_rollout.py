@@ -27,7 +27,7 @@ def rollout_of(template):
     return properties(template, ENDPOINT)["DeploymentConfig"]
 
 
-def test_endpoint_keeps_its_instance_count_through_updates_and_nothing_else(plain):
+def test_only_the_instance_count_is_retained_through_updates(plain):
     """Otherwise weights and data capture would be kept too, and their changes in the file would be lost."""
     endpoint = properties(plain, ENDPOINT)
     assert endpoint["EndpointName"] == NAME
@@ -91,7 +91,7 @@ def test_linear(every):
     }
 
 
-def test_rolling_with_nothing_that_takes_it_back(every):
+def test_a_rolling_update_without_rollback_alarms(every):
     rollout = rollout_of(every.endpoint("rolled"))
     assert set(rollout) == {"RollingUpdatePolicy"}
     policy = rollout["RollingUpdatePolicy"]
@@ -99,7 +99,7 @@ def test_rolling_with_nothing_that_takes_it_back(every):
     assert policy["WaitIntervalInSeconds"] == 120
 
 
-def test_every_alarm_that_takes_an_update_back_exists(every):
+def test_every_rollback_alarm_exists(every):
     for name in every.workspace.spec.endpoints:
         template = every.endpoint(name)
         alarms = {
@@ -121,7 +121,7 @@ def test_every_alarm_that_takes_an_update_back_exists(every):
         assert len(named) <= 10
 
 
-def test_what_the_endpoint_needs_is_made_before_it(plain):
+def test_dependencies_of_the_endpoint_are_created_first(plain):
     _, endpoint = only(plain, ENDPOINT)
     log_id, _ = only(plain, "AWS::Logs::LogGroup")
     assert {log_id, *plain.find_resources("AWS::CloudWatch::Alarm")} <= set(endpoint["DependsOn"])
@@ -142,7 +142,7 @@ def test_the_time_limit_stays_within_sagemakers(rollout):
     assert 600 <= policy.maximum_execution_timeout_in_seconds <= 28_800
 
 
-def test_what_takes_an_update_back_can_be_chosen():
+def test_rollback_alarms_can_be_chosen():
     chosen = AllAtOnce(roll_back_on=("gpu-memory",))
     assert rollback_ids(chosen, multi_model=True) == ("gpu-memory",)
     assert rollback_ids(AllAtOnce(roll_back_on=()), multi_model=False) == ()

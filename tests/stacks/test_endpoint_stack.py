@@ -72,7 +72,7 @@ def test_alarms(plain, alarm, metric, statistic, threshold):
     )
 
 
-def test_log_is_kept_as_long_as_asked_and_goes_with_the_environments_choice(plain, kept):
+def test_log_retention_and_deletion_follow_the_environment(plain, kept):
     _, log = only(plain, "AWS::Logs::LogGroup")
     assert log["Properties"]["LogGroupName"] == f"/aws/sagemaker/Endpoints/{NAME}"
     assert log["Properties"]["RetentionInDays"] == 14
@@ -99,7 +99,7 @@ def test_stack_and_resources_bear_the_environments_tags(sample, plain):
     assert {tag["Key"]: tag["Value"] for tag in tags} == expected
 
 
-def test_stack_goes_to_the_environments_account_and_region(sample):
+def test_the_stack_has_the_environments_account_and_region(sample):
     stack = sample.manifest("tritonstack-sample-endpoint-plain")
     assert stack["environment"] == "aws://123456789012/eu-central-1"
 

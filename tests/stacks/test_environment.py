@@ -105,6 +105,6 @@ def joining(tmp_path, synthesize: Synthesize) -> Assembly:
     return synthesize(lock_everything(workspace.project, "walled"))
 
 
-def test_a_network_that_exists_is_left_alone(joining):
+def test_an_existing_network_is_not_changed(joining):
     assert "tritonstack-walled-network" not in joining.stacks
     assert not any(resource["Type"].startswith("AWS::EC2::") for _, resource in resources(joining))

@@ -76,7 +76,7 @@ def test_alarms_of_this_environment_may_publish_to_a_topic_encrypted_with_the_ke
     }
 
 
-def test_eventbridge_may_use_the_key_for_the_topic_and_is_not_asked_for_a_source(sample):
+def test_eventbridge_may_use_the_key_for_the_topic_without_a_source_condition(sample):
     """AWS documents that a condition on the source is unsupported there: messages would be lost."""
     granted = grants(only(sample.foundation, "AWS::KMS::Key"), "events.amazonaws.com")
     assert granted["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
@@ -132,7 +132,7 @@ def test_buckets_are_encrypted_with_the_key(sample, store, request):
     }
 
 
-def test_deleted_artifacts_can_be_brought_back_and_deleted_data_cannot(artifacts, data):
+def test_deleted_artifacts_can_be_restored_and_deleted_data_cannot(artifacts, data):
     assert artifacts["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
     assert "VersioningConfiguration" not in data["Properties"]
 
@@ -244,7 +244,7 @@ def test_image_repositories(sample, image):
     )
 
 
-def test_alarm_topic_is_encrypted_and_heard_by_the_addresses_of_the_environment(sample):
+def test_alarm_topic_is_encrypted_and_has_the_environments_subscribers(sample):
     topic = only(sample.foundation, "AWS::SNS::Topic")
     assert topic["Properties"]["TopicName"] == "tritonstack-sample-alarms"
     assert "KmsMasterKeyId" in topic["Properties"]
@@ -313,7 +313,7 @@ def stack_rule(sample):
 @pytest.mark.parametrize(
     "kind", ["SageMaker Endpoint State Change", "SageMaker Endpoint Deployment State Change"]
 )
-def test_failed_updates_are_heard(rule, status, kind):
+def test_failed_updates_send_notifications(rule, status, kind):
     pattern = EventPattern.load(json.dumps(rule["EventPattern"]))
     assert pattern.matches_event(event("tritonstack-sample-plain", status, kind=kind))
 
@@ -327,7 +327,7 @@ def test_failed_updates_are_heard(rule, status, kind):
         ("tritonstack-sample-plain", "FAILED", "SageMaker Training Job State Change"),
     ],
 )
-def test_what_goes_well_and_what_is_another_environments_is_not(rule, endpoint, status, kind):
+def test_successes_and_other_environments_send_no_notifications(rule, endpoint, status, kind):
     pattern = EventPattern.load(json.dumps(rule["EventPattern"]))
     assert not pattern.matches_event(event(endpoint, status, kind=kind))
 
@@ -379,7 +379,7 @@ def stack_event(stack: str, status: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "status", ["ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_FAILED"]
 )
-def test_a_failed_inference_component_is_heard_as_its_stack(stack_rule, status):
+def test_a_failed_inference_component_sends_its_stacks_notification(stack_rule, status):
     pattern = EventPattern.load(json.dumps(stack_rule["EventPattern"]))
     failed = stack_event("tritonstack-sample-endpoint-plain", status)
     assert pattern.matches_event(failed)
@@ -396,7 +396,7 @@ def test_a_failed_inference_component_is_heard_as_its_stack(stack_rule, status):
         ("tritonstack-prod-endpoint-plain", "UPDATE_ROLLBACK_FAILED"),
     ],
 )
-def test_stacks_that_go_well_and_those_of_others_are_not_heard(stack_rule, stack, status):
+def test_successful_and_unrelated_stacks_send_no_notifications(stack_rule, stack, status):
     pattern = EventPattern.load(json.dumps(stack_rule["EventPattern"]))
     assert not pattern.matches_event(stack_event(stack, status))
 
@@ -430,7 +430,7 @@ def test_no_code_of_ours_runs_in_the_account(sample):
         assert not {t for t in types if t.startswith(("Custom::", "AWS::Lambda", "AWS::CloudFormation"))}
 
 
-def test_outputs_name_what_people_look_for_and_are_not_exported(sample):
+def test_useful_values_are_outputs_and_are_not_exported(sample):
     outputs = sample.foundation.to_json()["Outputs"]
     assert set(outputs) == {
         "AlarmTopic",
@@ -481,7 +481,7 @@ def kept_for(template: dict[str, Any], key: str) -> int:
     return min(days for prefix, days in expiries(template).items() if key.startswith(prefix))
 
 
-def test_data_is_kept_as_long_as_its_endpoint_says(tmp_path):
+def test_data_is_retained_as_its_endpoint_configures(tmp_path):
     template = foundation_of(
         tmp_path,
         brief=PLAIN | {"data_capture": {"expiry_days": 2}},
@@ -501,7 +501,7 @@ def test_data_is_kept_as_long_as_its_endpoint_says(tmp_path):
     assert {key: kept_for(template, key) for key in kept} == kept
 
 
-def test_what_belongs_to_no_endpoint_any_more_expires(tmp_path):
+def test_data_of_removed_endpoints_expires(tmp_path):
     template = foundation_of(tmp_path, plain=PLAIN)
     assert expiries(template) == {"": DEFAULT_EXPIRY_DAYS}
 

@@ -84,14 +84,14 @@ def test_untaggable_resources_belong_to_tagged_ones(instance: Assembly) -> None:
     }
 
 
-def test_another_expiry_changes_tags_in_place_and_replaces_nothing(instance: Assembly) -> None:
+def test_a_changed_expiry_updates_tags_in_place(instance: Assembly) -> None:
     """So an extension rolls out no endpoint: SageMaker's configurations and models accept new tags."""
     for kind in sorted({kind for _, kind, _ in resources(instance) if takes_tags(kind)} - UNTOLD):
         assert schema(kind).get("tagging", {}).get("tagUpdatable") is True, kind
         assert "/properties/Tags" not in schema(kind).get("createOnlyProperties", []), kind
 
 
-def test_it_keeps_what_it_was_asked_for_with(instance: Assembly) -> None:
+def test_an_instance_records_its_parameters(instance: Assembly) -> None:
     (parameter,) = [
         properties["Value"]
         for _, kind, properties in resources(instance)

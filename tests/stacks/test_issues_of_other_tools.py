@@ -24,7 +24,7 @@ def every_endpoint(assembly: Assembly) -> list[Any]:
 # awslabs/generative-ai-cdk-constructs
 
 
-def test_scaling_bounds_can_be_given_424(every):
+def test_scaling_bounds_can_be_set_424(every):
     for name, low, high in (("shelf", 2, 4), ("queued", 0, 4), ("compared", 4, 8)):
         targets = every.endpoint(name).find_resources(TARGET).values()
         bounds = {
@@ -94,7 +94,7 @@ def test_no_new_configuration_at_each_synthesis(bare_project, synthesize):
     assert [first.text(stack) for stack in first.stacks] == [second.text(stack) for stack in second.stacks]
 
 
-def test_scaling_and_guardrails_are_not_left_to_others(sample):
+def test_scaling_and_guardrails_are_configured(sample):
     plain = sample.endpoint("plain")
     assert plain.find_resources(TARGET)
     assert properties(plain, ENDPOINT)["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
@@ -159,7 +159,7 @@ def test_a_start_that_takes_long_is_waited_for_but_not_for_ever(sample, name):
     assert 60 <= variant["ModelDataDownloadTimeoutInSeconds"] <= 3600
 
 
-def test_out_of_memory_146_is_seen_coming(sample):
+def test_out_of_memory_146_is_predicted(sample):
     alarms = sample.endpoint("accelerated").find_resources("AWS::CloudWatch::Alarm").values()
     names = {alarm["Properties"]["AlarmName"] for alarm in alarms}
     assert "tritonstack-sample-accelerated-gpu-memory" in names

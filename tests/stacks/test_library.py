@@ -76,7 +76,7 @@ def test_models_that_keep_answers_have_a_cache(stack: cdk.Stack, data: ModelArch
     assert "--cache-config=local,size=67108864" in environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"].split()
 
 
-def test_language_models_are_asked_to_generate() -> None:
+def test_language_models_use_the_generate_endpoint() -> None:
     data = ModelArchive("s3://my-models/chat/7.tar.gz", entry_model="chat", generates=True)
     assert container_environment(data, {})["SAGEMAKER_TRITON_INFERENCE_TYPE"] == "generate"
 
@@ -168,7 +168,7 @@ def test_a_construct_takes_at_most_seven_keyword_parameters(construct):
     assert all(parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in parameters)
 
 
-def test_without_a_key_nothing_refers_to_one(stack):
+def test_without_a_key_there_are_no_key_references(stack):
     template = serve(stack, asynchronous=Asynchronous(), data_bucket="my-data")
     assert "kms:" not in json.dumps(template.to_json())
     assert {
@@ -186,7 +186,7 @@ def test_the_log_group_is_retained_by_default(stack):
     assert log["DeletionPolicy"] == "RetainExceptOnCreate"
 
 
-def test_timeouts_of_the_options_come_before_those_of_the_variant(stack):
+def test_timeouts_of_the_options_override_those_of_the_variant(stack):
     variant = production(serve(stack, startup_timeout_s=120))
     assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 120
     assert variant["ModelDataDownloadTimeoutInSeconds"] == 600
@@ -211,7 +211,7 @@ def test_ones_own_subnets_limit_the_role(stack):
 
 
 @pytest.mark.parametrize(("instance_type", "chosen"), [("ml.c7i.xlarge", None), ("ml.g5.xlarge", AMI)])
-def test_a_host_image_whose_driver_fits_the_release_is_chosen(stack, instance_type, chosen):
+def test_a_host_image_with_a_compatible_driver_is_chosen(stack, instance_type, chosen):
     image = TritonImage("25.09", instance_type=instance_type)
     model = TritonModel(stack, "Model", data=ARCHIVE, image=image)
     variants = [TritonVariant(model, instance_type=instance_type)]
@@ -227,7 +227,7 @@ def test_a_host_image_whose_driver_fits_the_release_is_chosen(stack, instance_ty
     "name",
     ["SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", "SAGEMAKER_TRITON_PING_MODE", "SAGEMAKER_MULTI_MODEL"],
 )
-def test_what_follows_from_the_data_cannot_be_set_beside_it(data, name):
+def test_derived_variables_cannot_be_set(data, name):
     with pytest.raises(UsageError, match=f"environment: {name}: "):
         container_environment(data, {name: "x", "OTHER": "y"})
 
@@ -285,7 +285,7 @@ def test_a_component_serves_one_model(stack):
 
 
 @pytest.mark.parametrize("options", [{"network_isolation": False}, {"environment": {"A": "b"}}])
-def test_options_of_the_containers_are_not_given_to_the_endpoint_alone(stack, options):
+def test_container_options_are_not_accepted_by_the_endpoint_alone(stack, options):
     """They would be silently ignored."""
     with pytest.raises(UsageError, match="pass the same options to TritonModel and TritonEndpoint"):
         serve(stack, **options)
@@ -303,7 +303,7 @@ def test_a_bucket_that_only_the_deploy_names_does(stack):
     assert capture["DestinationS3Uri"]["Fn::Join"][1][-1] == "/capture/search"
 
 
-def test_what_the_catalog_rejects_in_a_file_is_rejected_here_too(stack):
+def test_options_rejected_in_files_are_rejected_here_too(stack):
     with pytest.raises(UsageError, match=r"scaling\.min_instances: .* at least one instance"):
         serve(stack, scaling=Scaling(min_instances=0))
 
@@ -333,7 +333,7 @@ def variants_named(stack: cdk.Stack, *names: str, **more: Any) -> list[TritonVar
     ]
 
 
-def test_beside_a_shadow_no_update_is_rolled_back_by_the_common_log(stack):
+def test_with_a_shadow_the_common_log_does_not_roll_back_updates(stack):
     variants = variants_named(stack, "main", "next", shadow=True)
     options = ServingOptions(rollout=AllAtOnce(roll_back_on=("triton-errors",)))
     with pytest.raises(UsageError, match="unavailable alarm 'triton-errors'"):
@@ -384,7 +384,7 @@ def test_a_name_that_sagemaker_has_no_room_for_is_rejected(stack, name, options,
 OWN_IMAGE = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/triton:1"
 
 
-def test_everything_but_the_image_may_be_known_at_the_deploy_only():
+def test_only_the_image_must_be_a_literal():
     stack = cdk.Stack(cdk.App(), "anywhere")
     name = cdk.CfnParameter(stack, "Name").value_as_string
     bucket = s3.Bucket(stack, "Data")
@@ -415,7 +415,7 @@ def test_ids_and_place_that_are_both_unknown_make_no_arns():
     )
 
 
-def test_ids_that_come_as_one_list_make_arns_where_the_place_is_known(stack):
+def test_id_list_parameters_make_arns_with_a_known_location(stack):
     subnets = cdk.CfnParameter(stack, "Subnets", type="List<AWS::EC2::Subnet::Id>").value_as_list
     TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, network=ModelNetwork(subnets, ["sg-1"]))
     (statement, *_) = granting(Template.from_stack(stack), "ec2:CreateNetworkInterface")

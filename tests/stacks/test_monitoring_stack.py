@@ -108,7 +108,7 @@ def test_the_alarms_of_all_endpoints_are_shown(mixed):
     assert f"{alarm}-copies-gpu-memory" in arns
 
 
-def test_what_has_no_price_is_named(mixed):
+def test_instances_without_a_price_are_named(mixed):
     """The challenger's instances have no price, so its endpoint has no cost."""
     (page,) = bodies(mixed)
     (words,) = [
@@ -134,7 +134,7 @@ def test_cloudformation_finds_no_fault(mixed):
     assert [f"{finding.rule.id} {finding.message}" for finding in findings] == []
 
 
-def test_what_is_watched_follows_from_the_environments_file():
+def test_monitored_endpoints_come_from_the_environment_file():
     spec = environment(ENDPOINTS)
     copies = monitored_endpoint(spec, "copies")
     assert copies.component == "shop-dev-copies-component"

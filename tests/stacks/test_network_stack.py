@@ -64,7 +64,7 @@ def test_each_zone_has_one_private_subnet_in_the_networks_block(network):
     assert len(network.find_resources("AWS::EC2::SubnetRouteTableAssociation")) == 3
 
 
-def test_nothing_leads_to_the_internet(network):
+def test_there_is_no_route_to_the_internet(network):
     types = {resource["Type"] for resource in network.to_json()["Resources"].values()}
     assert not types & {
         "AWS::EC2::EIP",
@@ -77,7 +77,7 @@ def test_nothing_leads_to_the_internet(network):
     }
 
 
-def test_synthesis_asks_no_account_for_its_zones(walled):
+def test_synthesis_does_not_look_up_zones(walled):
     assert not walled.manifest("tritonstack-walled-network").get("missing")
     assert "eu-central-1a" not in walled.text("tritonstack-walled-network")
 
@@ -120,7 +120,7 @@ def test_endpoints_reach_services_over_tls_and_accept_no_connections(network):
         assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
 
 
-def test_only_endpoints_reach_the_services_and_nothing_starts_from_those(network):
+def test_only_endpoints_connect_to_services_which_open_no_connections(network):
     services_group, services = group(network, "tritonstack-walled-services")
     endpoints_group, _ = group(network, "tritonstack-walled-endpoints")
     ingress = only(network, "AWS::EC2::SecurityGroupIngress")["Properties"]
@@ -131,7 +131,7 @@ def test_only_endpoints_reach_the_services_and_nothing_starts_from_those(network
     assert [rule["CidrIp"] for rule in services["SecurityGroupEgress"]] == ["255.255.255.255/32"]
 
 
-def test_nothing_is_in_the_networks_default_group(network):
+def test_the_default_security_group_is_unused(network):
     assert "DefaultSecurityGroup" not in str(network.to_json())
 
 
@@ -180,5 +180,5 @@ def test_endpoints_find_subnets_and_group_by_parameters(network):
     }
 
 
-def test_an_environment_that_asks_for_no_network_has_none(sample):
+def test_an_environment_without_a_network(sample):
     assert "tritonstack-sample-network" not in sample.stacks

@@ -97,7 +97,7 @@ def test_the_installed_node_brings_npm(node_24: Path, tmp_path: Path) -> None:
         assert done.stdout[0].isdecimal()
 
 
-def test_a_node_that_fits_is_used(tmp_path: Path) -> None:
+def test_a_supported_node_is_used(tmp_path: Path) -> None:
     done = set_up(tmp_path / "project", write_machine(tmp_path / "machine", "v22.20.0", fits=True))
     assert (done.returncode, done.stdout) == (0, "")
     assert not (tmp_path / "project" / ".venv" / "bin" / "node").exists()

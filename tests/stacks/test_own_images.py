@@ -36,13 +36,13 @@ def test_the_endpoint_runs_it_by_its_digest(own):
     assert model["PrimaryContainer"]["Image"] == f"{HOME}/serving@{DIGEST}"
 
 
-def test_its_role_pulls_from_that_repository_alone(own):
+def test_the_role_pulls_only_from_that_repository(own):
     template = own[0].endpoint("accelerated")
     repository = "arn:aws:ecr:eu-central-1:123456789012:repository/tritonstack-sample/serving"
     assert granted(template, "ecr:BatchGetImage")["Resource"] == [repository]
 
 
-def test_another_endpoint_of_the_environment_runs_sagemakers_own(own):
+def test_other_endpoints_use_the_sagemaker_image(own):
     model = properties(own[0].endpoint("plain"), "AWS::SageMaker::Model")
     assert "/sagemaker-tritonserver:25.04" in model["PrimaryContainer"]["Image"]
 

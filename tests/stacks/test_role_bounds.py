@@ -101,7 +101,7 @@ def assembly(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
-def test_every_role_is_bounded_without_being_asked(assembly):
+def test_every_role_has_a_boundary_by_default(assembly):
     spec = assembly.workspace.spec
     assert spec.permissions_boundary is None
     roles = resources(assembly, "AWS::IAM::Role")
@@ -112,7 +112,7 @@ def test_every_role_is_bounded_without_being_asked(assembly):
     assert boundary_of(assembly)["ManagedPolicyName"] == f"{spec.base}-boundary"
 
 
-def test_a_boundary_of_ones_own_is_taken_instead(walled):
+def test_a_custom_boundary_replaces_the_default(walled):
     assert resources(walled, "AWS::IAM::ManagedPolicy") == []
     boundaries = {json.dumps(role["PermissionsBoundary"]) for role in resources(walled, "AWS::IAM::Role")}
     assert len(boundaries) == 1

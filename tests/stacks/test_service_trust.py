@@ -24,7 +24,7 @@ def trusts_of_services(template: dict[str, Any]) -> Iterator[tuple[str, dict[str
 
 
 @pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.stem)
-def test_a_service_assumes_a_role_for_its_own_account_alone(file):
+def test_a_service_assumes_a_role_only_for_its_own_account(file):
     """Without the condition, a service could use the role on behalf of another account."""
     template = json.loads(file.read_text())
     for service, condition in trusts_of_services(template):

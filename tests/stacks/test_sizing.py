@@ -29,7 +29,7 @@ def test_volume_holds_the_archive_and_its_files_twice(archive_bytes, unpacked_by
 
 
 @given(sizes=st.lists(SIZES, min_size=1, max_size=50))
-def test_shelf_volume_holds_its_models_as_far_as_any_volume_does(sizes):
+def test_the_multi_model_volume_fits_its_models_up_to_the_limit(sizes):
     volume = sizing.multi_model_volume_gb([artifact(size, size) for size in sizes])
     assert volume in (32, 64, 128, 256, 512)
     assert volume == 512 or volume * GB > 3 * sum(sizes)
@@ -37,7 +37,7 @@ def test_shelf_volume_holds_its_models_as_far_as_any_volume_does(sizes):
     assert volume == 32 or (volume // 2 - 11) * GB < 3 * sum(sizes)
 
 
-def test_shelf_volume_changes_seldom():
+def test_the_multi_model_volume_grows_in_large_steps():
     volumes = [
         sizing.multi_model_volume_gb([artifact(GB // 10, GB // 10)] * count) for count in range(1, 1001)
     ]
@@ -46,7 +46,7 @@ def test_shelf_volume_changes_seldom():
 
 
 @given(archive_bytes=SIZES, unpacked_bytes=SIZES)
-def test_time_limits_are_whole_minutes_that_sagemaker_takes(archive_bytes, unpacked_bytes):
+def test_time_limits_are_minutes_within_sagemakers_range(archive_bytes, unpacked_bytes):
     made = artifact(archive_bytes, unpacked_bytes)
     for limit in (sizing.download_timeout_s(made), sizing.startup_timeout_s(made)):
         assert 60 <= limit <= 3600
@@ -54,14 +54,14 @@ def test_time_limits_are_whole_minutes_that_sagemaker_takes(archive_bytes, unpac
 
 
 @pytest.mark.parametrize(("megabytes", "limit"), [(1, 360), (1_500, 360), (15_000, 900), (900_000, 3600)])
-def test_download_is_given_a_fifth_of_a_volumes_throughput(megabytes, limit):
+def test_download_time_assumes_a_fifth_of_volume_throughput(megabytes, limit):
     assert sizing.download_timeout_s(artifact(archive_bytes=megabytes * 1_000_000)) == limit
 
 
 @pytest.mark.parametrize(("megabytes", "limit"), [(1, 360), (5_000, 840), (900_000, 3600)])
-def test_startup_is_given_what_large_environments_were_seen_to_need(megabytes, limit):
+def test_startup_time_fits_large_environments(megabytes, limit):
     assert sizing.startup_timeout_s(artifact(unpacked_bytes=megabytes * 1_000_000)) == limit
 
 
-def test_a_container_that_loads_nothing_at_first_is_given_what_every_start_takes():
+def test_a_multi_model_container_gets_the_base_startup_time():
     assert sizing.startup_timeout_s(None) == 300

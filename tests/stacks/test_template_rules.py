@@ -85,7 +85,7 @@ def checked(request: pytest.FixtureRequest, assemblies: dict[str, Assembly]) -> 
     return assemblies[request.param]
 
 
-def test_nag_finds_nothing_that_is_not_explained(checked, record_property):
+def test_nag_findings_are_all_explained(checked, record_property):
     nag = reports(checked.folder)["AwsSolutions"]
     assert nag["conclusion"] == "success"
     assert nag["violations"] == []
@@ -98,7 +98,7 @@ def test_nag_finds_nothing_that_is_not_explained(checked, record_property):
     assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
 
 
-def test_no_suppression_is_left_over(checked):
+def test_no_suppression_is_unused(checked):
     """Each acknowledged rule has a finding to suppress, in each endpoint's stack."""
     silenced = {f["acknowledgedId"] for f in reports(checked.folder)["AwsSolutions"]["suppressedViolations"]}
     acknowledged = set()
@@ -176,7 +176,7 @@ def within(findings: set[Finding], part: str) -> set[Finding]:
 
 
 @pytest.mark.e2e
-def test_checkov_finds_nothing_that_is_not_explained(checkov, record_property):
+def test_checkov_findings_are_all_explained(checkov, record_property):
     assert sorted(checkov.as_deployed) == []
     tell(
         record_property,
@@ -187,7 +187,7 @@ def test_checkov_finds_nothing_that_is_not_explained(checkov, record_property):
 
 
 @pytest.mark.e2e
-def test_no_excuse_for_checkov_is_left_over(checkov):
+def test_no_checkov_suppression_is_unused(checkov):
     """Each suppressed rule has a finding to suppress."""
     assert set(checkov.excused) == checkov.bare
 
