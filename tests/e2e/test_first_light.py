@@ -205,20 +205,6 @@ def test_destroying_what_is_gone_does_nothing(site: Site) -> None:
     assert "no stacks remained" in site.tritonstack("destroy", "local", "--yes")
 
 
-def test_the_cdk_deploys_and_destroys_all_by_itself(site: Site) -> None:
-    """Without this project's deploy command: foundation, then the artifact by `build`, then --all."""
-    site.cdk("deploy", f"{site.spec.base}-foundation", "--require-approval", "never", "--method=direct")
-    site.tritonstack("build", "local")
-    site.cdk("deploy", "--all", "--require-approval", "never")
-    assert endpoint_status(site) == "InService"
-    site.cdk("destroy", f"{site.spec.base}-endpoint-minilm", "--force")
-    assert {stack.name for stack in list_stacks(site.cloud, prefix=site.spec.base)} == {
-        f"{site.spec.base}-foundation",
-        f"{site.spec.base}-monitoring",
-    }
-    site.tritonstack("destroy", "local", "--yes")
-
-
 def test_down_ends_every_process(site: Site) -> None:
     pid = site.address.pid
     site.tritonstack("down")

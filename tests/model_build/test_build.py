@@ -18,9 +18,8 @@ from model_build.recipes.text_layouts import TOKENIZER_CODE
 from model_build.store.archive import unpack
 from model_build.store.artifacts import verify_artifact
 from tests.model_build.tiny import TEXTS, write_model
-from tritonstack.base.documents import load_document
+from tritonstack.base.documents import Document
 from tritonstack.base.errors import UsageError
-from tritonstack.base.paths import find_project
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
@@ -83,6 +82,7 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
     }
     assert [report.batch for report in first.manifest.latency] == [1, 4]
     assert build_model(model=model, folders=folders, targets=["cpu-py310", "cpu"]).reused
+    _reuse_imports_no_framework(model, folders, first.manifest.digest)
 
     with (first.artifact_dir / ARCHIVE_NAME).open("r+b") as stream:
         stream.write(b"damage")
@@ -100,6 +100,23 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
     copy = build_model(model=write_model(tmp_path / "x", source=f"file://{elsewhere}"), folders=other)
     assert copy.manifest.digest == first.manifest.digest
     _a_bad_text_spares_the_others(first.artifact_dir, tmp_path / "bad", folders)
+
+
+def _reuse_imports_no_framework(model: Document[ModelSpec], folders: BuildFolders, digest: str) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from tritonstack.base.documents import load_document\n"
+        "from tritonstack.spec.models.model import ModelSpec\n"
+        "from model_build.build import BuildFolders, build_model\n"
+        "model = load_document(Path(sys.argv[1]), ModelSpec)\n"
+        "result = build_model(model=model, folders=BuildFolders(*map(Path, sys.argv[2:])))\n"
+        "print(result.reused, result.manifest.digest, 'torch' in sys.modules)\n"
+    )
+    arguments = [str(path) for path in (model.file, folders.artifacts, folders.cache, folders.server)]
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split() == ["True", digest, "False"]
 
 
 def _a_bad_text_spares_the_others(artifact: Path, work: Path, folders: BuildFolders) -> None:
@@ -197,30 +214,6 @@ def test_an_archive_that_fails_serving_is_not_stored(
     with pytest.raises(error, match=message):
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert nothing_is_left(folders)
-
-
-@pytest.mark.e2e
-def test_minilm(tmp_path: Path, folders: BuildFolders) -> None:
-    """Build the example model of the project, and again without the framework."""
-    project = find_project(Path(__file__))
-    model = load_document(project.model_file("minilm-embedding"), ModelSpec)
-    built = build_model(model=model, folders=folders)
-    assert all(report.min_cosine >= 0.9999 for report in built.manifest.parity)
-    assert built.manifest.target == "cpu"
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from tritonstack.base.documents import load_document\n"
-        "from tritonstack.spec.models.model import ModelSpec\n"
-        "from model_build.build import BuildFolders, build_model\n"
-        "model = load_document(Path(sys.argv[1]), ModelSpec)\n"
-        "result = build_model(model=model, folders=BuildFolders(*map(Path, sys.argv[2:])))\n"
-        "print(result.reused, result.manifest.digest, 'torch' in sys.modules)\n"
-    )
-    places = [str(model.file), str(folders.artifacts), str(folders.cache), str(folders.server)]
-    done = subprocess.run(
-        [sys.executable, "-c", script, *places], cwd=project.root, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", built.manifest.digest, "False"]
 
 
 def test_only_cases_of_one_shape_share_a_request() -> None:

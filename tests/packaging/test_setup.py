@@ -16,7 +16,7 @@ import pytest
 
 from tests.packaging.wheels import ROOT, Installed
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 HANGING_NPM = """\
 #!/bin/sh
