@@ -16,6 +16,7 @@ from tests.delivery.delivery_project import DEV, PROD
 from tests.delivery.iam import listed, within
 from tests.delivery.test_permissions import executing
 from tests.projects import edit
+from tests.reviewed_templates import reviewed_templates
 from tests.stacks.assemblies import new_app
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
@@ -23,7 +24,6 @@ from tritonstack.base.paths import Project
 from tritonstack.project.loading import validate_project
 from tritonstack.reference.images import ACCOUNTS
 
-SNAPSHOTS = Path(__file__).parent.parent / "stacks" / "snapshots"
 REGION = "eu-west-1"
 
 NOT_CALLED = {
@@ -49,8 +49,12 @@ WITHOUT_HANDLERS = {"AWS::CodeBuild::Project"}
 
 def types_in_use() -> set[str]:
     """Return the resource types in the snapshots of all environments."""
-    templates = [json.loads(file.read_text()) for file in SNAPSHOTS.glob("*.json")]
-    return {item["Type"] for template in templates for item in template["Resources"].values()}
+    return {
+        item["Type"]
+        for stack, template in reviewed_templates().items()
+        if "-delivery-" not in stack
+        for item in template["Resources"].values()
+    }
 
 
 def handler_actions(resource_type: str) -> set[str]:

@@ -5,24 +5,19 @@ After an intended change: UPDATE_SNAPSHOTS=1 pytest tests/delivery/test_stack_sn
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from tests.stacks.test_stack_snapshots import compare
+from tests.reviewed_templates import compare_template, stack_names
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 STACKS = ("dev", "prod", "pipeline")
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_template_is_as_it_was_reviewed(delivery_stacks, pipeline, stack):
     template = (delivery_stacks | {"pipeline": pipeline})[stack]
-    text = json.dumps(template, indent=1) + "\n"
-    compare(SNAPSHOTS / f"tritonstack-delivery-{stack}.json", text, by=Path(__file__).name)
+    compare_template(f"tritonstack-delivery-{stack}", template, test="tests/delivery/test_stack_snapshots.py")
 
 
 def test_every_snapshot_is_compared():
-    kept = {file.stem for file in SNAPSHOTS.glob("*.json")}
+    kept = {stack for stack in stack_names() if "-delivery-" in stack}
     assert kept == {f"tritonstack-delivery-{stack}" for stack in STACKS}

@@ -294,7 +294,7 @@ def test_only_limits_set_by_a_schedule_are_accepted() -> None:
 
 
 def test_values_known_only_to_cloudformation_are_skipped_and_counted() -> None:
-    from tests.operations.verified_endpoint import template
+    from tests.reviewed_templates import reviewed_template as template
     from tritonstack.operations.verification.expectations import expected_endpoint
     from tritonstack.operations.verification.resolving import StackFacts
 

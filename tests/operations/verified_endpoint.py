@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from tests.reviewed_templates import reviewed_template, stack_names
 from tritonstack.operations.verification.expectations import (
     COMPONENT_MODEL,
     ExpectedEndpoint,
@@ -16,14 +15,8 @@ from tritonstack.operations.verification.expectations import (
 from tritonstack.operations.verification.live import LiveEndpoint
 from tritonstack.operations.verification.resolving import StackFacts
 
-SNAPSHOTS = Path(__file__).parents[1] / "stacks" / "snapshots"
-ENDPOINTS = sorted(file.stem for file in SNAPSHOTS.glob("*-endpoint-*.json"))
+ENDPOINTS = [stack for stack in stack_names() if "-endpoint-" in stack]
 """The stacks of endpoints of every kind, as they were reviewed."""
-
-
-def template(stack: str) -> Any:
-    """Return the reviewed template of a stack."""
-    return json.loads((SNAPSHOTS / f"{stack}.json").read_text())
 
 
 def facts(stack: str) -> StackFacts:
@@ -35,7 +28,7 @@ def facts(stack: str) -> StackFacts:
         "AWS::SNS::Topic": "arn:aws:sns:us-east-1:123456789012:",
         "AWS::ApplicationAutoScaling::ScalingPolicy": "arn:aws:autoscaling:us-east-1:123456789012:policy/",
     }
-    resources = template(stack)["Resources"]
+    resources = reviewed_template(stack)["Resources"]
     return StackFacts(
         name=stack,
         account="123456789012",
@@ -54,7 +47,7 @@ def facts(stack: str) -> StackFacts:
 
 def expected(stack: str) -> ExpectedEndpoint:
     """Return what the template configures."""
-    found = expected_endpoint(template(stack), facts(stack))
+    found = expected_endpoint(reviewed_template(stack), facts(stack))
     assert found is not None
     return found
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import complaints, environment
+from tests.reviewed_templates import reviewed_templates
 from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.project.checks.regions import pipeline_problems, pipeline_warnings, region_warnings
@@ -48,9 +49,8 @@ def test_the_table_and_the_page_are_what_aws_publishes() -> None:
 def test_every_type_in_the_templates_belongs_to_a_feature() -> None:
     """New resource types of the stacks must be added to the table."""
     used = set[str]()
-    for file in (ROOT / "tests").glob("**/snapshots/*.json"):
-        resources = json.loads(file.read_text()).get("Resources", {})
-        used |= {resource["Type"] for resource in resources.values()}
+    for template in reviewed_templates().values():
+        used |= {resource["Type"] for resource in template["Resources"].values()}
     assert len(used) > 30
     assert used <= {kind for feature in FEATURES.values() for kind in feature.types}
 
@@ -67,8 +67,8 @@ def test_used_properties_are_in_every_regions_schema() -> None:
 
     schemas = Path(cfnlint.__file__).parent / "data" / "schemas"
     used: dict[str, set[tuple[str, ...]]] = {}
-    for file in (ROOT / "tests").glob("**/snapshots/*.json"):
-        for resource in json.loads(file.read_text()).get("Resources", {}).values():
+    for template in reviewed_templates().values():
+        for resource in template["Resources"].values():
             used.setdefault(resource["Type"], set()).update(paths(resource.get("Properties", {})))
     checked, cache = 0, dict[str, Any]()
     for region in ACCOUNTS:

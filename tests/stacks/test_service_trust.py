@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.reviewed_templates import reviewed_templates
 from tritonstack.constructs.iam.service_role import NAMES_NO_SOURCE
 
-TESTS = Path(__file__).parent.parent
-TEMPLATES = sorted([*TESTS.glob("stacks/snapshots/*.json"), *TESTS.glob("delivery/snapshots/*.json")])
+TEMPLATES = reviewed_templates()
 
 
 def trusts_of_services(template: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -23,11 +21,10 @@ def trusts_of_services(template: dict[str, Any]) -> Iterator[tuple[str, dict[str
                     yield statement["Principal"]["Service"], statement.get("Condition", {})
 
 
-@pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.stem)
-def test_a_service_assumes_a_role_only_for_its_own_account(file):
+@pytest.mark.parametrize("stack", TEMPLATES)
+def test_a_service_assumes_a_role_only_for_its_own_account(stack):
     """Without the condition, a service could use the role on behalf of another account."""
-    template = json.loads(file.read_text())
-    for service, condition in trusts_of_services(template):
+    for service, condition in trusts_of_services(TEMPLATES[stack]):
         if service in NAMES_NO_SOURCE:
             continue
         account = condition["StringEquals"]["aws:SourceAccount"]
@@ -36,6 +33,6 @@ def test_a_service_assumes_a_role_only_for_its_own_account(file):
 
 
 def test_every_service_is_among_the_templates():
-    found = {service for file in TEMPLATES for service, _ in trusts_of_services(json.loads(file.read_text()))}
+    found = {service for template in TEMPLATES.values() for service, _ in trusts_of_services(template)}
     assert found >= {"sagemaker.amazonaws.com", "codebuild.amazonaws.com", "vpc-flow-logs.amazonaws.com"}
     assert found >= NAMES_NO_SOURCE

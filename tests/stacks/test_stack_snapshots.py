@@ -5,30 +5,35 @@ After an intended change: UPDATE_SNAPSHOTS=1 pytest tests/stacks/test_stack_snap
 
 from __future__ import annotations
 
-import difflib
-import os
+import json
 import re
-from pathlib import Path
 
 import pytest
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
-UPDATE = "UPDATE_SNAPSHOTS"
+from tests.reviewed_templates import (
+    BASES,
+    UPDATE,
+    apply,
+    compare_template,
+    difference,
+    reviewed_templates,
+    stack_names,
+)
 
-
+# The bases of other snapshots come first, because an update writes in this order.
 STACKS = (
+    "tritonstack-every-endpoint-single",
+    "tritonstack-every-endpoint-compared",
     "tritonstack-sample-foundation",
+    "tritonstack-sample-build",
     "tritonstack-sample-endpoint-plain",
     "tritonstack-sample-endpoint-accelerated",
     "tritonstack-sample-monitoring",
-    "tritonstack-every-endpoint-single",
     "tritonstack-every-endpoint-shelf",
     "tritonstack-every-endpoint-queued",
     "tritonstack-every-endpoint-component",
-    "tritonstack-every-endpoint-compared",
     "tritonstack-every-endpoint-shadowed",
     "tritonstack-every-endpoint-rolled",
-    "tritonstack-sample-build",
     "tritonstack-factory-build",
     "tritonstack-walled-foundation",
     "tritonstack-walled-network",
@@ -41,25 +46,38 @@ def test_template_is_as_it_was_reviewed(sample, every, walled, factory, stack):
     assembly = {"sample": sample, "every": every, "walled": walled, "factory": factory}[stack.split("-")[1]]
     # The archive's name is a hash of the build code, which most changes of this repository change.
     text = re.sub(r"[0-9a-f]{64}\.zip", "BUILD-SOURCE.zip", assembly.text(stack))
-    compare(SNAPSHOTS / f"{stack}.json", text.rstrip() + "\n", by=Path(__file__).name)
-
-
-def compare(file: Path, now: str, *, by: str) -> None:
-    """Fail with the difference if a template differs from the reviewed one, or update it on request."""
-    if os.environ.get(UPDATE):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(now)
-    before = file.read_text() if file.exists() else ""
-    if now != before:
-        difference = difflib.unified_diff(
-            before.splitlines(), now.splitlines(), "reviewed", "now", lineterm="", n=2
-        )
-        pytest.fail(
-            f"the template of {file.stem} is not the one in {file.name}. If the change is meant, run "
-            f"{UPDATE}=1 pytest {by} and commit the file.\n" + "\n".join(difference),
-            pytrace=False,
-        )
+    compare_template(stack, json.loads(text), test="tests/stacks/test_stack_snapshots.py")
 
 
 def test_every_snapshot_is_compared():
-    assert {file.stem for file in SNAPSHOTS.glob("*.json")} == set(STACKS)
+    assert {stack for stack in stack_names() if "-delivery-" not in stack} == set(STACKS)
+
+
+@pytest.mark.parametrize("stack", BASES)
+def test_a_difference_gives_the_same_template(stack):
+    templates = reviewed_templates()
+    base, template = templates[BASES[stack]], templates[stack]
+    assert apply(base, difference(base, template)) == template
+
+
+def test_a_difference_keeps_what_it_does_not_name():
+    base = {"kept": 1, "removed": 2, "list": [{"a": 1}, {"b": 2}], "shorter": [1, 2, 3], "kind": {"x": 1}}
+    value = {"kept": 1, "list": [{"a": 1}, {"b": 3}], "shorter": [3, 4], "kind": [], "added": {"y": None}}
+    changes = difference(base, value)
+    assert changes == {
+        "list": {"[1]": {"b": 3}},
+        "shorter": {"[items]": ["[2]", 4]},
+        "kind": [],
+        "added": {"y": None},
+        "removed": "(absent)",
+    }
+    assert apply(base, changes) == value
+
+
+def test_a_changed_template_is_reported_with_its_difference(sample, monkeypatch):
+    monkeypatch.delenv(UPDATE, raising=False)
+    stack = "tritonstack-sample-endpoint-plain"
+    template = json.loads(sample.text(stack))
+    template["Description"] = "changed"
+    with pytest.raises(pytest.fail.Exception, match=r'\+ "Description": "changed"'):
+        compare_template(stack, template, test="this")
