@@ -28,7 +28,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
-from tritonstack_local.process import read_address
+from tritonstack_local.cloud_folder import read_address
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 

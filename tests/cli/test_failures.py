@@ -20,7 +20,7 @@ from tritonstack.records.lock_writing import add_to_lock, write_lock
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
 from tritonstack.workflows.environments.invoke import infer_texts
-from tritonstack_local.process import CloudAddress
+from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.signatures.keys import CloudSecret
 
 DIGEST = "ab" * 32

@@ -15,8 +15,8 @@ from tests.containers.conftest import PROJECT
 from tests.containers.probe import CONFIG, question, told_by, write_probe
 from tritonstack.runtime import TritonFailedError
 from tritonstack_local.container_group import ContainerGroup
-from tritonstack_local.sagemaker.runtime.container_servers import ContainerServer, ContainerStarter
-from tritonstack_local.sagemaker.runtime.servers import ServerOrder
+from tritonstack_local.sagemaker.servers.container_servers import ContainerServer, ContainerStarter
+from tritonstack_local.sagemaker.servers.server import ServerOrder
 
 pytestmark = pytest.mark.e2e
 

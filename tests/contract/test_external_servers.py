@@ -20,7 +20,8 @@ from tests.contract import models
 from tests.contract.local_drivers import QUICK, EmbeddedDriver
 from tests.contract.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, Server
 from tritonstack.base.paths import find_project
-from tritonstack_local.process import CloudAddress, start_detached, stop
+from tritonstack_local.cloud_folder import CloudAddress
+from tritonstack_local.process import start_detached, stop
 from tritonstack_local.settings import CloudSettings
 
 pytestmark = pytest.mark.soak

@@ -20,7 +20,7 @@ from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack_local.access.own_routes import read_inventory
-from tritonstack_local.process import CloudAddress, read_address
+from tritonstack_local.cloud_folder import CloudAddress, read_address
 
 REPOSITORY = find_project(Path(__file__).parent)
 

@@ -16,7 +16,8 @@ from botocore.config import Config
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, tarball
 from tests.e2e.conftest import REPOSITORY
-from tritonstack_local.process import CloudAddress, start_detached, stop
+from tritonstack_local.cloud_folder import CloudAddress
+from tritonstack_local.process import start_detached, stop
 from tritonstack_local.settings import CloudSettings
 
 ENDPOINT = "crowded"

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.e2e.conftest import Site
-from tritonstack_local.process import CloudAddress, read_address
+from tritonstack_local.cloud_folder import CloudAddress, read_address
 
 pytestmark = pytest.mark.soak
 

@@ -21,7 +21,7 @@ from tritonstack.client import EndpointClient
 from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
 from tritonstack.project.loading import load_model, load_workspace
 from tritonstack.records.lock_writing import Replacement, replace_entries
-from tritonstack_local.process import read_address
+from tritonstack_local.cloud_folder import read_address
 
 pytestmark = pytest.mark.e2e
 

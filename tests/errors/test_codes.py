@@ -22,6 +22,7 @@ VISIBLE = (
     ROOT / "tritonstack",
     ROOT / "stacks",
     ROOT / "model_build",
+    LOCAL_CLOUD / "cloud_folder.py",
     LOCAL_CLOUD / "process.py",
     LOCAL_CLOUD / "state",
 )

@@ -10,8 +10,10 @@ from tests.structure.imports import find_cycle, import_graph, read_modules, sibl
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = read_modules(ROOT / "tritonstack", ROOT / "stacks", ROOT / "model_build")
-GRAPH = import_graph(MODULES)
-PACKAGES = sorted(name for name, module in MODULES.items() if module.is_package)
+LOCAL_CLOUD = read_modules(ROOT / "packages" / "local_cloud" / "tritonstack_local")
+ALL = MODULES | LOCAL_CLOUD
+GRAPH = import_graph(ALL)
+PACKAGES = sorted(name for name, module in ALL.items() if module.is_package)
 
 
 def test_modules_do_not_import_each_other_in_a_cycle() -> None:
@@ -49,3 +51,5 @@ def test_every_kind_of_import_is_seen(tmp_path: Path) -> None:
 def test_the_product_is_read() -> None:
     assert {"tritonstack.workflows.session", "stacks.endpoint", "model_build.build"} <= set(GRAPH)
     assert "tritonstack.workflows.reporter" in GRAPH["tritonstack.workflows.session"]
+    assert "tritonstack_local.server" in GRAPH["tritonstack_local.process"]
+    assert "tritonstack_local.process" in GRAPH["tritonstack.workflows.local_cloud"]

@@ -15,7 +15,7 @@ from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud, CloudAccessError
 
 if TYPE_CHECKING:
-    from tritonstack_local.process import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
+    from tritonstack_local.cloud_folder import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
     from tritonstack_local.settings import CloudSettings
 
 WHAT = "the local cloud"
@@ -35,7 +35,7 @@ def require_local_cloud() -> None:
 def read_address(state_dir: Path) -> CloudAddress | None:
     """Return where the local cloud with this state listens; None if it is not running."""
     require_local_cloud()
-    from tritonstack_local.process import read_address as read  # noqa: PLC0415
+    from tritonstack_local.cloud_folder import read_address as read  # noqa: PLC0415
 
     return read(state_dir)
 
@@ -96,8 +96,7 @@ def forget_cloud(state_dir: Path) -> bool:
 def cloud_settings(*, minute_s: float, **settings: Any) -> CloudSettings:
     """Return settings of a local cloud; one minute of waiting on AWS takes `minute_s` seconds here."""
     require_local_cloud()
-    from tritonstack_local.settings import CloudSettings  # noqa: PLC0415
-    from tritonstack_local.time_scale import TimeScale  # noqa: PLC0415
+    from tritonstack_local.settings import CloudSettings, TimeScale  # noqa: PLC0415
 
     return CloudSettings(**settings, time_scale=TimeScale(minute_s=minute_s))
 
@@ -120,7 +119,7 @@ def run_foreground(
 
 def profile_path(state_dir: Path) -> Path:
     """Return the AWS profile file of a local cloud."""
-    from tritonstack_local.access.profile import profile_path as path  # noqa: PLC0415
+    from tritonstack_local.cloud_folder import profile_path as path  # noqa: PLC0415
 
     return path(state_dir)
 
@@ -135,6 +134,6 @@ def read_inventory(variables: Mapping[str, str]) -> list[dict[str, Any]]:
 def capabilities() -> ModuleType:
     """Return the module that describes what the local cloud supports."""
     require_local_cloud()
-    from tritonstack_local import capabilities as module  # noqa: PLC0415
+    from tritonstack_local import coverage as module  # noqa: PLC0415
 
     return module

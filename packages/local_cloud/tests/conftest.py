@@ -21,10 +21,9 @@ from tests.credentials import keys_of, register, variables_of
 from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.sagemaker import SageMakerApp
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
-from tritonstack_local.sagemaker.runtime.servers import ServerOrder
+from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.server import LocalCloud
-from tritonstack_local.settings import CloudSettings
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.settings import CloudSettings, TimeScale
 
 REGION = "eu-west-1"
 TRUST_ANYONE = json.dumps(

@@ -1,21 +1,135 @@
-"""COVERAGE.md lists what this version of the local cloud implements, emulates, and rejects."""
+"""What the local cloud covers, compared with CloudFormation's resource schemas; COVERAGE.md is up to date."""
 
 from pathlib import Path
 
-from tritonstack_local import coverage
-from tritonstack_local.capabilities import limits, refused
+import pytest
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+
 from tritonstack_local.cloudformation.providers import PROVIDERS
+from tritonstack_local.coverage import (
+    actions,
+    capabilities,
+    capability_table,
+    coverage_page,
+    limit_tables,
+    limits,
+    rejected,
+)
 
 PAGE = Path(__file__).parents[1] / "COVERAGE.md"
+# Attributes that CloudFormation documents though its schemas do not list them as read-only.
+_DOCUMENTED = {
+    "AWS::EC2::Subnet": {"AvailabilityZone"},
+    "AWS::EC2::VPC": {"CidrBlock"},
+    "AWS::SageMaker::Endpoint": {"EndpointName"},
+    "AWS::SageMaker::EndpointConfig": {"EndpointConfigName"},
+    "AWS::SageMaker::Model": {"ModelName"},
+    "AWS::SNS::Topic": {"TopicName"},
+    "AWS::SSM::Parameter": {"Type", "Value"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS.keys() - {"AWS::CDK::Metadata"}))
+def test_a_provider_agrees_with_the_types_own_schema(name):
+    provider = PROVIDERS[name]
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", name).schema
+    known = set(schema["properties"])
+    assert set(provider.properties) <= known
+    create_only = {path.split("/")[2] for path in schema.get("createOnlyProperties", [])}
+    ours = {prop for prop, declared in provider.properties.items() if declared.create_only}
+    assert ours == create_only & set(provider.properties)
+    required = {prop for prop, declared in provider.properties.items() if declared.required}
+    assert set(schema.get("required", [])) <= required
+    read_only = {path.split("/")[2] for path in schema.get("readOnlyProperties", [])}
+    assert provider.attribute_names <= read_only | _DOCUMENTED.get(name, set())
+    identifiers = {path.split("/")[2] for path in schema["primaryIdentifier"]}
+    assert provider.name_property is None or provider.name_property in known
+    assert not identifiers & {prop for prop, declared in provider.properties.items() if not declared.effect}
+
+
+def test_the_table_names_every_type_and_what_has_no_effect():
+    table = capability_table()
+    assert all(f"| {item.type} |" in table for item in capabilities())
+    metadata = next(item for item in capabilities() if item.type == "AWS::CDK::Metadata")
+    assert metadata.without_effect == ("Analytics",)
+    assert "| AWS::CDK::Metadata | – | Analytics |" in table
+
+
+def test_the_actions_that_the_cdk_needs_are_there():
+    assert {
+        "CreateChangeSet",
+        "DescribeChangeSet",
+        "ExecuteChangeSet",
+        "DeleteChangeSet",
+        "CreateStack",
+        "UpdateStack",
+        "DeleteStack",
+        "DescribeStacks",
+        "DescribeStackEvents",
+        "GetTemplate",
+        "ListStackResources",
+        "RollbackStack",
+    } <= set(actions()["CloudFormation"])
+    assert {"CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint"} <= set(actions()["SageMaker"])
+
+
+def test_whatever_has_no_effect_has_a_reason():
+    for name, provider in PROVIDERS.items():
+        for prop, known in provider.properties.items():
+            assert known.effect or known.why, f"{name}.{prop} needs a reason"
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+def test_members_with_a_reason_exist(name):
+    provider = PROVIDERS[name]
+    for prop, known in provider.properties.items():
+        for path in known.inner:
+            value: object = "x"
+            for part in reversed(path.split(".")):
+                value = {part: value}
+            assert list(known.problems([value] if known.shape else value, prop)) == []
+
+
+def test_every_limit_names_its_service_and_is_told_once():
+    found = limits()
+    assert len({limit.what for limit in found}) == len(found)
+    assert all(limit.why[0].isupper() and limit.why.endswith(".") for limit in found)
+    by_service = {limit.service for limit in found}
+    assert {"CloudWatch", "EC2", "IAM", "KMS", "S3", "SageMaker", "SNS", "EventBridge"} <= by_service
+    told = {limit.what: limit.why for limit in found}
+    assert told["AWS::IAM::Role"].startswith("It is stored and returned; only bucket policies")
+    assert told["AWS::Events::Rule.Targets.RetryPolicy"].endswith("an event is sent once.")
+    assert told["ContainerDefinition.ContainerHostname"].endswith("needs no host name.")
+    assert all(line in limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))
+
+
+def test_what_is_refused_stands_there_with_its_reason():
+    found = rejected()
+    assert found["PutMetricAlarm.ThresholdMetricId"] == "there is no anomaly detection"
+    assert "CreateEndpointConfig.AsyncInferenceConfig" in found
+    assert "PutCompositeAlarm.ActionsSuppressor" in found
+
+
+def test_fields_that_moto_drops_are_listed_as_not_kept(account):
+    """Readers of the list are told when something cannot even be read back."""
+    logs = account.client("logs")
+    logs.create_log_group(logGroupName="g", logGroupClass="INFREQUENT_ACCESS")
+    assert "logGroupClass" not in logs.describe_log_groups()["logGroups"][0]
+    sns = account.client("sns")
+    topic = sns.create_topic(Name="t", Attributes={"TracingConfig": "Active"})["TopicArn"]
+    assert "TracingConfig" not in sns.get_topic_attributes(TopicArn=topic)["Attributes"]
+    told = {limit.what: limit.why for limit in limits()}
+    assert told["AWS::Logs::LogGroup.LogGroupClass"].startswith("Not stored")
+    assert told["AWS::SNS::Topic.TracingConfig"].startswith("Not stored")
 
 
 def test_the_page_is_up_to_date():
     command = "python -m tritonstack_local.coverage packages/local_cloud/COVERAGE.md"
-    assert PAGE.read_text() == coverage.coverage_page(), f"COVERAGE.md is outdated; run `{command}`"
+    assert PAGE.read_text() == coverage_page(), f"COVERAGE.md is outdated; run `{command}`"
 
 
 def test_the_page_lists_every_type_limit_and_rejection():
     rows = {line.split(" | ")[0].removeprefix("| ") for line in PAGE.read_text().splitlines()}
     assert PROVIDERS.keys() <= rows
     assert {limit.what for limit in limits()} <= rows
-    assert refused().keys() <= rows
+    assert rejected().keys() <= rows

@@ -14,17 +14,14 @@ from pathlib import Path
 import pytest
 
 from tritonstack.base.errors import UsageError
-from tritonstack_local.lifetime import is_running, start_ticks
-from tritonstack_local.process import (
+from tritonstack_local.cloud_folder import (
     CloudAddress,
     CloudFailedError,
-    CloudRunningError,
-    PortInUseError,
-    forget,
+    is_running,
     read_address,
-    start_detached,
-    stop,
+    start_ticks,
 )
+from tritonstack_local.process import CloudRunningError, PortInUseError, forget, start_detached, stop
 from tritonstack_local.settings import CloudSettings
 from tritonstack_local.state.errors import NotKeptError
 

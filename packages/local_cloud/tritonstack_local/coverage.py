@@ -1,22 +1,211 @@
-"""Write COVERAGE.md: what the local cloud implements, emulates, and rejects.
+"""List what the local cloud implements, emulates, and rejects, and write COVERAGE.md.
 
-`python -m tritonstack_local.coverage [FILE]` prints the page, or writes it to FILE.
+`python -m tritonstack_local.coverage [FILE]` prints the page, or writes it to FILE. Everything accepted
+without its effect on AWS is listed with the reason. Providers declare it for properties, each service for its
+request fields, and SERVICE_LIMITS for whole services.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from tritonstack_local.capabilities import (
-    actions,
-    capabilities,
-    limits,
-    reason_table,
-    refused,
-    service_of,
-)
+from tritonstack_local.cloudformation.actions import ACTIONS
+from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
+from tritonstack_local.cloudformation.providers.base import Provider
+from tritonstack_local.cloudwatch.alarms.actions import NO_SUPPRESSION, SUPPRESSION
+from tritonstack_local.cloudwatch.alarms.spec import NOT_SUPPORTED
+from tritonstack_local.cloudwatch.metric_math import SUPPORTED_FUNCTIONS
+from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
+from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
+from tritonstack_local.codebuild.unsupported import UNSUPPORTED as UNSUPPORTED_IN_CODEBUILD
+from tritonstack_local.codepipeline.app import OFFERED as OFFERED_IN_CODEPIPELINE
+from tritonstack_local.codepipeline.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEPIPELINE
+from tritonstack_local.codepipeline.unsupported import UNSUPPORTED as UNSUPPORTED_IN_CODEPIPELINE
+from tritonstack_local.ecr.app import OFFERED as OFFERED_IN_ECR
+from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
+from tritonstack_local.sagemaker import UNSUPPORTED as UNSUPPORTED_IN_SAGEMAKER
+from tritonstack_local.sagemaker.control_plane.app import OFFERED
+from tritonstack_local.service.errors import sentence
+from tritonstack_local.tagging.app import OFFERED as OFFERED_IN_TAGGING
+
+_TYPE_SERVICES = {
+    "ApplicationAutoScaling": "Application Auto Scaling",
+    "Logs": "CloudWatch Logs",
+    "Events": "EventBridge",
+}
+
+SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
+    "Application Auto Scaling": {
+        "scaling": "Targets and policies are stored and returned; nothing scales.",
+        "alarms": "Target tracking creates no alarms.",
+    },
+    "CloudWatch": {
+        "time": "Periods follow the local cloud's time scale; values are kept for at least three hours.",
+        "alarms' history": "It is deleted with its alarm, and holds the last 500 entries.",
+        "a restart": "Metric values are lost; alarms are kept.",
+        "metrics": "Only SageMaker, CodeBuild, and metric filters publish metrics.",
+        "metric math": f"Operators and {' and '.join(SUPPORTED_FUNCTIONS)}; other functions are rejected.",
+        "alarms' events": "Alarms notify SNS topics only; they send no EventBridge events.",
+        "anomaly detection, PromQL, Metrics Insights": "They are rejected.",
+    },
+    "CloudWatch Logs": {
+        "retention and encryption": "Settings are stored and returned; lines do not expire or get encrypted.",
+    },
+    "EC2": {
+        "networks": "They are stored and returned; no traffic passes through them.",
+    },
+    "CodePipeline": {
+        "actions": "S3 sources, CodeBuild, CloudFormation, and approvals run; other actions are rejected.",
+        "state changes": "Executions send no EventBridge events.",
+    },
+    "ECR": {
+        "images": "The API stores images; docker push and pull, scanning, and lifecycle rules do not work.",
+        "layers": "An image's layers must exist; its config and an index's images are not checked.",
+    },
+    "EventBridge": {
+        "events": "Only endpoints send events; stacks and other services send none.",
+        "schedules": "They are stored and returned; no schedule runs.",
+    },
+    "IAM": {
+        "permissions": "Only bucket policies and cross-account trust are enforced; all else is stored.",
+    },
+    "KMS": {
+        "encryption": "Keys encrypt the input of Encrypt; no other service encrypts with them.",
+    },
+    "Resource Groups Tagging": {
+        "aws:cloudformation tags": "Resources get their stack's own tags only.",
+    },
+    "S3": {
+        "lifecycle and public access": "Settings are stored and returned; objects neither expire nor change.",
+    },
+    "SNS": {
+        "delivery": "Messages reach queues and HTTP endpoints; no email or text message is sent.",
+    },
+    "STS": {
+        "trust policies": "Trust policies are enforced across accounts; web identities are always rejected.",
+    },
+}
+"""Differences from AWS that apply to a whole service: service, feature, difference."""
+
+
+@dataclass(frozen=True)
+class TypeCapability:
+    """One CloudFormation type: properties with and without effect, and the attributes of `Fn::GetAtt`."""
+
+    type: str
+    acted_on: tuple[str, ...]
+    without_effect: tuple[str, ...]
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A difference from AWS, and the reason."""
+
+    service: str
+    what: str
+    why: str
+
+
+def capabilities() -> tuple[TypeCapability, ...]:
+    """Return every resource type, sorted by name."""
+    return tuple(_type(name, provider) for name, provider in sorted(PROVIDERS.items()))
+
+
+def limits() -> tuple[Limit, ...]:
+    """Return everything accepted without its effect on AWS, sorted by service."""
+    found: list[Limit] = []
+    for provider in PROVIDERS.values():
+        found += _limits_of(provider)
+    for service, fields in (
+        *SERVICE_LIMITS.items(),
+        ("SageMaker", ACCEPTED_WITHOUT_EFFECT),
+        ("CodeBuild", ACCEPTED_IN_CODEBUILD),
+        ("CodePipeline", ACCEPTED_IN_CODEPIPELINE),
+    ):
+        found += [Limit(service, field, sentence(why)) for field, why in fields.items()]
+    return tuple(sorted(found, key=lambda limit: (limit.service.lower(), limit.what)))
+
+
+def rejected() -> dict[str, str]:
+    """Return the types and fields that are rejected, with the reasons."""
+    alarms = {f"PutMetricAlarm.{name}": why for name, why in NOT_SUPPORTED.items()}
+    composites = {f"PutCompositeAlarm.{name}": NO_SUPPRESSION for name in SUPPRESSION}
+    return {
+        **UNSUPPORTED_TYPES,
+        **UNSUPPORTED_IN_SAGEMAKER,
+        **UNSUPPORTED_IN_CODEBUILD,
+        **UNSUPPORTED_IN_CODEPIPELINE,
+        **alarms,
+        **composites,
+    }
+
+
+def actions() -> dict[str, tuple[str, ...]]:
+    """Return the actions of the services implemented here; moto documents its own."""
+    return {
+        "CloudFormation": tuple(sorted(ACTIONS)),
+        "CodeBuild": tuple(sorted(OFFERED_IN_CODEBUILD)),
+        "CodePipeline": tuple(sorted(OFFERED_IN_CODEPIPELINE)),
+        "ECR layers": tuple(sorted(OFFERED_IN_ECR)),
+        "Resource Groups Tagging": OFFERED_IN_TAGGING,
+        "SageMaker": tuple(sorted(OFFERED)),
+        "SageMaker runtime": ("InvokeEndpoint",),
+    }
+
+
+def capability_table() -> str:
+    """Return the resource types as a Markdown table."""
+    rows = [
+        f"| {item.type} | {', '.join(item.acted_on) or '–'} | {', '.join(item.without_effect) or '–'} |"
+        for item in capabilities()
+    ]
+    return "\n".join(["| type | properties acted on | accepted without effect |", "|---|---|---|", *rows])
+
+
+def limit_tables() -> str:
+    """Return the differences from AWS, one Markdown table per service."""
+    lines: list[str] = []
+    for service, found in groupby(limits(), key=lambda limit: limit.service):
+        lines += [f"\n{service}\n", *reason_table({limit.what: limit.why for limit in found})]
+    return "\n".join(lines)
+
+
+def reason_table(reasons: Mapping[str, str]) -> list[str]:
+    """Return a Markdown table of names and reasons, line by line."""
+    return ["| what | why |", "|---|---|", *(f"| {what} | {why} |" for what, why in reasons.items())]
+
+
+def _type(name: str, provider: Provider) -> TypeCapability:
+    without = {key for key, known in provider.properties.items() if not known.effect or provider.kept_only}
+    return TypeCapability(
+        type=name,
+        acted_on=tuple(sorted(provider.properties.keys() - without)),
+        without_effect=tuple(sorted(without)),
+        attributes=tuple(sorted(provider.attribute_names)),
+    )
+
+
+def _limits_of(provider: Provider) -> Iterator[Limit]:
+    service = service_of(provider.type_name)
+    if provider.kept_only:
+        yield Limit(service, provider.type_name, provider.kept_only)
+    for name, known in provider.properties.items():
+        if known.why:
+            yield Limit(service, f"{provider.type_name}.{name}", known.why)
+        for path, why in known.inner.items():
+            yield Limit(service, f"{provider.type_name}.{name}.{path}", why)
+
+
+def service_of(type_name: str) -> str:
+    """Return the display name of a CloudFormation type's service."""
+    part = type_name.split("::")[1]
+    return _TYPE_SERVICES.get(part, part)
+
 
 _INTRODUCTION = """# Coverage of the local cloud
 
@@ -63,7 +252,7 @@ def _emulated() -> list[str]:
 
 
 def _rejected() -> list[str]:
-    return ["\n## Rejected\n", *reason_table(refused())]
+    return ["\n## Rejected\n", *reason_table(rejected())]
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from moto.core.base_backend import BackendDict
 from moto.core.common_models import BaseModel
 
 from tritonstack_local.cloudformation.records import Stack
-from tritonstack_local.identity.scope import AWS_OWN_ACCOUNT
+from tritonstack_local.scope import AWS_OWN_ACCOUNT
 
 # moto classes that are not resources of an account: built-in, sessions, or parts of other resources.
 _LEFT_OUT = {

@@ -1,15 +1,10 @@
-"""Start the local cloud detached or in the foreground, find it again, and stop it.
-
-A cloud belongs to a folder. `cloud.json` there holds its address, written once it answers requests;
-`cloud.log` is its log; `cloud.lock` is locked while it runs, so that two clouds cannot share the folder. Its
-persistent state is in `state` (state/) and is kept until `tritonstack down --forget`.
-"""
+"""Start the local cloud detached or in the foreground, and stop it. A cloud belongs to a folder."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -21,23 +16,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO
 
-from tritonstack.base.errors import TritonstackError, UsageError
-from tritonstack_local.access.profile import remove_profile, write_profile
-from tritonstack_local.lifetime import die_with_parent, is_running, start_ticks
+from tritonstack.base.errors import UsageError
+from tritonstack_local.cloud_folder import (
+    LOCK,
+    CloudAddress,
+    CloudFailedError,
+    is_held,
+    is_running,
+    log_path,
+    read_address,
+    remove_address,
+    write_address,
+    written_address,
+)
+from tritonstack_local.cloud_folder import forget as forget_state
 from tritonstack_local.settings import CloudSettings
-from tritonstack_local.signatures.keys import CloudSecret, forget_secret
+from tritonstack_local.signatures.keys import forget_secret
 from tritonstack_local.state.errors import NotKeptError
-from tritonstack_local.state.location import forget as forget_state
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0
 _POLL_S = 0.05
 _SIGNAL_LOOK_S = 0.5
-_LOCK = "cloud.lock"
 _LOOKED_AT_S = 0.5
 """Longest time that a check for a running cloud holds its lock."""
 _LOG_TAIL_LINES = 30
@@ -55,46 +58,6 @@ class PortInUseError(UsageError):
     """The requested port is in use."""
 
     code = "TS610"
-
-
-class CloudFailedError(TritonstackError):
-    """The cloud did not start or stop."""
-
-    code = "TS611"
-
-
-@dataclass(frozen=True)
-class CloudAddress:
-    """The address of a running cloud, its account, and its region."""
-
-    endpoint_url: str
-    port: int
-    pid: int
-    account_id: str
-    region: str
-    notices: tuple[str, ...] = ()
-    """Messages about its start: what was restored and what was lost."""
-    secret: CloudSecret | None = field(default=None, repr=False, compare=False)
-    """The secret its access keys derive from; None for clouds of versions that verified no signatures."""
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment variables that direct AWS tools to this cloud only."""
-        if self.secret is None:
-            raise CloudFailedError(
-                f"the local cloud at {self.endpoint_url} was started by an older version",
-                remedy="run `tritonstack down`, then `tritonstack up --detach`",
-            )
-        key = self.secret.account_key(self.account_id)
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_ACCESS_KEY_ID": key.key_id,
-            "AWS_SECRET_ACCESS_KEY": key.secret,
-            "AWS_REGION": self.region,
-            "AWS_DEFAULT_REGION": self.region,
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "CDK_DEFAULT_ACCOUNT": self.account_id,
-            "CDK_DEFAULT_REGION": self.region,
-        }
 
 
 def start_detached(settings: CloudSettings, *, port: int | None = None) -> CloudAddress:
@@ -173,20 +136,20 @@ def be_the_cloud(
                 cloud.notices,
                 cloud.secret,
             )
-            _write_address(settings.state_dir, address)
+            write_address(settings.state_dir, address)
             on_ready(address)
             # Wakes up regularly: the kernel may deliver a signal to another thread, but this one handles it.
             while not ended.wait(_SIGNAL_LOOK_S):
                 continue
         finally:
-            _remove_address(settings.state_dir)
+            remove_address(settings.state_dir)
             cloud.close()
 
 
 def stop(*, state_dir: Path) -> bool:
     """Stop the cloud of a state folder and all its children; return False if none was running."""
-    written = _written(state_dir)
-    if written is None or not _is_held(state_dir):
+    written = written_address(state_dir)
+    if written is None or not is_held(state_dir):
         return False
     address, ticks = written
     if not is_running(address.pid, ticks):
@@ -203,7 +166,7 @@ def stop(*, state_dir: Path) -> bool:
                 remedy=f"see {log_path(state_dir)}, or force it with `kill -9 {address.pid}`",
             )
         time.sleep(_POLL_S)
-    _remove_address(state_dir)
+    remove_address(state_dir)
     return True
 
 
@@ -212,62 +175,6 @@ def forget(*, state_dir: Path) -> bool:
     with _locked(state_dir):
         forget_secret(state_dir)
         return forget_state(state_dir)
-
-
-def read_address(state_dir: Path) -> CloudAddress | None:
-    """Return the running cloud of a state folder; files of a killed cloud are ignored."""
-    written = _written(state_dir)
-    if written is None or not _is_held(state_dir):
-        return None
-    return replace(written[0], secret=CloudSecret.read(state_dir))
-
-
-def _written(state_dir: Path) -> tuple[CloudAddress, int] | None:
-    """Return the address a cloud wrote, and the start time of its process."""
-    try:
-        written = json.loads(_address_path(state_dir).read_text())
-        ticks = written.pop("start_ticks")
-        return CloudAddress(**written | {"notices": tuple(written.get("notices", ()))}), ticks
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        # Not written by this version; a running cloud would hold the lock.
-        return None
-
-
-def _is_held(state_dir: Path) -> bool:
-    """Return whether a cloud is running: it holds the lock, which is also visible from containers."""
-    try:
-        with (state_dir / _LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
-def log_path(state_dir: Path) -> Path:
-    """Return the log file of the cloud of a state folder."""
-    return state_dir / "cloud.log"
-
-
-def _address_path(state_dir: Path) -> Path:
-    return state_dir / "cloud.json"
-
-
-def _write_address(state_dir: Path, address: CloudAddress) -> None:
-    shown = {item.name: getattr(address, item.name) for item in fields(address) if item.name != "secret"}
-    whole = json.dumps(shown | {"start_ticks": start_ticks(address.pid)}, indent=1)
-    write_profile(state_dir, address.environment())
-    draft = state_dir / "cloud.json.new"
-    draft.write_text(whole)
-    draft.replace(_address_path(state_dir))
-
-
-def _remove_address(state_dir: Path) -> None:
-    _address_path(state_dir).unlink(missing_ok=True)
-    remove_profile(state_dir)
 
 
 def _check_account(account_id: str) -> None:
@@ -300,14 +207,14 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
 @contextmanager
 def _locked(state_dir: Path) -> Iterator[None]:
     state_dir.mkdir(parents=True, exist_ok=True)
-    with (state_dir / _LOCK).open("w") as lock:
+    with (state_dir / LOCK).open("w") as lock:
         deadline = time.monotonic() + _LOOKED_AT_S
         while not _taken(lock):
             if time.monotonic() > deadline:
                 raise _already_running(state_dir, read_address(state_dir))
             time.sleep(_POLL_S)
         # Left by a killed cloud; it must not be read as this cloud's address.
-        _remove_address(state_dir)
+        remove_address(state_dir)
         yield
 
 
@@ -351,3 +258,15 @@ _AWS_ISOLATION = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": 
 def _isolated(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {key: value for key, value in environment.items() if not key.startswith(("AWS_", "MOTO_"))}
     return kept | _AWS_ISOLATION
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Make the kernel send SIGTERM to this process when its parent ends."""
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        # The parent ended before prctl took effect.
+        os.kill(os.getpid(), signal.SIGTERM)

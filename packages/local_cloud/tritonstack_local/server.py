@@ -25,24 +25,25 @@ from moto.moto_server.werkzeug_app import (
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.framing import dechunked, framing_fault, refusing_malformed_bodies
+from tritonstack_local.access.account_isolation import confined_to, crossing
+from tritonstack_local.access.framing import dechunked, framing_fault, rejecting_malformed_bodies
 from tritonstack_local.access.guard import SENT_REQUEST, Caller, Guard, caller_of
 from tritonstack_local.access.own_routes import INVENTORY_PATH
-from tritonstack_local.access.requests import SentRequest
+from tritonstack_local.cloud_folder import state_folder
 from tritonstack_local.cloudformation.api import CloudFormationApp
 from tritonstack_local.cloudformation.providers import PROVIDERS
-from tritonstack_local.cloudwatch.alarm_evaluator import AlarmEvaluator
+from tritonstack_local.cloudwatch.alarms.evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import BuildDependencies
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.codepipeline.app import CodePipelineApp
 from tritonstack_local.ecr.app import OFFERED as ABOUT_LAYERS
+from tritonstack_local.ecr.app import correct_images
 from tritonstack_local.ecr.app import create_app as create_ecr_layers
 from tritonstack_local.ecr.layers import Layers
-from tritonstack_local.identity.account_isolation import confined_to, crossing
 from tritonstack_local.inventory import inventory
-from tritonstack_local.moto_patches import ecr, install
+from tritonstack_local.moto_patches import install
+from tritonstack_local.moto_patches.iam import find_issued_key
 from tritonstack_local.sagemaker.control_plane.app import (
     RUNTIME_PREFIX,
     Dependencies,
@@ -53,9 +54,8 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings
 from tritonstack_local.signatures.keys import AccessKey, CloudSecret
-from tritonstack_local.signatures.moto_keys import find_issued_key
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 from tritonstack_local.state.folder import open_state
-from tritonstack_local.state.location import state_folder
 from tritonstack_local.state.moto_backends import untouched
 from tritonstack_local.state.persistence import Application, PersistenceMiddleware
 from tritonstack_local.state.writer import StateWriter
@@ -131,7 +131,7 @@ class LocalCloud:
             start_build=self._codebuild.builds.start_for_pipeline,
         )
         self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
-        ecr.apply(self._layers)
+        correct_images(self._layers)
         self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
         self._own: Mapping[str, Application] = {
             "cloudformation": self._cloudformation,
@@ -312,7 +312,7 @@ def _serve(listener: socket.socket, guard: Guard) -> BaseWSGIServer:
         return make_server(
             host,
             port,
-            refusing_malformed_bodies(guard),
+            rejecting_malformed_bodies(guard),
             threaded=True,
             request_handler=_RequestHandler,
             fd=listener.fileno(),

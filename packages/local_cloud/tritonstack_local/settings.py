@@ -1,4 +1,8 @@
-"""The settings of a local cloud."""
+"""The settings of a local cloud, and its time scale.
+
+The time scale shortens AWS's waits between rollout steps and in alarm periods. Downloads, starts, health
+checks, invocations, and builds run in real time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,24 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
+REAL_MINUTE_S = 60.0
+DEFAULT_MINUTE_S = 1.0
+"""By default, a minute of waiting lasts one second."""
+
+
+@dataclass(frozen=True)
+class TimeScale:
+    """The duration of an AWS minute of waiting."""
+
+    minute_s: float = DEFAULT_MINUTE_S
+    """Seconds here per minute on AWS."""
+
+    def lasting(self, aws_s: float) -> float:
+        """Return how long a wait of `aws_s` seconds lasts here."""
+        return aws_s * self.minute_s / REAL_MINUTE_S
+
+
+DEFAULT_TIME_SCALE = TimeScale()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,7 @@ def port_in_use(shop: Setting) -> None:
 @example("TS611")
 def older_cloud(shop: Setting) -> None:
     """A local cloud that an older version started."""
-    from tritonstack_local.process import CloudAddress
+    from tritonstack_local.cloud_folder import CloudAddress
 
     CloudAddress("http://127.0.0.1:4566", 4566, 1, "000000000000", "us-east-1").environment()
 
@@ -140,7 +140,7 @@ def full_disk(shop: Setting) -> None:
 @example("TS614")
 def other_account(shop: Setting) -> None:
     """A local cloud for account 123456789012, and an environment in account 000000000000."""
-    from tritonstack_local.process import CloudAddress
+    from tritonstack_local.cloud_folder import CloudAddress
 
     address = CloudAddress("http://127.0.0.1:4566", 4566, 1, "123456789012", "eu-west-1")
     shop.edit(DEV, "1" * 12, "0" * 12)

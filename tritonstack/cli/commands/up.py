@@ -115,7 +115,7 @@ def _text(cloud: RunningCloud) -> str:
 def _report_capabilities(state: Context) -> None:
     cloud = local_cloud.capabilities()
 
-    refused = cloud.refused()
+    refused = cloud.rejected()
     state.output.result(
         {
             "types": [asdict(item) for item in cloud.capabilities()],

@@ -4,8 +4,8 @@ import time
 
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.scope import Scope
+from tritonstack_local.settings import TimeScale
 
 HERE = Scope("123456789012", "eu-west-1")
 KEY = MetricKey("n", "m")

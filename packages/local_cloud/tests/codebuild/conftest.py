@@ -27,10 +27,9 @@ from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import BuildDependencies, CodeBuildApp
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
-from tritonstack_local.identity.accounts import access_key_for, account_in_key, read_credential
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.signatures.keys import CloudSecret
-from tritonstack_local.time_scale import REAL_MINUTE_S
+from tritonstack_local.settings import REAL_MINUTE_S
+from tritonstack_local.signatures.keys import CloudSecret, access_key_for, account_in_key, read_credential
 
 REGION = "eu-west-1"
 QUICK_MINUTE_S = 0.1

@@ -6,8 +6,8 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.codebuild.conftest import REGION, Account, an_environment, spec
 from tritonstack_local.codebuild.projects import page
-from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
 from tritonstack_local.codebuild.runs.buildspec import Buildspec
+from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED
 
 TRUE = spec("true")
 
@@ -223,7 +223,7 @@ def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do
     )
     tables = [
         {name.split(".")[1] for name in table if name.startswith(f"{shape}.")}
-        for table in (ACCEPTED_WITHOUT_EFFECT, REFUSED)
+        for table in (ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED)
     ]
     assert tables[0] | tables[1] | IN_EFFECT[shape] == set(known.members)
     assert not tables[0] & tables[1]

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter
 from packages.local_cloud.tests.codepipeline.conftest import action, stack_stage
-from tritonstack_local.codepipeline.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
+from tritonstack_local.codepipeline.unsupported import ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED
 from tritonstack_local.service.wire import service_model
 
 APPROVAL = {"name": "Gate", "actions": [action("Approval/Manual", "Ok")]}
@@ -247,7 +247,7 @@ IN_EFFECT = {
 
 @pytest.mark.parametrize("shape", sorted(IN_EFFECT))
 def test_every_field_of_a_declaration_is_in_effect_refused_or_said_to_do_nothing(shape):
-    told = [name.split(".") for table in (REFUSED, ACCEPTED_WITHOUT_EFFECT) for name in table]
+    told = [name.split(".") for table in (UNSUPPORTED, ACCEPTED_WITHOUT_EFFECT) for name in table]
     known = {field for structure, field in told if structure == shape}
     assert known | IN_EFFECT[shape] == set(service_model("codepipeline").shape_for(shape).members)
     assert not known & IN_EFFECT[shape]

@@ -8,13 +8,13 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.conftest import TRUST_ANYONE
 from tests.credentials import secret_of
-from tritonstack_local.identity.scope import Scope
 from tritonstack_local.moto_patches.events import target_input
-from tritonstack_local.sagemaker.hosting.state_events import (
+from tritonstack_local.sagemaker.hosting.endpoint_status import (
     endpoint_detail,
     event_status,
     publish_endpoint_state_change,
 )
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 PATTERN = {

@@ -26,12 +26,11 @@ from tritonstack.runtime import (
     TritonTimeoutError,
 )
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.identity.accounts import access_key_for, account_in_key, read_credential
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
-from tritonstack_local.sagemaker.runtime.machine import ServerSlots
+from tritonstack_local.sagemaker.servers.limits import ServerSlots
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.signatures.keys import CloudSecret
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.settings import TimeScale
+from tritonstack_local.signatures.keys import CloudSecret, access_key_for, account_in_key, read_credential
 
 REGION = "eu-west-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"

@@ -10,8 +10,8 @@ from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.signatures.keys import AccessKey
+from tritonstack_local.signatures.requests import SentRequest
 from tritonstack_local.signatures.verifier import Verifier
 
 ACCOUNT = "111122223333"

@@ -29,11 +29,10 @@ from packages.local_cloud.tests.signatures.signing import (
     signed,
     verifier,
 )
-from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.signatures.canonical import signing_key
 from tritonstack_local.signatures.payload import ChunkSigning
 from tritonstack_local.signatures.post_policy import check_form, form_key_id
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HEADER_TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)

@@ -11,7 +11,8 @@ from typing import Any
 from packages.local_cloud.tests.conftest import REGION, Account
 from tests.credentials import register, variables_of
 from tritonstack_local.access.own_routes import read_inventory
-from tritonstack_local.process import CloudAddress, read_address, start_detached
+from tritonstack_local.cloud_folder import CloudAddress, read_address
+from tritonstack_local.process import start_detached
 from tritonstack_local.settings import CloudSettings
 
 ACCOUNT = "400000000000"

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE
 from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
-from tritonstack_local.state.location import forget
+from tritonstack_local.cloud_folder import forget
 
 IN_EUROPE = {"LocationConstraint": "eu-west-1"}
 ACCOUNT = "300000099999"

@@ -20,8 +20,8 @@ from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
 from packages.local_cloud.tests.state.cloud_process import CloudProcess
 from tritonstack.base.paths import find_project
-from tritonstack_local.lifetime import start_ticks
-from tritonstack_local.process import forget, read_address, stop
+from tritonstack_local.cloud_folder import read_address, start_ticks
+from tritonstack_local.process import forget, stop
 
 pytestmark = pytest.mark.soak
 

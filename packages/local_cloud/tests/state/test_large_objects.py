@@ -22,9 +22,9 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.signatures.test_verifier import chunked
-from tritonstack_local.process import CloudAddress, start_detached, stop
+from tritonstack_local.cloud_folder import CloudAddress, state_folder
+from tritonstack_local.process import start_detached, stop
 from tritonstack_local.settings import CloudSettings
-from tritonstack_local.state.location import state_folder
 
 pytestmark = pytest.mark.soak
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tritonstack_local.cloud_folder import forget
 from tritonstack_local.state import database, pickling
 from tritonstack_local.state.bodies import BodyStore
 from tritonstack_local.state.database import Database, Row, own_folder
 from tritonstack_local.state.errors import ForeignStateError, NotKeptError, StateInUseError
 from tritonstack_local.state.folder import open_state, stamp
-from tritonstack_local.state.location import forget
 
 ROOT = Path(__file__).parents[4]
 
@@ -148,7 +148,7 @@ def test_the_format_before_the_new_layout_is_set_aside(tmp_path):
     state = open_state(tmp_path / "state")
     state.database.close()
     connection = sqlite3.connect(tmp_path / "state" / "cloud.db")
-    earlier = stamp().replace("format 3", "format 2")
+    earlier = stamp().replace("format 4", "format 3")
     connection.execute("UPDATE stamp SET text = ?", (earlier,))
     connection.commit()
     connection.close()

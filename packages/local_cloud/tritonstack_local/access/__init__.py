@@ -1,1 +1,1 @@
-"""Decide which requests are answered, and for which account."""
+"""Decide which requests are answered: signatures, accounts, bucket policies, and role trust."""

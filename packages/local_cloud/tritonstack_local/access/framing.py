@@ -98,7 +98,7 @@ def dechunked(environ: Mapping[str, Any], stream: Stream) -> Stream:
     return io.BufferedReader(ChunkedBody(stream)) if chunked else stream
 
 
-def refusing_malformed_bodies(application: Application) -> Application:
+def rejecting_malformed_bodies(application: Application) -> Application:
     """Respond with 400 to a malformed body, and close the connection."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import tempfile
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
@@ -16,13 +17,11 @@ from werkzeug.formparser import parse_form_data
 from werkzeug.wrappers import Request
 from werkzeug.wsgi import get_input_stream
 
-from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.origin import bucket_in_host, check_origin
-from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.access.responses import denial_response
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
 from tritonstack_local.signatures.post_policy import check_form, form_key_id
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 from tritonstack_local.signatures.verifier import Verifier
 
 if TYPE_CHECKING:
@@ -246,3 +245,34 @@ def _drain(stream: IO[bytes]) -> None:
             left -= len(block)
     except (DeniedError, OSError):
         return
+
+
+_HOST = re.compile(
+    # S3 clients prefix localhost with bucket names. Browsers resolve such names to loopback only.
+    r"(?P<name>(?:[a-z0-9][a-z0-9._-]*\.)?localhost|127\.0\.0\.1|\[::1\])(?::(?P<port>\d{1,5}))?"
+)
+_OWN_SITES = ("none", "same-origin")
+
+
+def check_origin(request: SentRequest, *, port: int) -> None:
+    """Deny requests of web pages from other origins, and requests for another host or port."""
+    hosts = request.headers.get("host", ())
+    match = _HOST.fullmatch(hosts[0].lower()) if len(hosts) == 1 else None
+    if match is None or int(match["port"] or 80) != port:
+        shown = ", ".join(hosts) or "none"
+        raise DeniedError(
+            Reason.FORBIDDEN,
+            f"The local cloud answers requests to localhost:{port} only; the Host header is {shown[:200]}",
+        )
+    if any(origin != f"http://{hosts[0].lower()}" for origin in request.headers.get("origin", ())):
+        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
+    if any(site not in _OWN_SITES for site in request.headers.get("sec-fetch-site", ())):
+        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
+    if request.method == "OPTIONS":
+        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects CORS requests")
+
+
+def bucket_in_host(request: SentRequest) -> str:
+    """Return the bucket in the host name, as S3 clients write it; empty if there is none."""
+    host = (request.header("host") or "").partition(":")[0].lower()
+    return host.partition(".")[0] if host.endswith(".localhost") else ""

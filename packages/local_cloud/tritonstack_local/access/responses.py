@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.access.denials import DeniedError, Reason
 from tritonstack_local.signatures.canonical import PATHS_AS_SENT
+from tritonstack_local.signatures.requests import DeniedError, Reason
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -18,12 +18,12 @@ from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.access.guard import caller_of
 from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
-from tritonstack_local.cloudformation.deployments.changes import Providers
+from tritonstack_local.cloudformation.changes import Providers
 from tritonstack_local.cloudformation.deployments.engine import Engine
 from tritonstack_local.cloudformation.errors import CloudFormationError, InvalidActionError
 from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.cloudformation.store import StackStore
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.state.idempotency import IdempotencyLog
 from tritonstack_local.tagging.resources import TaggedResource

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tritonstack_local.cloudformation.deployments.changes import Change, ResourceState
-from tritonstack_local.cloudformation.names import new_token
+from tritonstack_local.cloudformation.changes import Change, ResourceState
+from tritonstack_local.cloudformation.providers.base import new_token
 from tritonstack_local.cloudformation.templates.evaluation import Evaluation, StackIdentity
 from tritonstack_local.cloudformation.templates.parameters import StackParameter
 from tritonstack_local.cloudformation.templates.template import StackTemplate

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
 from tritonstack_local.cloudformation.records import Stack, StackOutput
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.state.pickling import dumps
 from tritonstack_local.state.writer import OnChange, kept_nowhere

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from tritonstack_local.cloudwatch.statistics import Summary, merged
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
+from tritonstack_local.scope import Scope
+from tritonstack_local.settings import DEFAULT_TIME_SCALE, TimeScale
 
 BUCKET_S = 10
 """Duration of a bucket on AWS."""

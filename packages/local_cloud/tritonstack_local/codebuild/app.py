@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.codebuild.build_pool import BuildPool
-from tritonstack_local.codebuild.builds import Builds, Fields
+from tritonstack_local.codebuild.builds import BuildPool, Builds, Fields
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
 from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
 from tritonstack_local.codebuild.projects import Projects
 from tritonstack_local.codebuild.records import CodeBuildTables
 from tritonstack_local.codebuild.runs.build_run import BuildServices
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.control_plane import Action, ControlPlane
 from tritonstack_local.service.tables import Tables
+from tritonstack_local.service.wire import Action, ControlPlane
+from tritonstack_local.settings import REAL_MINUTE_S
 from tritonstack_local.tagging.resources import TaggedResource
-from tritonstack_local.time_scale import REAL_MINUTE_S
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -1,4 +1,4 @@
-"""Start, stop, retry, describe, and delete builds."""
+"""Start, run, stop, retry, describe, and delete builds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,82 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from tritonstack_local.codebuild.build_pool import BuildPool
 from tritonstack_local.codebuild.errors import invalid_input, no_build, no_project, too_many
-from tritonstack_local.codebuild.pipelines import PipelineOrder
 from tritonstack_local.codebuild.projects import checked_settings, page
-from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, Phase, ProjectRecord, now
-from tritonstack_local.codebuild.refusals import PIPELINE, refuse_unbuilt
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.codebuild.records import (
+    PIPELINE,
+    BuildRecord,
+    CodeBuildTables,
+    Phase,
+    PipelineOrder,
+    ProjectRecord,
+    Status,
+    now,
+)
+from tritonstack_local.codebuild.runs.build_run import FOUND_DEAD, BuildRun, BuildServices
+from tritonstack_local.codebuild.unsupported import reject_unsupported
+from tritonstack_local.scope import Scope
+
+_STOP_PATIENCE_S = 30.0
+_CLOSED: tuple[Status, str, str] = (
+    "FAULT",
+    "INTERNAL_SERVICE_ERROR",
+    f"{FOUND_DEAD} The local cloud ended.",
+)
+Key = tuple[Scope, str]
+
+
+class BuildPool:
+    """Runs builds, never queued: there are no quotas, and projects reject builds beyond their limit."""
+
+    def __init__(self, services: BuildServices) -> None:
+        self._services = services
+        self._runs: dict[Key, tuple[BuildRun, threading.Thread]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, scope: Scope, build: BuildRecord) -> None:
+        """Start a build."""
+        run = BuildRun(self._services, scope, build)
+        thread = threading.Thread(
+            target=self._run, args=(scope, build, run), name=f"build {build.name}", daemon=True
+        )
+        with self._lock:
+            self._runs[scope, build.name] = run, thread
+            # Before it is registered: only a started thread can be joined.
+            thread.start()
+
+    def stop(self, scope: Scope, build_id: str) -> None:
+        """Stop a build and wait for its end; finished builds do not change."""
+        with self._lock:
+            found = self._runs.get((scope, build_id))
+        if found is None:
+            return
+        run, thread = found
+        run.end("STOPPED")
+        thread.join(_STOP_PATIENCE_S)
+
+    def close(self) -> None:
+        """End every build, because the cloud ends."""
+        with self._lock:
+            running = list(self._runs.values())
+        for run, _ in running:
+            run.end(*_CLOSED)
+        for _, thread in running:
+            thread.join(_STOP_PATIENCE_S)
+
+    def interrupted(self) -> None:
+        """Mark builds that were in progress when an earlier cloud ended as failed."""
+        for scope, build in self._services.store.builds.everywhere():
+            if not build.complete and (scope, build.name) not in self._runs:
+                self._services.store.builds.change(scope, build.name, lambda found: found.over(*_CLOSED))
+
+    def _run(self, scope: Scope, build: BuildRecord, run: BuildRun) -> None:
+        try:
+            run.run()
+        finally:
+            with self._lock:
+                del self._runs[scope, build.name]
+
 
 Fields = Mapping[str, Any]
 
@@ -58,7 +127,7 @@ class Builds:
 
     def start(self, scope: Scope, request: Fields) -> Fields:
         """Start a build, or return the one started with the same token."""
-        refuse_unbuilt("StartBuild", request)
+        reject_unsupported("StartBuild", request)
         project = self._project(scope, request["projectName"])
         settings = overridden(project.fields, request)
         if settings["source"]["type"] == PIPELINE:
@@ -135,12 +204,12 @@ class Builds:
             if earlier is not None:
                 return {"build": earlier.as_api(scope)}
             checked_settings(settings)
-            self._refuse_beyond_limit(scope, project)
+            self._check_build_limit(scope, project)
             build = self._begun(scope, project, request, settings, initiator)
         self._pool.start(scope, build)
         return {"build": build.as_api(scope)}
 
-    def _refuse_beyond_limit(self, scope: Scope, project: ProjectRecord) -> None:
+    def _check_build_limit(self, scope: Scope, project: ProjectRecord) -> None:
         """Reject a build beyond the project's own limit; such builds are not queued, as on AWS."""
         limit = project.fields.get("concurrentBuildLimit")
         builds = self._store.builds.within(scope)

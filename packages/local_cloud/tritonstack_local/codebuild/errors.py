@@ -12,7 +12,7 @@ def invalid_input(message: str) -> ServiceError:
     return ServiceError("InvalidInputException", message)
 
 
-def not_built(what: str, reason: str) -> ServiceError:
+def not_supported(what: str, reason: str) -> ServiceError:
     """Return the error for an unsupported feature of CodeBuild."""
     return invalid_input(f"The local cloud does not support {what}: {reason}.")
 

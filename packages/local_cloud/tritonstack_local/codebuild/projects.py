@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.codebuild.errors import invalid_input, no_project, project_exists
-from tritonstack_local.codebuild.records import CodeBuildTables, ProjectRecord, now
-from tritonstack_local.codebuild.refusals import PIPELINE, refuse_settings
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.codebuild.records import PIPELINE, CodeBuildTables, ProjectRecord, now
+from tritonstack_local.codebuild.unsupported import check_settings
+from tritonstack_local.scope import Scope
 
 PAGE_SIZE = 100
 
@@ -98,7 +98,7 @@ class Projects:
 
 def checked_settings(fields: Fields) -> None:
     """Reject invalid and unsupported settings of a project or a build."""
-    refuse_settings(fields)
+    check_settings(fields)
     source = fields["source"]
     if source["type"] == "NO_SOURCE":
         if source.get("location"):

@@ -11,10 +11,10 @@ from tritonstack_local.codepipeline.execution_queue import ExecutionQueue
 from tritonstack_local.codepipeline.executions import Executions
 from tritonstack_local.codepipeline.pipelines import Pipelines
 from tritonstack_local.codepipeline.records import CodePipelineTables
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
 from tritonstack_local.service.tables import Tables
+from tritonstack_local.service.wire import Action, ControlPlane, Fields
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:

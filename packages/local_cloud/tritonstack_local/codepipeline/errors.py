@@ -24,7 +24,7 @@ def invalid(code: str, message: str) -> ServiceError:
     return ServiceError(f"Invalid{code}Exception", message)
 
 
-def not_built(what: str, reason: str) -> ServiceError:
+def not_supported(what: str, reason: str) -> ServiceError:
     """Return the error for an unsupported feature of CodePipeline."""
     return ServiceError("InvalidStructureException", f"The local cloud does not support {what}: {reason}.")
 

@@ -10,7 +10,7 @@ from tritonstack_local.codepipeline.actions.work import StartBuild
 from tritonstack_local.codepipeline.errors import CloudEndsError
 from tritonstack_local.codepipeline.execution_run import ExecutionRun, ExecutionServices
 from tritonstack_local.codepipeline.records import CodePipelineTables, ExecutionRecord
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 _Stage = tuple[Scope, str, str]

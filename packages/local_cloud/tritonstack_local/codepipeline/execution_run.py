@@ -24,7 +24,7 @@ from tritonstack_local.codepipeline.actions import ACTIONS
 from tritonstack_local.codepipeline.actions.work import ActionOutcome, StartBuild, Work, reason_of
 from tritonstack_local.codepipeline.errors import AbandonedError, ActionFailedError, CloudEndsError
 from tritonstack_local.codepipeline.records import ActionRun, CodePipelineTables, ExecutionRecord, now
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 _VARIABLE = re.compile(r"#\{(?P<namespace>[\w@-]+)\.(?P<name>[\w@-]+)\}")

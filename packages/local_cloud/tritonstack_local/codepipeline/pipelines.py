@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tritonstack_local.access.role_trust import may_take_on
 from tritonstack_local.codepipeline.errors import invalid, no_pipeline
 from tritonstack_local.codepipeline.records import CodePipelineTables, PipelineRecord, now
-from tritonstack_local.codepipeline.refusals import refuse_unbuilt
-from tritonstack_local.identity.role_trust import may_take_on
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.codepipeline.unsupported import reject_unsupported
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.control_plane import Fields
 from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.wire import Fields
 
 Begin = Callable[[Scope, PipelineRecord, Mapping[str, str]], str]
 """Starts a triggered execution."""
@@ -138,7 +138,7 @@ _SUMMARISED = ("version", "pipelineType", "executionMode")
 
 def _completed(declared: Fields, *, version: int) -> dict[str, Any]:
     """Check a declaration, and add AWS's defaults."""
-    refuse_unbuilt(declared)
+    reject_unsupported(declared)
     if declared.get("artifactStore") is None:
         raise invalid("Structure", "Pipeline should have an artifact store")
     _check_stages(declared["stages"])

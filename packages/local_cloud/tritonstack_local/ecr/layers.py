@@ -17,7 +17,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.identity.scope import AWS_OWN_ACCOUNT, Scope
+from tritonstack_local.scope import AWS_OWN_ACCOUNT, Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.tables import Table

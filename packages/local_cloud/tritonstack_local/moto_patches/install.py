@@ -7,6 +7,7 @@ from typing import Any
 
 import flask
 import moto.iam.models as iam_models
+from moto.core.base_backend import AccountSpecificBackend
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
@@ -17,18 +18,17 @@ from moto.sns.models import Subscription
 from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
-from tritonstack_local.access.guard import caller_of
-from tritonstack_local.identity import bucket_policies
-from tritonstack_local.identity.account_isolation import in_crossing
-from tritonstack_local.identity.accounts import account_in_key
-from tritonstack_local.identity.bucket_policies import (
+from tritonstack_local.access import bucket_policies
+from tritonstack_local.access.account_isolation import in_crossing, within_account
+from tritonstack_local.access.bucket_policies import (
     RequestContext,
     UnsupportedPolicyError,
     check_policy,
     effective_policy,
     request_context,
 )
-from tritonstack_local.moto_patches import s3
+from tritonstack_local.access.guard import caller_of
+from tritonstack_local.moto_patches import iam, s3
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
     assume_role,
@@ -37,7 +37,7 @@ from tritonstack_local.moto_patches.iam import (
     remove_client_id,
 )
 from tritonstack_local.moto_patches.patching import correct
-from tritonstack_local.signatures import moto_keys
+from tritonstack_local.signatures.keys import account_in_key
 from tritonstack_local.state import moto_backends
 
 _put_bucket_policy = S3Backend.put_bucket_policy
@@ -91,10 +91,11 @@ def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) ->
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # Persistence tracks changed backends and stores S3 bodies in files.
     *moto_backends.CORRECTIONS,
+    (AccountSpecificBackend, "__getitem__", within_account(moto_backends.watched_getitem)),
     # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
     # issued one up in every partition of every account, all of which it makes for that.
     (iam_models, "get_account_id_from", account_of),
-    *moto_keys.CORRECTIONS,
+    *iam.CORRECTIONS,
     (STSBackend, "assume_role", assume_role),
     (STSBackend, "assume_role_with_web_identity", assume_role_with_web_identity),
     # moto stores the notification keys of all accounts in one account.

@@ -14,7 +14,7 @@ from moto.s3.responses import S3Response
 from moto.s3.utils import compute_checksum
 from moto.settings import S3_UPLOAD_PART_MIN_SIZE
 
-from tritonstack_local.identity.bucket_policies import owner_checked
+from tritonstack_local.access.bucket_policies import owner_checked
 from tritonstack_local.state.bodies import joined
 from tritonstack_local.state.calls import draft_of
 

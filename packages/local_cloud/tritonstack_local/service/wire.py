@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import botocore.session
 import moto.iam.models as iam_models
 from botocore.model import OperationModel, ServiceModel, StructureShape
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.identity.accounts import account_in_key, read_credential
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service import validation
 from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.signatures.keys import account_in_key, read_credential
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 JSON_1_1 = "application/x-amz-json-1.1"
 
@@ -117,3 +120,31 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
+
+
+Fields = Mapping[str, Any]
+Action = Callable[[Scope, Fields], Fields]
+
+
+class ControlPlane:
+    """Serves the actions of one service. Thread-safe."""
+
+    def __init__(self, *, service: str, region: str, actions: Mapping[str, Action]) -> None:
+        """`service` is its botocore name, `region` the default of callers without one."""
+        self._service = service
+        self._region = region
+        self._actions = actions
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        return self.answer(Request(environ))(environ, start_response)
+
+    def answer(self, request: Request) -> Response:
+        """Answer one request, including rejected ones."""
+        try:
+            call = read_control_call(request, offered=self._actions, service=self._service)
+            scope = caller_place(request, default_region=self._region)
+            result = self._actions[call.operation](scope, call.fields)
+            return control_answer(call.operation, result, service=self._service)
+        except ServiceError as fault:
+            return control_fault(fault)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
-from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.requests import SentRequest, decoded_query, split_query
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest, decoded_query, split_query
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()

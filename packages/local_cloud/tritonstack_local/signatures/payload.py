@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.signatures.canonical import EMPTY_SHA256, sign
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 
 UNSIGNED = "UNSIGNED-PAYLOAD"
 STREAMING = "STREAMING-"

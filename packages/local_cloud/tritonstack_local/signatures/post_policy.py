@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tritonstack_local.access.denials import DeniedError, Reason
 from tritonstack_local.signatures.canonical import ALGORITHM, sign, signing_key
 from tritonstack_local.signatures.keys import AccessKey
+from tritonstack_local.signatures.requests import DeniedError, Reason
 from tritonstack_local.signatures.verifier import parse_credential
 
 _UNCHECKED = {"file", "policy", "signature", "awsaccesskeyid", "x-amz-signature"}

@@ -8,9 +8,8 @@ import hmac
 from datetime import datetime
 from urllib.parse import unquote
 
-from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.requests import SentRequest, split_query
 from tritonstack_local.signatures.keys import AccessKey
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest, split_query
 
 SUBRESOURCES = frozenset(
     (  # noqa: SIM905 - a list literal would take 35 lines

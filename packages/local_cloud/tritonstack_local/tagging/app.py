@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.service.control_plane import ControlPlane, Fields
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.wire import ControlPlane, Fields
 from tritonstack_local.tagging.resources import ListTagged, TaggedResource
 
 Item = TypeVar("Item")

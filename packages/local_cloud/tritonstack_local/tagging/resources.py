@@ -9,7 +9,7 @@ from typing import Any
 from moto.core.base_backend import BackendDict
 from moto.core.resource_tagging import TaggableResourcesMixin
 
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 
 
 @dataclass(frozen=True, order=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tritonstack_local.cloudwatch.alarms.spec import AlarmRefusedError, read_alarm
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.settings import TimeScale
 
 PLAIN = {
     "AlarmName": "a",

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, a_variant
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
-from tritonstack_local.sagemaker.control_plane.refusals import REFUSED
+from tritonstack_local.sagemaker.unsupported import UNSUPPORTED
 
 
 def _without_checks(cloud):
@@ -434,7 +434,7 @@ def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do
     )
     tables = [
         {name.split(".")[1] for name in table if name.startswith(f"{shape}.")}
-        for table in (ACCEPTED_WITHOUT_EFFECT, REFUSED)
+        for table in (ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED)
     ]
     assert tables[0] | tables[1] | IN_EFFECT[shape] == set(known.members)
     assert not tables[0] & tables[1]

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool
-from tritonstack_local.sagemaker.runtime.machine import ServerSlots
+from tritonstack_local.sagemaker.servers.limits import ServerSlots
 
 GROUP = "/aws/sagemaker/Endpoints/e"
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, WaiterError
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
 from tritonstack_local.sagemaker import create_app
 from tritonstack_local.sagemaker.hosting.capacity import InstanceSupply
-from tritonstack_local.sagemaker.runtime.logs import LogShipper
+from tritonstack_local.sagemaker.servers.logs import LogShipper
 
 
 def ready_to_create(cloud, name="e", *, url=None, **environment):

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import FAST, run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.settings import TimeScale
 
 BAKING = {
     "BlueGreenUpdatePolicy": {

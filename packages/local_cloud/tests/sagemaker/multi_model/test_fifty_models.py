@@ -16,7 +16,7 @@ from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, run_cloud
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
 from tritonstack.base.paths import find_project
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.runtime.servers import triton_starter
+from tritonstack_local.sagemaker.servers.server import triton_starter
 
 pytestmark = pytest.mark.soak
 

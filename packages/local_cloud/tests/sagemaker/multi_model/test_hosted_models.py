@@ -17,14 +17,14 @@ from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, Runn
 from tritonstack_local.sagemaker.multi_model import (
     DownloadFolders,
     HostedModels,
-    Limits,
     LoadRefusedError,
     Measures,
 )
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
-from tritonstack_local.sagemaker.multi_model import limits as limits_module
 from tritonstack_local.sagemaker.multi_model.downloads import Downloads
-from tritonstack_local.sagemaker.runtime.servers import ServerOrder
+from tritonstack_local.sagemaker.servers import limits as limits_module
+from tritonstack_local.sagemaker.servers.limits import Limits
+from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.service.errors import ServiceError
 
 TARGETS = "abcdefgh"

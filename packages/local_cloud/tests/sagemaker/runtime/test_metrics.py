@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from tritonstack_local.sagemaker.runtime.load import ProcessTable
+from tritonstack_local.sagemaker.runtime.metrics import ProcessTable
 
 DIMENSIONS = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "AllTraffic"}]
 

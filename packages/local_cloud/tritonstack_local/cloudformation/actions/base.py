@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tritonstack_local.cloudformation.deployments.changes import Providers
+from tritonstack_local.cloudformation.changes import Providers
 from tritonstack_local.cloudformation.deployments.engine import Engine
 from tritonstack_local.cloudformation.store import StackStore
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 
 Params = Mapping[str, Any]
 Answer = dict[str, Any]

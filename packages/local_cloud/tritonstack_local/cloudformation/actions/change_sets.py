@@ -10,7 +10,7 @@ from typing import Any
 
 from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
 from tritonstack_local.cloudformation.actions.stacks import check_updatable, new_stack, stack_settings
-from tritonstack_local.cloudformation.deployments.changes import Change, PropertyChange, ResourceReplacement
+from tritonstack_local.cloudformation.changes import Change, PropertyChange, ResourceReplacement
 from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.errors import (
     AlreadyExistsError,

@@ -12,12 +12,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack_local.cloudformation.deployments.changes import (
-    Providers,
-    ResourceReplacement,
-    ResourceState,
-    compare,
-)
+from tritonstack_local.cloudformation.changes import Providers, ResourceReplacement, ResourceState, compare
 from tritonstack_local.cloudformation.errors import CloudFormationError
 from tritonstack_local.cloudformation.providers.base import ProviderError, ResourceRequest, UnchangeableError
 from tritonstack_local.cloudformation.records import Stack, StackStep

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.cloudformation.deployments.changes import Change, Providers, plan_changes
+from tritonstack_local.cloudformation.changes import Change, Providers, plan_changes
 from tritonstack_local.cloudformation.deployments.operations import LiveValues, Operations
 from tritonstack_local.cloudformation.errors import CloudFormationError, InsufficientCapabilitiesError
 from tritonstack_local.cloudformation.records import Proposal, Stack, StackSettings
@@ -17,7 +17,7 @@ from tritonstack_local.cloudformation.store import AccountLookups, StackStore
 from tritonstack_local.cloudformation.templates.evaluation import Evaluation
 from tritonstack_local.cloudformation.templates.parameters import GivenParameter, resolve_parameters
 from tritonstack_local.cloudformation.templates.template import StackTemplate, parse_template
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 
 _NAMED_IAM = {
     "AWS::IAM::Role": "RoleName",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from tritonstack_local.cloudformation.deployments.changes import ResourceState
+from tritonstack_local.cloudformation.changes import ResourceState
 from tritonstack_local.cloudformation.deployments.operations import Operations, reason_of
 from tritonstack_local.cloudformation.errors import CloudFormationError
 from tritonstack_local.cloudformation.records import Leftover, Stack, StackStep, timestamp

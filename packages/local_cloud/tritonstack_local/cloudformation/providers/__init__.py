@@ -1,4 +1,6 @@
-"""Resource providers, one file per AWS service; PROVIDERS lists every type the local cloud can deploy."""
+"""Resource providers, by AWS service; PROVIDERS lists every type the local cloud can deploy."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 
@@ -7,14 +9,18 @@ from tritonstack_local.cloudformation.providers.autoscaling import (
     ScalingPolicyProvider,
 )
 from tritonstack_local.cloudformation.providers.base import Provider
-from tritonstack_local.cloudformation.providers.cdk_metadata import CdkMetadataProvider
+from tritonstack_local.cloudformation.providers.builds import (
+    PipelineProvider,
+    ProjectProvider,
+    RepositoryProvider,
+)
 from tritonstack_local.cloudformation.providers.cloudwatch import (
     AlarmProvider,
     CompositeAlarmProvider,
     DashboardProvider,
+    LogGroupProvider,
+    MetricFilterProvider,
 )
-from tritonstack_local.cloudformation.providers.codebuild import ProjectProvider
-from tritonstack_local.cloudformation.providers.codepipeline import PipelineProvider
 from tritonstack_local.cloudformation.providers.ec2_network import (
     FlowLogProvider,
     RouteTableProvider,
@@ -28,7 +34,6 @@ from tritonstack_local.cloudformation.providers.ec2_security_groups import (
     SecurityGroupIngressProvider,
     SecurityGroupProvider,
 )
-from tritonstack_local.cloudformation.providers.ecr import RepositoryProvider
 from tritonstack_local.cloudformation.providers.events import RuleProvider, ScheduleProvider
 from tritonstack_local.cloudformation.providers.iam import (
     ManagedPolicyProvider,
@@ -36,8 +41,12 @@ from tritonstack_local.cloudformation.providers.iam import (
     PolicyProvider,
     RoleProvider,
 )
-from tritonstack_local.cloudformation.providers.kms import AliasProvider, KeyProvider
-from tritonstack_local.cloudformation.providers.logs import LogGroupProvider, MetricFilterProvider
+from tritonstack_local.cloudformation.providers.keys_and_parameters import (
+    AliasProvider,
+    CdkMetadataProvider,
+    KeyProvider,
+    ParameterProvider,
+)
 from tritonstack_local.cloudformation.providers.s3 import BucketPolicyProvider, BucketProvider
 from tritonstack_local.cloudformation.providers.sagemaker import (
     EndpointConfigProvider,
@@ -49,7 +58,8 @@ from tritonstack_local.cloudformation.providers.sns import (
     TopicPolicyProvider,
     TopicProvider,
 )
-from tritonstack_local.cloudformation.providers.ssm import ParameterProvider
+from tritonstack_local.sagemaker.unsupported import NO_COMPONENTS
+from tritonstack_local.service.errors import sentence
 
 PROVIDERS: Mapping[str, Provider] = {
     provider.type_name: provider
@@ -93,3 +103,14 @@ PROVIDERS: Mapping[str, Provider] = {
         TopicPolicyProvider(),
     )
 }
+
+
+_NO_PROVIDER = (
+    "The local cloud does not support connections to Git providers. Use S3 as the source of a pipeline."
+)
+UNSUPPORTED_TYPES: Mapping[str, str] = {
+    "AWS::CodeConnections::Connection": _NO_PROVIDER,
+    "AWS::CodeStarConnections::Connection": _NO_PROVIDER,
+    "AWS::SageMaker::InferenceComponent": sentence(NO_COMPONENTS),
+}
+"""Rejected resource types, with the reasons. Types neither here nor in PROVIDERS are unknown."""

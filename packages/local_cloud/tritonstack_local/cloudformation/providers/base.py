@@ -1,7 +1,10 @@
-"""The protocol of a resource provider."""
+"""The protocol of a resource provider, and the names it generates."""
 
 from __future__ import annotations
 
+import re
+import secrets
+import string
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -11,12 +14,29 @@ from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.cloudformation.names import generated_name
 from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import sentence
+
+
+def new_token() -> str:
+    """Return twelve random letters and digits."""
+    return "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(12))
+
+
+def generated_name(
+    stack: str, logical_id: str, *, max_length: int, token: str | None = None, lower: bool = False
+) -> str:
+    """Return `<stack>-<logical id>-<random token>`, cut to the maximum length."""
+    suffix = token or new_token()
+    room = max_length - len(suffix) - 2
+    stack_part = stack[: max(room - len(logical_id), room // 2)]
+    name = f"{stack_part}-{logical_id[: room - len(stack_part)]}-{suffix}"
+    name = re.sub(r"[^A-Za-z0-9-]", "", name)
+    return name.lower() if lower else name
+
 
 Members = Mapping[str, "Members | None"]
 
@@ -197,7 +217,7 @@ class Provider(ABC):
                 yield f"{logical_id}: {self.type_name} needs property {name}"
 
 
-def refuse_change(request: ResourceRequest, previous: ResourceRequest, *names: str) -> None:
+def reject_change(request: ResourceRequest, previous: ResourceRequest, *names: str) -> None:
     """Reject changes of properties that can be neither changed nor replaced."""
     changed = [name for name in names if request.properties.get(name) != previous.properties.get(name)]
     if changed:

@@ -11,7 +11,7 @@ from tritonstack_local.cloudformation.providers.base import (
     ProviderError,
     ResourceRequest,
     ignoring,
-    refuse_change,
+    reject_change,
 )
 
 TAGS = Property(shape="ec2:TagList")
@@ -231,7 +231,7 @@ class VpcEndpointProvider(Provider):
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Change the policy, subnets, route tables, and security groups."""
-        refuse_change(request, previous, "PrivateDnsEnabled")
+        reject_change(request, previous, "PrivateDnsEnabled")
         changes: dict[str, list[str]] = {}
         for name in ("RouteTableIds", "SecurityGroupIds", "SubnetIds"):
             added, removed = added_and_removed(request, previous, name)

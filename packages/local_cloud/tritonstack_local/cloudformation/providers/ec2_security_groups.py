@@ -10,7 +10,7 @@ from tritonstack_local.cloudformation.providers.base import (
     Provider,
     ResourceRequest,
     ignoring,
-    refuse_change,
+    reject_change,
 )
 from tritonstack_local.cloudformation.providers.ec2_network import NO_NETWORK, TAGS, drop_tags, put_tags
 
@@ -153,7 +153,7 @@ class SecurityGroupIngressProvider(Provider):
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Reject a changed description: moto cannot change it for rules that name a group."""
-        refuse_change(request, previous, "Description")
+        reject_change(request, previous, "Description")
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Remove the rule."""

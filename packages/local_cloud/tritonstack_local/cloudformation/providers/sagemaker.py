@@ -10,7 +10,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from tritonstack_local.cloudformation.providers.base import Property, Provider, ProviderError, ResourceRequest
-from tritonstack_local.sagemaker.control_plane.refusals import refusal_of_template
+from tritonstack_local.sagemaker.unsupported import template_rejection
 
 
 def change_tags(request: ResourceRequest, arn: str, previous: ResourceRequest) -> None:
@@ -136,7 +136,7 @@ class ImmutableProvider(Provider):
     def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what SageMaker would reject, before any resource is created."""
         yield from super().problems(logical_id, properties)
-        refusal = refusal_of_template(f"Create{self._kind}", properties)
+        refusal = template_rejection(f"Create{self._kind}", properties)
         if refusal is not None:
             yield f"{logical_id}: {refusal}"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from tritonstack_local.cloudformation.names import generated_name
 from tritonstack_local.cloudformation.providers.base import (
     NOT_ENFORCED,
     Property,
     Provider,
     ResourceRequest,
+    generated_name,
     ignoring,
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 from botocore.loaders import Loader
 
 from tritonstack_local.cloudwatch.timestamps import timestamp
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 
 _SUBJECT_LIMIT = 100
 

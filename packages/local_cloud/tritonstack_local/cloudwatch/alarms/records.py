@@ -15,7 +15,7 @@ from tritonstack_local.cloudwatch.alarms.rules import Rule, parse_rule
 from tritonstack_local.cloudwatch.alarms.spec import AlarmSpec, read_alarm
 from tritonstack_local.cloudwatch.alarms.state import State
 from tritonstack_local.cloudwatch.timestamps import moment, seconds
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 
 _HISTORY_LIMIT = 500
 

@@ -19,14 +19,14 @@ from tritonstack_local.cloudwatch.metric_math import (
 )
 from tritonstack_local.cloudwatch.statistics import PLAIN_STATISTICS, Summary, percentile_of, statistic_named
 from tritonstack_local.cloudwatch.store import BUCKET_S, MetricKey, MetricStore, Span, key_of
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.scope import Scope
+from tritonstack_local.settings import TimeScale
 
 _MINUTE_S = 60
 _DAY_S = 86_400
 _SHORT_PERIODS = (10, 20, 30)
 
-NOT_BUILT: Mapping[str, str] = {
+NOT_SUPPORTED: Mapping[str, str] = {
     "ThresholdMetricId": "there is no anomaly detection",
     "EvaluationCriteria": "PromQL is not evaluated",
     "EvaluationInterval": "alarms are evaluated several times a minute",
@@ -138,7 +138,7 @@ def _step(period_s: int) -> int:
 
 def read_alarm(given: Mapping[str, Any]) -> AlarmSpec:
     """Read a PutMetricAlarm request, or raise AlarmRefusedError."""
-    for name, why in NOT_BUILT.items():
+    for name, why in NOT_SUPPORTED.items():
         if given.get(name):
             raise AlarmRefusedError(f"The local cloud does not support {name} in PutMetricAlarm: {why}.")
     condition = _condition(given)

@@ -21,12 +21,16 @@ from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.errors import BuildEndedError, MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.machines.base import Machine, MachineOrder, NoMachineError, StartMachine
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Status
-from tritonstack_local.codebuild.runs.build_shell import BuildShell
 from tritonstack_local.codebuild.runs.buildspec import Buildspec, PhaseSpec, is_inline, parse_buildspec
 from tritonstack_local.codebuild.runs.reporting import BuildJournal, measured
 from tritonstack_local.codebuild.runs.s3_files import fetch_source, fetch_text, upload_artifact
-from tritonstack_local.codebuild.runs.variables import given_variables, role_credentials, service_variables
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.codebuild.runs.shell import (
+    BuildShell,
+    given_variables,
+    role_credentials,
+    service_variables,
+)
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 FOUND_DEAD = "Build container found dead before completing the build."

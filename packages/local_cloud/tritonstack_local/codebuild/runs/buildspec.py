@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from tritonstack.base.yaml_nodes import load_yaml
 from tritonstack_local.codebuild.errors import PhaseFailedError
-from tritonstack_local.codebuild.refusals import ACCEPTED_WITHOUT_EFFECT, REFUSED
+from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED
 
 
 def _text(value: Any) -> Any:
@@ -141,17 +141,17 @@ def parse_buildspec(text: str) -> Buildspec:
         raise _wrong(str(fault)) from fault
     if not isinstance(document, Mapping):
         raise _wrong("expected a mapping")
-    _refuse_unbuilt(document)
+    _reject_unsupported(document)
     try:
         return Buildspec.model_validate({**document, "version": _text(document.get("version"))})
     except ValidationError as fault:
         raise _wrong("; ".join(_told(fault))) from fault
 
 
-def _refuse_unbuilt(document: Mapping[str, Any]) -> None:
+def _reject_unsupported(document: Mapping[str, Any]) -> None:
     for what in _asked_for(document):
-        if what in REFUSED:
-            raise _wrong(f"The local cloud does not support {what}: {REFUSED[what]}.")
+        if what in UNSUPPORTED:
+            raise _wrong(f"The local cloud does not support {what}: {UNSUPPORTED[what]}.")
 
 
 def _asked_for(document: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tritonstack_local.cloudwatch.metrics import Datum
 from tritonstack_local.codebuild.errors import MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 
 _NAMESPACE = "AWS/CodeBuild"
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from tritonstack_local.codepipeline.actions.approval import approve
-from tritonstack_local.codepipeline.actions.build import build
-from tritonstack_local.codepipeline.actions.source import fetch
+from tritonstack_local.codepipeline.actions.source_and_build import build, fetch
 from tritonstack_local.codepipeline.actions.stack import deploy
 from tritonstack_local.codepipeline.actions.work import ActionOutcome, Work
 

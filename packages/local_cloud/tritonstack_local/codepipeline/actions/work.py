@@ -11,10 +11,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack_local.codebuild.pipelines import PipelineOrder
+from tritonstack_local.codebuild.records import PipelineOrder
 from tritonstack_local.codepipeline.errors import ActionFailedError
 from tritonstack_local.codepipeline.records import ActionRun
-from tritonstack_local.identity.scope import Scope
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 StartBuild = Callable[[Scope, PipelineOrder], str]

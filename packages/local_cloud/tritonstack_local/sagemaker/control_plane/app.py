@@ -12,28 +12,27 @@ from typing import TYPE_CHECKING
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.identity.scope import Scope
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
-from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
-from tritonstack_local.sagemaker.control_plane.records import EndpointRecord, SageMakerTables, StoredRecord
 from tritonstack_local.sagemaker.control_plane.resources import EndpointConfigs, Models, TagActions
+from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.deployment import Launcher
+from tritonstack_local.sagemaker.hosting.endpoint_status import tell_eventbridge
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
-from tritonstack_local.sagemaker.hosting.lookups import ask_autoscaling, ask_cloudwatch
-from tritonstack_local.sagemaker.hosting.state_events import tell_eventbridge
+from tritonstack_local.sagemaker.hosting.updating import ask_autoscaling, ask_cloudwatch
 from tritonstack_local.sagemaker.multi_model import ModelHost
+from tritonstack_local.sagemaker.records import EndpointRecord, SageMakerTables, StoredRecord
 from tritonstack_local.sagemaker.runtime.invocations import Invocations
-from tritonstack_local.sagemaker.runtime.load import MachineMetrics
-from tritonstack_local.sagemaker.runtime.machine import ServerSlots, this_machine
-from tritonstack_local.sagemaker.runtime.measurements import RequestMetrics
-from tritonstack_local.sagemaker.runtime.servers import StartServer, triton_starter
+from tritonstack_local.sagemaker.runtime.metrics import MachineMetrics, RequestMetrics
+from tritonstack_local.sagemaker.servers.limits import ServerSlots, this_machine
+from tritonstack_local.sagemaker.servers.server import StartServer, triton_starter
+from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.control_plane import Action, ControlPlane, Fields
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.tables import Table, Tables
+from tritonstack_local.service.wire import Action, ControlPlane, Fields
+from tritonstack_local.settings import DEFAULT_TIME_SCALE, TimeScale
 from tritonstack_local.tagging.resources import TaggedResource
-from tritonstack_local.time_scale import DEFAULT_TIME_SCALE, TimeScale
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -173,7 +172,7 @@ class SageMakerApp:
     def _invoke(self, request: Request) -> Response:
         match = _INVOCATION.fullmatch(request.path)
         if match is None or request.method != "POST":
-            raise invocation_refused(
+            raise invalid_invocation(
                 f"The local cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
             )
         scope = wire.caller_place(request, default_region=self._region)
@@ -189,7 +188,7 @@ def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp
     start_server = triton_starter(server_home=server_home)
     if dependencies.container_group is not None:
         # Imported here: only containers need the Docker library.
-        from tritonstack_local.sagemaker.runtime.container_servers import ContainerStarter  # noqa: PLC0415
+        from tritonstack_local.sagemaker.servers.container_servers import ContainerStarter  # noqa: PLC0415
 
         start_server = ContainerStarter(container_group=dependencies.container_group, otherwise=start_server)
     return SageMakerApp(dependencies=dependencies, start_server=start_server)

@@ -1,4 +1,4 @@
-"""Check endpoint requests against the endpoint's state; hosting runs them."""
+"""Plan endpoints, and check endpoint requests against the endpoint's state; hosting runs them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,88 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.sagemaker.control_plane import refusals
-from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.endpoint_description import describe
-from tritonstack_local.sagemaker.control_plane.errors import already_exists, not_built, not_found
-from tritonstack_local.sagemaker.control_plane.planning import plan_endpoint
-from tritonstack_local.sagemaker.control_plane.plans import Capacity, EndpointPlan, VariantRecord, counts_of
-from tritonstack_local.sagemaker.control_plane.records import (
+from tritonstack_local.sagemaker import unsupported
+from tritonstack_local.sagemaker.control_plane.resources import CONFIG, ENDPOINT, MODEL, Fields, page, stored
+from tritonstack_local.sagemaker.errors import already_exists, not_found, not_supported
+from tritonstack_local.sagemaker.hosting.endpoint_status import describe
+from tritonstack_local.sagemaker.hosting.hosting import Hosting
+from tritonstack_local.sagemaker.hosting.rollouts import check_rollout
+from tritonstack_local.sagemaker.hosting.updating import IsScaled
+from tritonstack_local.sagemaker.records import (
+    RANDOM,
+    Capacity,
+    CapturePlan,
+    DeploymentPlan,
+    EndpointPlan,
     EndpointRecord,
     PendingUpdate,
     SageMakerTables,
     Status,
+    VariantRecord,
     arn_of,
+    counts_of,
+    now,
 )
-from tritonstack_local.sagemaker.control_plane.resources import ENDPOINT, Fields, page
-from tritonstack_local.sagemaker.hosting.hosting import Hosting
-from tritonstack_local.sagemaker.hosting.lookups import IsScaled
-from tritonstack_local.sagemaker.hosting.rollouts import check_rollout
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
+
+# SageMaker's defaults: eight minutes for the first healthy ping, and an hour for the download.
+STARTUP_TIMEOUT_S = 480.0
+DOWNLOAD_TIMEOUT_S = 3600.0
+# Variables that SageMaker adds for multi-model containers.
+MULTI_MODEL_VARIABLE = "SAGEMAKER_MULTI_MODEL"
+
+
+def plan_endpoint(store: SageMakerTables, scope: Scope, *, endpoint: str, config_name: str) -> EndpointPlan:
+    """Return the plan of a configuration and its models, which must exist."""
+    config = stored(store.configs, scope, kind=CONFIG, name=config_name)
+    data_capture = config.fields.get("DataCaptureConfig")
+    capture = CapturePlan.of(data_capture)
+    variants, deployments = [], []
+    for variant in config.fields["ProductionVariants"]:
+        model = stored(store.models, scope, kind=MODEL, name=variant["ModelName"])
+        container = model.fields.get("PrimaryContainer") or model.fields["Containers"][0]
+        variants.append(_variant(variant, container))
+        deployments.append(_deployment(scope, endpoint, variant, container, capture))
+    return EndpointPlan(scope, endpoint, config_name, tuple(variants), tuple(deployments), data_capture)
+
+
+def _variant(variant: Mapping[str, Any], container: Mapping[str, Any]) -> VariantRecord:
+    return VariantRecord(
+        name=variant["VariantName"],
+        image=container["Image"],
+        instance_type=variant["InstanceType"],
+        capacity=Capacity(variant["InitialInstanceCount"], variant.get("InitialVariantWeight", 1.0)),
+    )
+
+
+def _deployment(
+    scope: Scope,
+    endpoint: str,
+    variant: Mapping[str, Any],
+    container: Mapping[str, Any],
+    capture: CapturePlan | None,
+) -> DeploymentPlan:
+    multi_model = container.get("Mode") == "MultiModel"
+    caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
+    added = {MULTI_MODEL_VARIABLE: "true"} if multi_model else {}
+    return DeploymentPlan(
+        scope=scope,
+        endpoint=endpoint,
+        variant=variant["VariantName"],
+        image=container["Image"],
+        environment={**container.get("Environment", {}), **added},
+        model_data_url=container.get("ModelDataUrl"),
+        download_timeout_s=variant.get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_TIMEOUT_S),
+        startup_timeout_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_TIMEOUT_S),
+        instance_type=variant["InstanceType"],
+        volume_gb=variant.get("VolumeSizeInGB"),
+        multi_model=multi_model,
+        model_cache=caching == "Enabled",
+        capture=capture,
+        routing=variant.get("RoutingConfig", {}).get("RoutingStrategy", RANDOM),
+    )
+
 
 NO_ZERO = "a variant needs at least one instance; only inference components scale to zero"
 
@@ -64,7 +127,7 @@ class Endpoints:
         name = request["EndpointName"]
         record = self._endpoint(scope, name)
         plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
-        self._refuse_unscalable(record, scope, plan)
+        self._reject_unscalable(record, scope, plan)
 
         def begin(current: EndpointRecord) -> EndpointRecord:
             variants = _retained(request, old=current.variants, new=plan.variants)
@@ -85,9 +148,9 @@ class Endpoints:
         name = request["EndpointName"]
         wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
         for item in wanted.values():
-            refusals.refuse_unbuilt("DesiredWeightAndCapacity", item)
+            unsupported.reject_unsupported("DesiredWeightAndCapacity", item)
             if item.get("DesiredInstanceCount") == 0:
-                raise not_built("DesiredInstanceCount 0", NO_ZERO)
+                raise not_supported("DesiredInstanceCount 0", NO_ZERO)
         former = self._endpoint(scope, name)
 
         def note(current: EndpointRecord) -> EndpointRecord:
@@ -145,7 +208,7 @@ class Endpoints:
             raise not_found(ENDPOINT, arn_of(scope, "endpoint", name))
         return record
 
-    def _refuse_unscalable(self, record: EndpointRecord, scope: Scope, plan: EndpointPlan) -> None:
+    def _reject_unscalable(self, record: EndpointRecord, scope: Scope, plan: EndpointPlan) -> None:
         """Reject removal or a new instance type of a variant that is a scalable target."""
         kept = {(variant.name, variant.instance_type) for variant in plan.variants}
         scaled = [

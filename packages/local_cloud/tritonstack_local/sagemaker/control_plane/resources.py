@@ -6,16 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.sagemaker.control_plane import refusals
-from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.errors import already_exists, not_found
-from tritonstack_local.sagemaker.control_plane.records import (
-    EndpointRecord,
-    SageMakerTables,
-    StoredRecord,
-    arn_of,
-)
+from tritonstack_local.sagemaker import unsupported
+from tritonstack_local.sagemaker.errors import already_exists, not_found
+from tritonstack_local.sagemaker.records import EndpointRecord, SageMakerTables, StoredRecord, arn_of, now
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
 from tritonstack_local.service.tables import Table
 
@@ -87,7 +81,7 @@ class Models:
 
     def create(self, scope: Scope, request: Fields) -> Fields:
         """Create a model; its archive is downloaded by endpoints only."""
-        refusals.refuse_unbuilt_model(request)
+        unsupported.check_model(request)
         name = request["ModelName"]
         record = StoredRecord(
             name=name, arn=arn_of(scope, "model", name), created=now(), fields=_untagged(request)
@@ -130,7 +124,7 @@ class EndpointConfigs:
 
     def create(self, scope: Scope, request: Fields) -> Fields:
         """Create a configuration; its models must exist."""
-        refusals.refuse_unbuilt_config(request)
+        unsupported.check_config(request)
         name = request["EndpointConfigName"]
         for variant in request["ProductionVariants"]:
             stored(self._store.models, scope, kind=MODEL, name=variant["ModelName"])

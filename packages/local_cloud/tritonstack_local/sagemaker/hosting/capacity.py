@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan, EndpointPlan, weights_of
 from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
-from tritonstack_local.sagemaker.runtime.machine import ServerSlots
+from tritonstack_local.sagemaker.records import DeploymentPlan, EndpointPlan, weights_of
+from tritonstack_local.sagemaker.servers.limits import ServerSlots
 
 # Maximum length of FailureReason in the service model.
 FAILURE_REASON_LIMIT = 1024

@@ -10,15 +10,14 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.runtime.artifacts import bucket_and_key
+from tritonstack_local.sagemaker.records import CapturePlan, now
+from tritonstack_local.sagemaker.servers.artifacts import bucket_and_key
 
 # SageMaker writes every few minutes; here the delay is shorter.
 FLUSH_S = 2.0
@@ -26,34 +25,6 @@ FLUSH_S = 2.0
 BUFFER_BYTES = 16 * 1024 * 1024
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CapturePlan:
-    """Data capture settings of a configuration."""
-
-    destination: str
-    percent: int
-    modes: frozenset[str]
-    kms_key: str | None
-    csv_types: frozenset[str]
-    json_types: frozenset[str]
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any] | None) -> CapturePlan | None:
-        """Read a DataCaptureConfig; None if capture is disabled."""
-        if settings is None or not settings.get("EnableCapture", True):
-            return None
-        asked = {option["CaptureMode"] for option in settings["CaptureOptions"]}
-        types = settings.get("CaptureContentTypeHeader", {})
-        return cls(
-            destination=settings["DestinationS3Uri"],
-            percent=settings["InitialSamplingPercentage"],
-            modes=frozenset({"Input", "Output"} if "InputAndOutput" in asked else asked),
-            kms_key=settings.get("KmsKeyId"),
-            csv_types=frozenset(types.get("CsvContentTypes", ())),
-            json_types=frozenset(types.get("JsonContentTypes", ())),
-        )
 
 
 @dataclass(frozen=True)

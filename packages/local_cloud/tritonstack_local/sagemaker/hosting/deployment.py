@@ -15,14 +15,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonFailedError
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
-from tritonstack_local.sagemaker.multi_model import ModelHost, volume_bytes
-from tritonstack_local.sagemaker.runtime import artifacts
-from tritonstack_local.sagemaker.runtime.logs import LogShipper, log_group
-from tritonstack_local.sagemaker.runtime.servers import ServerOrder, StartServer, introduction
+from tritonstack_local.sagemaker.multi_model import ModelHost
+from tritonstack_local.sagemaker.records import DeploymentPlan
+from tritonstack_local.sagemaker.servers import artifacts
+from tritonstack_local.sagemaker.servers.limits import volume_bytes
+from tritonstack_local.sagemaker.servers.logs import LogShipper, log_group
+from tritonstack_local.sagemaker.servers.server import ServerOrder, StartServer, introduction
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 MODEL_FOLDER = "model"

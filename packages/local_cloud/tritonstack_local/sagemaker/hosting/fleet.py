@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from tritonstack_local.sagemaker.control_plane.plans import LEAST_OUTSTANDING, DeploymentPlan
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
+from tritonstack_local.sagemaker.records import LEAST_OUTSTANDING, DeploymentPlan
 
 
 class NoInstanceError(Exception):

@@ -10,17 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
-from tritonstack_local.sagemaker.control_plane.plans import VariantRecord, counts_of, weights_of
-from tritonstack_local.sagemaker.control_plane.records import (
-    EndpointRecord,
-    PendingUpdate,
-    SageMakerTables,
-    Status,
-    UpdateStage,
-)
+from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.capacity import (
     CLOSE_TIMEOUT_S,
     FAILURE_REASON_LIMIT,
@@ -28,14 +18,25 @@ from tritonstack_local.sagemaker.hosting.capacity import (
     InstanceSupply,
 )
 from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
+from tritonstack_local.sagemaker.hosting.endpoint_status import Announce
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool, TrafficSplit
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
-from tritonstack_local.sagemaker.hosting.lookups import ReadAlarms
 from tritonstack_local.sagemaker.hosting.rollouts import plan_rollout
-from tritonstack_local.sagemaker.hosting.state_events import Announce
-from tritonstack_local.sagemaker.hosting.updating import Update, UpdateFailedError, UpdateServices
-from tritonstack_local.sagemaker.runtime.machine import ServerSlots
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.sagemaker.hosting.updating import ReadAlarms, Update, UpdateFailedError, UpdateServices
+from tritonstack_local.sagemaker.records import (
+    EndpointRecord,
+    PendingUpdate,
+    SageMakerTables,
+    Status,
+    UpdateStage,
+    VariantRecord,
+    counts_of,
+    now,
+    weights_of,
+)
+from tritonstack_local.sagemaker.servers.limits import ServerSlots
+from tritonstack_local.scope import Scope
+from tritonstack_local.settings import TimeScale
 
 # Poll interval of deletions, in seconds.
 _STOP_AGAIN_S = 0.1
@@ -156,10 +157,10 @@ class Hosting:
     def _pool(self, scope: Scope, endpoint: str, variant: str | None) -> InstancePool:
         traffic = self._traffic(scope, endpoint)
         if traffic is None or self._closing.is_set():
-            raise invocation_refused(f"Endpoint {endpoint} of account {scope.account} not found.")
+            raise invalid_invocation(f"Endpoint {endpoint} of account {scope.account} not found.")
         pool = traffic.choose(variant)
         if pool is None:
-            raise invocation_refused(f"Variant {variant} not found for endpoint {endpoint}.")
+            raise invalid_invocation(f"Variant {variant} not found for endpoint {endpoint}.")
         return pool
 
     def _create(self, endpoint: EndpointRecord) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from tritonstack.runtime import TritonFailedError, TritonRequestError
-from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
 from tritonstack_local.sagemaker.multi_model import HostedModels
-from tritonstack_local.sagemaker.runtime.logs import LogShipper
-from tritonstack_local.sagemaker.runtime.servers import Server
+from tritonstack_local.sagemaker.records import DeploymentPlan
+from tritonstack_local.sagemaker.servers.logs import LogShipper
+from tritonstack_local.sagemaker.servers.server import Server
 
 # Poll interval for dead containers; each poll is a system call.
 LOOK_S = 0.1

@@ -1,28 +1,62 @@
-"""Run an endpoint update: new instances, traffic shifts, monitoring, and retirement of the old instances.
-
-Waits follow the cloud's time scale; starts and drains run in real time.
-"""
+"""Look up rollback alarms and scalable targets before and during an update."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.sagemaker.control_plane.clock import now
-from tritonstack_local.sagemaker.control_plane.records import StageStatus, UpdateStage
 from tritonstack_local.sagemaker.hosting.capacity import CloudEndingError, InstanceSupply
 from tritonstack_local.sagemaker.hosting.deployment import LaunchFailedError
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, TrafficSplit
-from tritonstack_local.sagemaker.hosting.lookups import ReadAlarms
 from tritonstack_local.sagemaker.hosting.rollouts import Counts, Rollout, RolloutStep
-from tritonstack_local.time_scale import TimeScale
+from tritonstack_local.sagemaker.records import StageStatus, UpdateStage, now
+from tritonstack_local.scope import Scope
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.settings import TimeScale
+
+ReadAlarms = Callable[[Scope, Sequence[str]], dict[str, str]]
+"""Returns the states of the named alarms of a scope; missing alarms are omitted."""
+
+
+def ask_cloudwatch(clients: Clients) -> ReadAlarms:
+    """Return lookups in this cloud's CloudWatch."""
+
+    def read(scope: Scope, names: Sequence[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        found = clients.client("cloudwatch", scope).describe_alarms(
+            AlarmNames=list(names), AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+        )
+        alarms = [*found.get("MetricAlarms", []), *found.get("CompositeAlarms", [])]
+        return {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
+
+    return read
+
+
+IsScaled = Callable[[Scope, str, str], bool]
+"""Returns whether a variant is a scalable target: scope, endpoint, variant."""
+
+
+def ask_autoscaling(clients: Clients) -> IsScaled:
+    """Return lookups in this cloud's Application Auto Scaling."""
+
+    def is_scaled(scope: Scope, endpoint: str, variant: str) -> bool:
+        autoscaling = clients.client("application-autoscaling", scope)
+        found = autoscaling.describe_scalable_targets(
+            ServiceNamespace="sagemaker",
+            ResourceIds=[f"endpoint/{endpoint}/variant/{variant}"],
+            ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        )
+        return bool(found["ScalableTargets"])
+
+    return is_scaled
+
 
 # Poll interval of alarms, in real seconds.
 _LOOK_S = 0.25

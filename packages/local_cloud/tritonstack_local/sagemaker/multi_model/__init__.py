@@ -5,20 +5,16 @@ volume; loaded into the server. A request loads its model. If memory or disk is 
 idle model makes room: it is unloaded to free memory, or deleted from the volume if it is not loaded.
 """
 
-from tritonstack_local.sagemaker.multi_model.container import LoadRefusedError, MultiModelServer
+from tritonstack_local.sagemaker.multi_model.container import LoadRefusedError
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders
 from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
-from tritonstack_local.sagemaker.multi_model.limits import Limits, volume_bytes
 from tritonstack_local.sagemaker.multi_model.measures import Measures
 from tritonstack_local.sagemaker.multi_model.model_host import ModelHost
 
 __all__ = [
     "DownloadFolders",
     "HostedModels",
-    "Limits",
     "LoadRefusedError",
     "Measures",
     "ModelHost",
-    "MultiModelServer",
-    "volume_bytes",
 ]

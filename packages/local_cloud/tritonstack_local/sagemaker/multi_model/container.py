@@ -10,19 +10,65 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Protocol
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.runtime import TritonResponse, TritonTimeoutError
+from tritonstack.runtime import TritonEndedError, TritonResponse, TritonTimeoutError
+from tritonstack_local.sagemaker.servers.server import MultiModelServer
+from tritonstack_local.service.errors import ServiceError
+
+log = logging.getLogger(__name__)
+
+
+class RoomOutcome(Enum):
+    """The result of making room for a load."""
+
+    EVICTED = auto()
+    VACATED = auto()
+    """Another model was unloaded."""
+    NONE = auto()
+    """No other model can be unloaded."""
+
+
+@dataclass(eq=False)
+class HostedModel:
+    """One model, from its first request until it is unloaded."""
+
+    target: str
+    loaded: Future[None] = field(default_factory=Future)
+    users: int = 0
+    waits: bool = False
+    """Whether its load waits for room."""
+    hangs: bool = False
+    """Whether its load has taken suspiciously long."""
+    entries_at_eviction: int | None = None
+    """Number of loads when another model was evicted for this one."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is loaded."""
+        return self.loaded.done() and self.loaded.exception() is None
+
+
+def server_ends() -> TritonEndedError:
+    """Return the error of an ending server, which has not seen the waiting requests."""
+    return TritonEndedError("the endpoint's server is ending")
+
+
+def told(fault: Exception, model: HostedModel) -> TritonstackError:
+    """Return the error of waiting requests for a failed load."""
+    if isinstance(fault, TritonstackError):
+        return fault
+    log.exception("loading %s", model.target, exc_info=fault)
+    return ServiceError("InternalFailure", f"Model {model.target} could not be loaded: {fault}", status=500)
+
 
 # SageMaker's limit for loading (with download) or unloading a model.
 LOAD_TIMEOUT_S = 360.0
 TARGET_HEADER = "X-Amzn-SageMaker-Target-Model"
 NOT_FOUND, LOADED_ALREADY, NO_ROOM = 404, 409, 507
-
-log = logging.getLogger(__name__)
 
 
 class LoadRefusedError(TritonstackError):
@@ -40,21 +86,6 @@ class ModelCapacityError(TritonstackError):
     def __init__(self, refusal: TritonstackError) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
-
-
-class MultiModelServer(Protocol):
-    """The interface of a server."""
-
-    model_root: Path
-    """The models' folder as mounted in the server."""
-
-    def request(
-        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
-    ) -> TritonResponse:
-        """Send one request."""
-
-    def memory_held(self) -> int:
-        """Return the memory of its processes in bytes, including shared memory."""
 
 
 def name_of(target: str) -> str:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
+from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.multi_model.container import ModelCapacityError, name_of
-from tritonstack_local.sagemaker.multi_model.limits import DISK_RESERVE_BYTES
-from tritonstack_local.sagemaker.runtime import artifacts
-from tritonstack_local.sagemaker.runtime.artifacts import ArtifactError, Checkpoint, MissingArtifactError
+from tritonstack_local.sagemaker.servers import artifacts
+from tritonstack_local.sagemaker.servers.artifacts import ArtifactError, Checkpoint, MissingArtifactError
+from tritonstack_local.sagemaker.servers.limits import DISK_RESERVE_BYTES
 
 CONTAINER = "model"
 
@@ -117,7 +117,7 @@ class Downloads:
         except MissingArtifactError as fault:
             raise _not_downloaded(url) from fault
         except ArtifactError as fault:
-            raise invocation_refused(fault.message) from fault
+            raise invalid_invocation(fault.message) from fault
 
     def _take(self, kept: _Kept, size: int) -> _Leaving | None:
         """Reserve space, or return a folder to delete for it, or raise."""
@@ -188,7 +188,7 @@ class _Claim:
 
 def _not_downloaded(url: str) -> TritonstackError:
     bucket, key = artifacts.bucket_and_key(url)
-    return invocation_refused(
+    return invalid_invocation(
         f"Failed to download model data(bucket: {bucket}, key: {key}). Please ensure that there is "
         "an object located at the URL and that the role passed to CreateModel has permissions to "
         "download the model."
@@ -196,6 +196,6 @@ def _not_downloaded(url: str) -> TritonstackError:
 
 
 def _volume_full() -> TritonstackError:
-    return invocation_refused(
+    return invalid_invocation(
         "Failed to download model data: no space is left on the instance's volume, nor models to delete."
     )

@@ -11,19 +11,22 @@ from contextlib import contextmanager
 from typing import Any
 
 from tritonstack.runtime import TritonRequestError, TritonUnreachableError
-from tritonstack_local.sagemaker.control_plane.errors import invocation_refused, model_not_ready
+from tritonstack_local.sagemaker.errors import invalid_invocation, model_not_ready
 from tritonstack_local.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,
+    HostedModel,
     LoadRefusedError,
     ModelCapacityError,
     ModelContainer,
-    MultiModelServer,
+    RoomOutcome,
     name_of,
+    server_ends,
+    told,
 )
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders, Downloads
-from tritonstack_local.sagemaker.multi_model.limits import Limits
 from tritonstack_local.sagemaker.multi_model.measures import Measures
-from tritonstack_local.sagemaker.multi_model.model import HostedModel, RoomOutcome, server_ends, told
+from tritonstack_local.sagemaker.servers.limits import Limits
+from tritonstack_local.sagemaker.servers.server import MultiModelServer
 from tritonstack_local.service.errors import ServiceError
 
 # How long an abandoned request may still run in the server. Unloading its model meanwhile blocks the server
@@ -269,7 +272,7 @@ class HostedModels:
             if self._closed.is_set():
                 raise server_ends()
             if time.monotonic() > deadline:
-                raise invocation_refused(
+                raise invalid_invocation(
                     f"Model data of {model.target} was not downloaded and unpacked within "
                     f"{self._limit_s:g} s."
                 )

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
-from tritonstack_local.sagemaker.multi_model.container import MultiModelServer
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders
 from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
-from tritonstack_local.sagemaker.multi_model.limits import limits_of
 from tritonstack_local.sagemaker.multi_model.measures import Measures
-from tritonstack_local.time_scale import REAL_MINUTE_S, TimeScale
+from tritonstack_local.sagemaker.records import DeploymentPlan
+from tritonstack_local.sagemaker.servers.limits import limits_of
+from tritonstack_local.sagemaker.servers.server import MultiModelServer
+from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
 
 # Lower bound of the reporting interval, at any time scale.
 _SHORTEST_MINUTE_S = 0.5

@@ -1,1 +1,1 @@
-"""Serve InvokeEndpoint requests: servers, artifacts, logs, and metrics."""
+"""Serve InvokeEndpoint requests: checks, streaming, and metrics."""

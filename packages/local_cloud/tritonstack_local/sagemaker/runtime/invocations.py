@@ -21,22 +21,17 @@ from tritonstack.runtime import (
     TritonTimeoutError,
     TritonUnreachableError,
 )
-from tritonstack_local.identity.scope import Scope
-from tritonstack_local.sagemaker.control_plane import refusals
-from tritonstack_local.sagemaker.control_plane.errors import invocation_refused
-from tritonstack_local.sagemaker.control_plane.plans import DeploymentPlan
+from tritonstack_local.sagemaker import unsupported
+from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.capture import Message
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool, NoInstanceError
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import LoadRefusedError
-from tritonstack_local.sagemaker.runtime.logs import log_group
-from tritonstack_local.sagemaker.runtime.measurements import (
-    Exchange,
-    MeasuredVariant,
-    RequestMetrics,
-    Stopwatch,
-)
+from tritonstack_local.sagemaker.records import DeploymentPlan
+from tritonstack_local.sagemaker.runtime.metrics import Exchange, MeasuredVariant, RequestMetrics, Stopwatch
+from tritonstack_local.sagemaker.servers.logs import log_group
+from tritonstack_local.scope import Scope
 from tritonstack_local.service import validation
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.wire import service_model
@@ -155,7 +150,7 @@ class Invocations:
         return body
 
     def _too_large(self, size: int | None) -> ServiceError:
-        return invocation_refused(
+        return invalid_invocation(
             f"1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have "
             f"length less than or equal to {self._payload_limit_bytes}, it has {size}"
         )
@@ -229,10 +224,10 @@ def _fields(request: Request, endpoint: str) -> dict[str, str]:
             fields[name] = value
     try:
         validation.check(shape, {**fields, "Body": b""})
-        refusals.refuse_unbuilt("InvokeEndpoint", fields)
+        unsupported.reject_unsupported("InvokeEndpoint", fields)
         _check_target(fields)
     except ServiceError as fault:  # the runtime uses another error code
-        raise invocation_refused(fault.message) from fault
+        raise invalid_invocation(fault.message) from fault
     return fields
 
 
@@ -244,14 +239,14 @@ def _entrance(
     target = fields.get("TargetModel")
     if container.models is None:
         if target is not None:
-            raise invocation_refused(
+            raise invalid_invocation(
                 f"Endpoint {plan.endpoint} is not a multi-model endpoint and does not support target model "
                 "header."
             )
         yield "/invocations"
         return
     if target is None:
-        raise invocation_refused(
+        raise invalid_invocation(
             f"Request {uuid.uuid4()} is missing a target model header: endpoint {plan.endpoint} is a "
             "multi-model endpoint."
         )
@@ -271,7 +266,7 @@ def _check_target(fields: Mapping[str, str]) -> None:
     target = fields.get("TargetModel")
     if target is None or (SAFE_TARGET.fullmatch(target) and not _STEPS_ASIDE & set(target.split("/"))):
         return
-    raise invocation_refused(
+    raise invalid_invocation(
         f"1 validation error detected: Value '{target}' at 'targetModel' failed to satisfy constraint: "
         "Member must be the path of an archive in letters, digits, '.', '_', '-' and '/', since Triton hands "
         "a model's name to a shell"

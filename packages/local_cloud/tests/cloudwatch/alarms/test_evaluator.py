@@ -1,0 +1,376 @@
+"""Alarms, metrics, filters and rules of a running cloud: they ring, and tell whom they are to tell."""
+
+import json
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
+from tritonstack_local.cloudwatch.metrics import Datum, Metrics
+from tritonstack_local.scope import Scope
+
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def cloudwatch(account):
+    return account.client("cloudwatch")
+
+
+def eventually(look, wanted=bool):
+    """Look until what is found is as wanted: alarms are evaluated on a clock of their own."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not wanted(found := look()):
+        assert time.monotonic() < deadline, f"still {found}"
+        time.sleep(0.05)
+    return found
+
+
+def put_alarm(cloudwatch, name="a", **changes):
+    settings = {
+        "AlarmName": name,
+        "Namespace": "Shop",
+        "MetricName": "Errors",
+        "Statistic": "Sum",
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "Threshold": 3,
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "TreatMissingData": "notBreaching",
+    }
+    cloudwatch.put_metric_alarm(
+        **{key: value for key, value in (settings | changes).items() if value is not None}
+    )
+
+
+def alarm_of(cloudwatch, name="a", kind="MetricAlarm"):
+    found = cloudwatch.describe_alarms(AlarmNames=[name], AlarmTypes=[kind])
+    (alarm,) = found[f"{kind}s"]
+    return alarm
+
+
+def await_state(cloudwatch, state, name="a", kind="MetricAlarm"):
+    return eventually(lambda: alarm_of(cloudwatch, name, kind), lambda alarm: alarm["StateValue"] == state)
+
+
+def publish(cloudwatch, *values, name="Errors", **more):
+    cloudwatch.put_metric_data(
+        Namespace="Shop", MetricData=[{"MetricName": name, "Value": value, **more} for value in values]
+    )
+
+
+def queue_on(account, topic):
+    sqs = account.client("sqs")
+    url = sqs.create_queue(QueueName="told")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    account.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    return lambda: sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+
+
+@pytest.fixture
+def topic(account):
+    return account.client("sns").create_topic(Name="alerts")["TopicArn"]
+
+
+def test_an_alarm_begins_without_data_rings_tells_its_topic_and_calms_down(account, cloudwatch, topic):
+    messages = queue_on(account, topic)
+    put_alarm(cloudwatch, AlarmActions=[topic], AlarmDescription="too many")
+    assert alarm_of(cloudwatch)["StateValue"] in {"INSUFFICIENT_DATA", "OK"}
+    await_state(cloudwatch, "OK")
+    publish(cloudwatch, 1, 2, 4)
+    rung = await_state(cloudwatch, "ALARM")
+    assert rung["StateReason"].startswith("Threshold Crossed: 1 datapoint [7.0 (")
+    assert json.loads(rung["StateReasonData"])["recentDatapoints"] == [7.0]
+    assert rung["StateTransitionedTimestamp"] == rung["StateUpdatedTimestamp"]
+    (received,) = eventually(messages)
+    envelope = json.loads(received["Body"])
+    assert envelope["Subject"] == 'ALARM: "a" in Europe (Ireland)'
+    told = json.loads(envelope["Message"])
+    assert told["NewStateValue"] == "ALARM"
+    assert told["AlarmArn"] == rung["AlarmArn"]
+    assert told["AWSAccountId"] == account.account_id
+    assert told["Trigger"]["Statistic"] == "SUM"
+    assert told["Trigger"]["Threshold"] == 3
+    await_state(cloudwatch, "OK")
+    history = cloudwatch.describe_alarm_history(AlarmName="a", ScanBy="TimestampAscending")[
+        "AlarmHistoryItems"
+    ]
+    assert [item["HistorySummary"] for item in history] == [
+        'Alarm "a" created',
+        "Alarm updated from INSUFFICIENT_DATA to OK",
+        "Alarm updated from OK to ALARM",
+        f"Successfully executed action {topic}",
+        "Alarm updated from ALARM to OK",
+    ]
+
+
+def test_values_of_this_clouds_own_services_ring_as_well(running_cloud, account, cloudwatch):
+    put_alarm(
+        cloudwatch, Dimensions=[{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "v"}]
+    )
+    scope = Scope(account.account_id, account.region)
+    Metrics().put(scope, [Datum("Shop", "Errors", {"VariantName": "v", "EndpointName": "e"}, 5)])
+    await_state(cloudwatch, "ALARM")
+
+
+def test_dimensions_and_units_are_matched_exactly(cloudwatch):
+    put_alarm(cloudwatch, "all", TreatMissingData="ignore")
+    put_alarm(cloudwatch, "seconds", Unit="Seconds", TreatMissingData="ignore")
+    put_alarm(cloudwatch, "part", Dimensions=[{"Name": "a", "Value": "b"}], TreatMissingData="ignore")
+    publish(cloudwatch, 9, Unit="Count")
+    await_state(cloudwatch, "ALARM", "all")
+    assert alarm_of(cloudwatch, "seconds")["StateValue"] == "INSUFFICIENT_DATA"
+    assert alarm_of(cloudwatch, "part")["StateValue"] == "INSUFFICIENT_DATA"
+
+
+def test_a_percentile_of_too_few_values_changes_nothing_where_that_is_asked(cloudwatch):
+    lenient = {"Statistic": None, "ExtendedStatistic": "p90", "TreatMissingData": "missing"}
+    put_alarm(cloudwatch, "patient", EvaluateLowSampleCountPercentile="ignore", **lenient)
+    put_alarm(cloudwatch, "hasty", **lenient)
+    publish(cloudwatch, *[9] * 50)
+    await_state(cloudwatch, "ALARM", "hasty")
+    assert alarm_of(cloudwatch, "patient")["StateValue"] == "INSUFFICIENT_DATA"
+
+
+def metric_query(name, metric, **more):
+    stat = {"Metric": {"Namespace": "Shop", "MetricName": metric}, "Period": 60, "Stat": "Sum"}
+    return {"Id": name, "MetricStat": stat, "ReturnData": False, **more}
+
+
+def math_alarm(expression, *metrics):
+    return {
+        "MetricName": None,
+        "Namespace": None,
+        "Statistic": None,
+        "Period": None,
+        "Metrics": [{"Id": "value", "Expression": expression, "ReturnData": True}]
+        + [metric_query(name, metric) for name, metric in metrics],
+    }
+
+
+def test_metric_math_rings(account, cloudwatch, topic):
+    messages = queue_on(account, topic)
+    asked = math_alarm("IF(FILL(calls, 0) > 0, errors, 0)", ("calls", "Calls"), ("errors", "Errors"))
+    put_alarm(cloudwatch, **asked, AlarmActions=[topic])
+    publish(cloudwatch, 9)
+    await_state(cloudwatch, "OK")
+    # Together, so that both fall into one period.
+    cloudwatch.put_metric_data(
+        Namespace="Shop",
+        MetricData=[{"MetricName": "Errors", "Value": 9}, {"MetricName": "Calls", "Value": 1}],
+    )
+    await_state(cloudwatch, "ALARM")
+    told = json.loads(json.loads(eventually(messages)[0]["Body"])["Message"])
+    assert [query["Id"] for query in told["Trigger"]["Metrics"]] == ["value", "calls", "errors"]
+
+
+def test_alarms_that_would_not_ring_as_on_aws_are_refused(cloudwatch):
+    for changes, message in (
+        ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "there is no anomaly detection"),
+        ({"Period": 45}, "Period must be 10, 20, 30 or a multiple of 60"),
+        (math_alarm("SEARCH(m)", ("m", "Calls")), "does not support the function SEARCH"),
+    ):
+        with pytest.raises(ClientError, match=message):
+            put_alarm(cloudwatch, **changes)
+    assert cloudwatch.describe_alarms()["MetricAlarms"] == []
+
+
+def test_a_state_set_by_hand_holds_until_the_next_look_and_tells_as_well(account, cloudwatch, topic):
+    messages = queue_on(account, topic)
+    put_alarm(cloudwatch, AlarmActions=[topic], TreatMissingData="missing")
+    cloudwatch.set_alarm_state(AlarmName="a", StateValue="ALARM", StateReason="a drill")
+    assert json.loads(json.loads(eventually(messages)[0]["Body"])["Message"])["NewStateReason"] == "a drill"
+    calmed = await_state(cloudwatch, "INSUFFICIENT_DATA")
+    assert calmed["StateReason"] == "Insufficient Data: 3 datapoints were unknown."
+
+
+def test_actions_that_are_disabled_or_not_built_are_not_carried_out(account, cloudwatch, topic):
+    messages = queue_on(account, topic)
+    reboot = "arn:aws:automate:eu-west-1:ec2:reboot"
+    put_alarm(cloudwatch, "quiet", AlarmActions=[topic], ActionsEnabled=False, TreatMissingData="breaching")
+    put_alarm(cloudwatch, "loud", AlarmActions=[reboot], TreatMissingData="breaching")
+    await_state(cloudwatch, "ALARM", "quiet")
+    await_state(cloudwatch, "ALARM", "loud")
+
+    def done():
+        items = cloudwatch.describe_alarm_history(AlarmName="loud", HistoryItemType="Action")
+        return [item["HistorySummary"] for item in items["AlarmHistoryItems"]]
+
+    (summary,) = eventually(done)
+    assert summary.startswith(f"Failed to execute action {reboot}")
+    assert messages() == []
+    cloudwatch.enable_alarm_actions(AlarmNames=["quiet"])
+    assert alarm_of(cloudwatch, "quiet")["ActionsEnabled"] is True
+
+
+def test_an_alarm_put_anew_keeps_its_state_and_history(cloudwatch):
+    put_alarm(cloudwatch, TreatMissingData="breaching")
+    await_state(cloudwatch, "ALARM")
+    put_alarm(cloudwatch, TreatMissingData="ignore", Threshold=1)
+    assert alarm_of(cloudwatch)["StateValue"] == "ALARM"
+    items = cloudwatch.describe_alarm_history(AlarmName="a", HistoryItemType="ConfigurationUpdate")
+    assert [item["HistorySummary"] for item in items["AlarmHistoryItems"]] == [
+        'Alarm "a" updated',
+        'Alarm "a" created',
+    ]
+
+
+def test_alarms_are_found_by_what_they_look_at(cloudwatch):
+    put_alarm(cloudwatch, "plain")
+    put_alarm(cloudwatch, "narrow", Dimensions=[{"Name": "d", "Value": "1"}], AlarmActions=["arn:aws:sns:x"])
+
+    def names(found):
+        return [alarm["AlarmName"] for alarm in found["MetricAlarms"]]
+
+    metric = {"Namespace": "Shop", "MetricName": "Errors"}
+    assert names(cloudwatch.describe_alarms_for_metric(**metric)) == ["plain"]
+    narrowed = cloudwatch.describe_alarms_for_metric(**metric, Dimensions=[{"Name": "d", "Value": "1"}])
+    assert names(narrowed) == ["narrow"]
+    assert names(cloudwatch.describe_alarms(ActionPrefix="arn:aws:sns")) == ["narrow"]
+    first = cloudwatch.describe_alarms(MaxRecords=1)
+    assert names(first) == ["narrow"]
+    assert names(cloudwatch.describe_alarms(MaxRecords=1, NextToken=first["NextToken"])) == ["plain"]
+
+
+def test_composite_alarms_follow_their_rules(account, cloudwatch, topic):
+    messages = queue_on(account, topic)
+    for name in ("a", "b"):
+        put_alarm(cloudwatch, name, TreatMissingData="ignore", MetricName=name)
+    cloudwatch.put_composite_alarm(AlarmName="inner", AlarmRule="ALARM(a) OR ALARM(b)", AlarmActions=[topic])
+    cloudwatch.put_composite_alarm(AlarmName="outer", AlarmRule="NOT OK(inner) AND TRUE")
+    quiet = await_state(cloudwatch, "OK", "outer", "CompositeAlarm")
+    assert quiet["StateReason"] == f"{quiet['AlarmArn']} was created and its alarm rule evaluates to OK"
+    publish(cloudwatch, 9, name="b")
+    rung = await_state(cloudwatch, "ALARM", "inner", "CompositeAlarm")
+    await_state(cloudwatch, "ALARM", "outer", "CompositeAlarm")
+    child = alarm_of(cloudwatch, "b")["AlarmArn"]
+    assert rung["StateReason"].startswith(f"{child} transitioned to ALARM at ")
+    told = json.loads(json.loads(eventually(messages)[0]["Body"])["Message"])
+    assert told["AlarmRule"] == "ALARM(a) OR ALARM(b)"
+    assert [item["Arn"] for item in told["TriggeringChildren"]] == [child]
+    assert cloudwatch.describe_alarms(AlarmNames=["inner"])["CompositeAlarms"] == []  # as on AWS
+
+
+def test_composite_alarms_that_cannot_be_followed_are_refused(cloudwatch):
+    put_alarm(cloudwatch)
+    cloudwatch.put_composite_alarm(AlarmName="one", AlarmRule="ALARM(a)")
+    cloudwatch.put_composite_alarm(AlarmName="two", AlarmRule="ALARM(one)")
+    for changes, message in (
+        ({"AlarmRule": "ALARM(two)"}, "cycle"),
+        ({"AlarmRule": "ALARM(gone)"}, r"alarms \[gone\] in the alarm rule do not exist"),
+        ({"AlarmRule": "ALARM(a"}, "unexpected"),
+        ({"AlarmRule": "ALARM(a)", "ActionsSuppressor": "a"}, "ActionsSuppressor"),
+    ):
+        with pytest.raises(ClientError, match=message):
+            cloudwatch.put_composite_alarm(AlarmName="one", **changes)
+
+
+def test_what_was_published_can_be_read(cloudwatch):
+    start = time.time() - 1
+    publish(cloudwatch, *range(1, 101), Unit="Count", Dimensions=[{"Name": "d", "Value": "1"}])
+    publish(cloudwatch, 500, Dimensions=[{"Name": "d", "Value": "2"}])
+    asked = {"StartTime": start, "EndTime": time.time() + 60, "Period": 3600}
+    (point,) = cloudwatch.get_metric_statistics(
+        Namespace="Shop",
+        MetricName="Errors",
+        Dimensions=[{"Name": "d", "Value": "1"}],
+        Statistics=["Sum", "Maximum"],
+        ExtendedStatistics=["p99"],
+        **asked,
+    )["Datapoints"]
+    assert (point["Sum"], point["Maximum"], point["Unit"]) == (5050, 100, "Count")
+    assert point["ExtendedStatistics"] == {"p99": 99}
+    assert len(cloudwatch.list_metrics(Namespace="Shop", MetricName="Errors")["Metrics"]) == 2
+    narrowed = cloudwatch.list_metrics(Dimensions=[{"Name": "d", "Value": "2"}])["Metrics"]
+    assert [metric["Dimensions"] for metric in narrowed] == [[{"Name": "d", "Value": "2"}]]
+    stat = {
+        "Metric": {"Namespace": "Shop", "MetricName": "Errors", "Dimensions": [{"Name": "d", "Value": "1"}]},
+        "Period": 3600,
+        "Stat": "p50",
+    }
+    queries = [
+        {"Id": "half", "MetricStat": stat, "ReturnData": False},
+        {"Id": "double", "Expression": "half * 2", "Label": "twice"},
+    ]
+    (result,) = cloudwatch.get_metric_data(
+        MetricDataQueries=queries, StartTime=start, EndTime=time.time() + 60
+    )["MetricDataResults"]
+    assert (result["Id"], result["Label"], result["Values"]) == ("double", "twice", [100])
+
+
+def put_filter(logs, pattern='"went wrong"', **changes):
+    transformation = {"metricNamespace": "Shop", "metricName": "Errors", "metricValue": "1", "unit": "Count"}
+    logs.put_metric_filter(
+        logGroupName="g",
+        filterName="f",
+        filterPattern=pattern,
+        metricTransformations=[transformation | changes],
+    )
+
+
+def write(logs, *lines):
+    events = [{"timestamp": int(time.time() * 1000), "message": line} for line in lines]
+    logs.put_log_events(logGroupName="g", logStreamName="s", logEvents=events)
+
+
+@pytest.fixture
+def logs(account):
+    logs = account.client("logs")
+    logs.create_log_group(logGroupName="g")
+    logs.create_log_stream(logGroupName="g", logStreamName="s")
+    return logs
+
+
+def test_lines_of_a_log_ring_through_a_metric_filter(logs, cloudwatch):
+    put_filter(logs, defaultValue=0.0)
+    put_alarm(cloudwatch, Threshold=2, TreatMissingData="missing")
+    write(logs, "all is well")
+    await_state(cloudwatch, "OK")
+    write(logs, "it went wrong", "all is well", "it went wrong again")
+    assert "[2.0 (" in await_state(cloudwatch, "ALARM")["StateReason"]
+
+
+def test_the_stacks_alarm_on_tritons_errors_rings_while_somebody_calls(logs, cloudwatch):
+    put_filter(logs, pattern=FILTER_PATTERNS[LogCount.ERRORS], defaultValue=0.0)
+    asked = math_alarm("IF(FILL(calls0, 0) > 0, errors, 0)", ("errors", "Errors"), ("calls0", "Calls"))
+    put_alarm(cloudwatch, **asked, Threshold=1)
+    error = "E1121 10:00:00.123456 2 model_lifecycle.cc:642] \"failed to load 'bert' version 1\""
+    write(logs, "I1121 10:00:00.123456 2 server.cc:1] Started", error)
+    await_state(cloudwatch, "OK")  # no requests
+
+    def called_in_vain():
+        """A minute may end between the two, and then it takes another one with both."""
+        write(logs, error)
+        publish(cloudwatch, 1, name="Calls")
+        return alarm_of(cloudwatch)["StateValue"]
+
+    eventually(called_in_vain, lambda state: state == "ALARM")
+
+
+def test_a_filter_is_kept_once_and_goes_with_its_group(logs):
+    put_filter(logs)
+    put_filter(logs, pattern="other")
+    (held,) = logs.describe_metric_filters(logGroupName="g")["metricFilters"]
+    assert held["filterPattern"] == "other"
+    logs.delete_log_group(logGroupName="g")
+    assert logs.describe_metric_filters()["metricFilters"] == []
+
+
+def test_filters_that_would_count_nothing_are_refused(logs):
+    for changes, message in (
+        ({"pattern": "{ $.code = 500 }"}, "filter patterns for JSON"),
+        ({"metricValue": "$.size"}, "only numbers"),
+        ({"dimensions": {"Code": "$.code"}}, "dimensions of metric filters"),
+    ):
+        with pytest.raises(ClientError, match=message):
+            put_filter(logs, **changes)
+    assert logs.describe_metric_filters()["metricFilters"] == []
+
+
+def test_logs_are_searched_by_the_same_patterns(logs):
+    write(logs, "E1121 bad", "I1121 good")
+    found = logs.filter_log_events(logGroupName="g", filterPattern=r"%^E\d\d\d\d%")["events"]
+    assert [event["message"] for event in found] == ["E1121 bad"]
+    with pytest.raises(ClientError, match="JSON"):
+        logs.filter_log_events(logGroupName="g", filterPattern="{ $.a = 1 }")

@@ -1,0 +1,277 @@
+"""Archives that must not be unpacked, and those that must."""
+
+import gzip
+import io
+import tarfile
+
+import pytest
+
+from packages.local_cloud.tests.sagemaker.cloud import short_id, tarball, tree
+from tritonstack_local.sagemaker.servers import artifacts
+from tritonstack_local.sagemaker.servers.artifacts import Allowance, ArtifactError, unpack
+
+URL = "s3://b/model.tar.gz"
+
+
+def unpacked(tmp_path, archive, limit_bytes=None):
+    tmp_path.mkdir(exist_ok=True)
+    file = tmp_path / "model.tar.gz"
+    file.write_bytes(archive)
+    root = tmp_path / "model"
+    root.mkdir()
+    unpack(file, to=root, url=URL, checkpoint=lambda: None, space=Allowance(limit_bytes))
+    return root
+
+
+def one_member(name, *, kind=tarfile.REGTYPE, link="", size=0):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.size = kind, link, size
+        tar.addfile(info, io.BytesIO(b"\0" * size))
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+def test_a_repository_is_unpacked_as_it_is(tmp_path):
+    root = unpacked(tmp_path, tarball({"m/config.pbtxt": "x", "m/1/model.onnx": b"\0", "./n/1/.keep": ""}))
+    assert tree(root) == ["m", "m/1", "m/1/model.onnx", "m/config.pbtxt", "n", "n/1", "n/1/.keep"]
+
+
+def test_empty_folders_survive(tmp_path):
+    assert tree(unpacked(tmp_path, one_member("ensemble/1", kind=tarfile.DIRTYPE))) == [
+        "ensemble",
+        "ensemble/1",
+    ]
+
+
+def test_a_link_within_the_archive_is_kept(tmp_path):
+    root = unpacked(tmp_path, one_member("m/link", kind=tarfile.SYMTYPE, link="1/model.onnx"))
+    assert (root / "m/link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("archive", "words"),
+    [
+        (one_member("../outside"), "leads out of the archive"),
+        (one_member("m/../../outside"), "leads out of the archive"),
+        (one_member("/etc/passwd"), "is an absolute path"),
+        (one_member("m/" * 200 + "f"), "folders deep"),
+        (one_member("m/link", kind=tarfile.SYMTYPE, link="../../outside"), "outside the destination"),
+        (one_member("m/link", kind=tarfile.SYMTYPE, link="/etc/passwd"), "is an absolute path"),
+        (one_member("m/link", kind=tarfile.LNKTYPE, link="../outside"), "outside the destination"),
+        (one_member("m/device", kind=tarfile.CHRTYPE), "special file"),
+        (one_member("m/pipe", kind=tarfile.FIFOTYPE), "special file"),
+        (one_member("m/$(touch x)/1"), "holds more than letters, digits"),
+        (one_member("m/a b"), "holds more than letters, digits"),
+        (one_member("m/a;b"), "holds more than letters, digits"),
+        (one_member("m/ü"), "holds more than letters, digits"),
+        (one_member("m/link", kind=tarfile.SYMTYPE, link="a b"), "holds more than letters, digits"),
+    ],
+    ids=short_id,
+)
+def test_what_reaches_outside_or_misleads_a_shell_is_refused(tmp_path, archive, words):
+    with pytest.raises(ArtifactError, match=words) as caught:
+        unpacked(tmp_path, archive)
+    assert f'Refused to unpack the model data at "{URL}"' in caught.value.message
+    assert tree(tmp_path / "model") in ([], ["m"])
+    assert tree(tmp_path) == ["model", "model.tar.gz"]
+
+
+def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path):
+    archive = one_member("m/zeros", size=50_000_000)
+    assert len(archive) < 100_000
+    with pytest.raises(ArtifactError, match="does not fit on the instance's volume"):
+        unpacked(tmp_path, archive, limit_bytes=49_999_999)
+    assert tree(tmp_path / "model") == []
+
+
+def members(*described):
+    """Pack members, given as (name, type, link) or by fields of their headers; a file holds `size` zeros."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, kind, link in described:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, link
+            tar.addfile(info)
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+FILE, FOLDER, SYMLINK, HARDLINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+
+
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [
+        ([("m", FOLDER, ""), ("l", SYMLINK, "m"), ("l/f", FILE, "")], "leads through a link"),
+        ([("m", FOLDER, ""), ("l", SYMLINK, "m"), ("./l//f", FILE, "")], "leads through a link"),
+        ([("m", FOLDER, ""), ("l", SYMLINK, "m"), ("k", SYMLINK, "l/../f")], "goes down and up again"),
+        ([("k", SYMLINK, "d/../f"), ("d", SYMLINK, ".")], "goes down and up again"),
+        ([("m/l", SYMLINK, "f"), ("m/l", FILE, "")], "comes twice"),
+        ([("f", FILE, ""), ("f", SYMLINK, "g")], "comes twice"),
+        ([("l", SYMLINK, "f"), ("l", SYMLINK, "g")], "comes twice"),
+        ([("h", HARDLINK, "f"), ("f", FILE, "")], "is a hard link to what is no file before it"),
+        ([("f", FILE, ""), ("l", SYMLINK, "f"), ("h", HARDLINK, "l")], "is a hard link to what is no file"),
+        ([("m", FOLDER, ""), ("h", HARDLINK, "m")], "is a hard link to what is no file before it"),
+        ([("x" * 1025, FILE, "")], "is longer than 1024 characters"),
+        ([("f", FILE, ""), ("m", FOLDER, ""), ("f", FILE, "")], "'f' comes twice"),
+        ([("./f", FILE, ""), ("f", FILE, "")], "'f' comes twice"),
+        ([("a", SYMLINK, "a")], "leads to itself"),
+        ([("a", SYMLINK, "b"), ("b", SYMLINK, "c"), ("c", SYMLINK, "a")], "leads to itself"),
+        ([("m/l", SYMLINK, ".")], "leads to itself"),
+        ([("m/n/l", SYMLINK, "../../m")], "leads to itself"),
+        ([("m/n/l", SYMLINK, "../..")], "leads to itself"),
+    ],
+)
+def test_links_and_names_that_mislead_are_refused(tmp_path, described, words):
+    with pytest.raises(ArtifactError, match=words):
+        unpacked(tmp_path, members(*described))
+
+
+def test_links_that_mislead_nobody_are_kept(tmp_path):
+    archive = members(
+        ("m/1", FOLDER, ""), ("m/1/f", FILE, ""), ("m/2", SYMLINK, "1"), ("m/k", SYMLINK, "../m/1/f")
+    )
+    root = unpacked(tmp_path, archive)
+    assert (root / "m/2/f").is_file()
+    assert (root / "m/k").is_file()
+
+
+def test_a_hard_link_to_a_file_before_it_and_a_folder_that_comes_twice_are_as_with_tar(tmp_path):
+    root = unpacked(
+        tmp_path, members(("m", FOLDER, ""), ("m/f", FILE, ""), ("h", HARDLINK, "m/f"), ("m", FOLDER, ""))
+    )
+    assert tree(root) == ["h", "m", "m/f"]
+
+
+def with_field(field, value):
+    """Pack a file with an extended header field."""
+    info = tarfile.TarInfo("m/weights")
+    info.pax_headers = {field: value}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info)
+    return gzip.compress(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("comment", "x" * 5000),
+        ("x" * 5000, "1"),
+        ("path", "x" * 5000),
+        ("linkpath", "x" * 5000),
+        ("mtime", "1e400"),
+        ("mtime", "-1"),
+        ("mtime", "1e30"),
+        ("size", "-5"),
+        ("uid", "9" * 400),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_fields_that_are_too_long_or_too_large_are_refused(tmp_path, field, value):
+    if field == "uid":  # owners are not taken over
+        assert tree(unpacked(tmp_path, with_field(field, value))) == ["m", "m/weights"]
+        return
+    with pytest.raises(ArtifactError):
+        unpacked(tmp_path, with_field(field, value))
+    assert tree(tmp_path / "model") in ([], ["m"])
+
+
+def test_a_truncated_archive_is_refused_wherever_it_ends(tmp_path):
+    """The compressed stream is whole each time; only its content ends early, or is damaged."""
+    plain = gzip.decompress(tarball({"a": "x" * 600, "b": "y"}))
+    for number, length in enumerate((300, 512, 700, 1536, 1800, 2048, 2400, 2560)):
+        with pytest.raises(ArtifactError, match="Failed to extract model data archive"):
+            unpacked(tmp_path / str(number), gzip.compress(plain[:length]))
+    damaged = plain[:1536] + b"\xff" * 100 + plain[1636:]
+    with pytest.raises(ArtifactError, match="truncated"):
+        unpacked(tmp_path / "damaged", gzip.compress(damaged))
+
+
+def test_a_sparse_file_is_refused(tmp_path):
+    info = tarfile.TarInfo("m/weights")
+    info.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,10"}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info)
+    with pytest.raises(ArtifactError, match="is a sparse file"):
+        unpacked(tmp_path, gzip.compress(buffer.getvalue()))
+
+
+def header(name, kind, size):
+    info = tarfile.TarInfo(name)
+    info.type, info.size = kind, size
+    return info.tobuf(format=tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE], ids=["long name", "pax"])
+def test_a_header_that_is_read_whole_can_not_be_of_any_length(tmp_path, kind):
+    archive = gzip.compress(header("m", kind, 1 << 30) + bytes(2 << 20))
+    with pytest.raises(ArtifactError, match="holds headers that are larger than 1 MiB"):
+        unpacked(tmp_path, archive)
+
+
+def test_headers_without_end_are_no_archive(tmp_path):
+    archive = gzip.compress((header("m", tarfile.GNUTYPE_LONGNAME, 2) + b"ab".ljust(512, b"\0")) * 900)
+    with pytest.raises(ArtifactError):
+        unpacked(tmp_path, archive)
+
+
+def test_a_size_that_leads_back_to_the_header_is_refused(tmp_path):
+    info = tarfile.TarInfo("m")
+    info.pax_headers = {"size": "-1024"}
+    archive = info.tobuf(format=tarfile.PAX_FORMAT) + bytes(10_240)
+    with pytest.raises(ArtifactError, match="of a size that no file has"):
+        unpacked(tmp_path, gzip.compress(archive))
+
+
+def test_padding_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(artifacts, "PADDING_LIMIT_BYTES", 1 << 20)
+    archive = gzip.compress(gzip.decompress(tarball({"a": "x"})) + bytes(2 << 20))
+    with pytest.raises(ArtifactError, match="follow its last member"):
+        unpacked(tmp_path, archive)
+
+
+def test_an_archive_in_several_compressed_parts_is_one(tmp_path):
+    plain = gzip.decompress(tarball({"a": "x", "b": "y"}))
+    parts = gzip.compress(plain[:700]) + gzip.compress(plain[700:])
+    assert tree(unpacked(tmp_path, parts)) == ["a", "b"]
+
+
+def test_too_many_members_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(artifacts, "MEMBER_LIMIT", 2)
+    with pytest.raises(ArtifactError, match="more than 2 members"):
+        unpacked(tmp_path, tarball({"a": "", "b": "", "c": ""}))
+
+
+GOOD = tarball({"m/1/model.onnx": b"\1\2\3" * 50_000})
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [b"", b"no archive", GOOD[:200], GOOD[:-20], GOOD[:100] + b"\xff" * 40 + GOOD[140:], b"PK\3\4zip"],
+    ids=short_id,
+)
+def test_what_is_no_archive_is_named_as_aws_names_it(tmp_path, archive):
+    with pytest.raises(ArtifactError, match="Failed to extract model data archive from URL"):
+        unpacked(tmp_path, archive)
+
+
+def test_long_work_can_be_ended(tmp_path):
+    class EndedError(Exception):
+        pass
+
+    def checkpoint():
+        raise EndedError
+
+    (tmp_path / "a.tar.gz").write_bytes(GOOD)
+    with pytest.raises(EndedError):
+        unpack(tmp_path / "a.tar.gz", to=tmp_path, url=URL, checkpoint=checkpoint)
+
+
+def test_a_damaged_byte_is_found_even_where_everything_unpacks(tmp_path):
+    """The members can be whole tar-wise while the stream's checksum says that a byte has changed."""
+    archive = bytearray(gzip.compress(gzip.decompress(tarball({"m/1/model.onnx": b"x" * 5000})), 0))
+    archive[archive.index(b"x" * 50) + 20] ^= 1
+    with pytest.raises(ArtifactError, match="Failed to extract model data archive"):
+        unpacked(tmp_path, bytes(archive))

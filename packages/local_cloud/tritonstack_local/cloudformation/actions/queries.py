@@ -1,0 +1,249 @@
+"""Actions that only read: stacks, resources, events, exports, and templates."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
+from tritonstack_local.cloudformation.actions.change_sets import find_change_set
+from tritonstack_local.cloudformation.deployments.proposals import needed_capabilities, submitted_template
+from tritonstack_local.cloudformation.errors import CloudFormationError
+from tritonstack_local.cloudformation.records import Stack, StackEvent
+from tritonstack_local.cloudformation.templates.template import StackTemplate
+
+_GONE = {"DELETE_COMPLETE", "DELETE_SKIPPED"}
+
+
+@action("DescribeStacks", takes="StackName", accepts="NextToken")
+def describe_stacks(context: ActionContext, params: Params) -> Answer:
+    """Describe one stack, or all stacks that are not deleted."""
+    name = params.get("StackName")
+    stacks = context.store.living(context.scope) if name is None else [context.store.get(context.scope, name)]
+    return {"Stacks": [_described(stack) for stack in stacks]}
+
+
+@action("ListStacks", takes="StackStatusFilter", accepts="NextToken")
+def list_stacks(context: ActionContext, params: Params) -> Answer:
+    """List stacks, deleted ones included."""
+    wanted = params.get("StackStatusFilter")
+    stacks = [stack for stack in context.store.stacks(context.scope) if not wanted or stack.status in wanted]
+    return {"StackSummaries": [_summary(stack) for stack in stacks]}
+
+
+@action("DescribeStackEvents", takes="StackName", accepts="NextToken")
+def describe_stack_events(context: ActionContext, params: Params) -> Answer:
+    """List a stack's events, newest first."""
+    stack = context.store.get(context.scope, params["StackName"])
+    with stack.lock:
+        return {"StackEvents": [_event(stack, event) for event in reversed(stack.events)]}
+
+
+@action("DescribeStackResources", takes="StackName LogicalResourceId PhysicalResourceId")
+def describe_stack_resources(context: ActionContext, params: Params) -> Answer:
+    """Describe the resources of a stack."""
+    stack = _stack_of(context, params)
+    wanted = params.get("LogicalResourceId")
+    found = [item for item in _resources(stack) if wanted in {None, item["LogicalResourceId"]}]
+    return {"StackResources": [item | _names(stack) for item in found]}
+
+
+@action("DescribeStackResource", takes="StackName LogicalResourceId")
+def describe_stack_resource(context: ActionContext, params: Params) -> Answer:
+    """Describe one resource of a stack."""
+    stack = context.store.get(context.scope, params["StackName"])
+    wanted = params["LogicalResourceId"]
+    for item in _resources(stack):
+        if item["LogicalResourceId"] == wanted:
+            updated = {"LastUpdatedTimestamp": item.pop("Timestamp")}
+            return {"StackResourceDetail": item | _names(stack) | updated}
+    raise CloudFormationError(f"Resource {wanted} does not exist for stack {stack.identity.name}")
+
+
+@action("ListStackResources", takes="StackName", accepts="NextToken")
+def list_stack_resources(context: ActionContext, params: Params) -> Answer:
+    """List the resources of a stack."""
+    stack = context.store.get(context.scope, params["StackName"])
+    items = _resources(stack)
+    return {
+        "StackResourceSummaries": [item | {"LastUpdatedTimestamp": item.pop("Timestamp")} for item in items]
+    }
+
+
+@action("ListExports", accepts="NextToken")
+def list_exports(context: ActionContext, params: Params) -> Answer:
+    """List the exports of all stacks."""
+    del params
+    return {
+        "Exports": [
+            {"ExportingStackId": stack.identity.stack_id, "Name": name, "Value": value}
+            for name, (stack, value) in sorted(context.store.exports(context.scope).items())
+        ]
+    }
+
+
+@action("ListImports", takes="ExportName", accepts="NextToken")
+def list_imports(context: ActionContext, params: Params) -> Answer:
+    """List the stacks that use an export."""
+    name = params["ExportName"]
+    users = context.store.importers(context.scope, name)
+    if not users:
+        raise CloudFormationError(f"Export '{name}' is not imported by any stack.")
+    return {"Imports": users}
+
+
+def _stack_of(context: ActionContext, params: Params) -> Stack:
+    if "StackName" in params:
+        return context.store.get(context.scope, params["StackName"])
+    physical_id = params.get("PhysicalResourceId")
+    for stack in context.store.living(context.scope):
+        if any(state.physical_id == physical_id for state in stack.resources.values()):
+            return stack
+    raise CloudFormationError(f"Stack for {physical_id} does not exist")
+
+
+def _described(stack: Stack) -> Answer:
+    with stack.lock:
+        return {
+            "StackId": stack.identity.stack_id,
+            "StackName": stack.identity.name,
+            "ChangeSetId": stack.change_set_id,
+            "Description": (stack.template.description or None) if stack.template else None,
+            "Parameters": [parameter.described() for parameter in stack.parameters.values()],
+            "CreationTime": stack.created,
+            "LastUpdatedTime": stack.updated,
+            "DeletionTime": stack.deleted,
+            "StackStatus": stack.status,
+            "StackStatusReason": stack.reason,
+            "DisableRollback": stack.settings.disable_rollback,
+            "NotificationARNs": [],
+            "Capabilities": list(stack.settings.capabilities),
+            "Outputs": [output.described() for output in stack.outputs],
+            "RoleARN": stack.settings.role_arn,
+            "Tags": [{"Key": key, "Value": value} for key, value in stack.settings.tags.items()],
+            "EnableTerminationProtection": stack.termination_protection,
+            "DriftInformation": {"StackDriftStatus": "NOT_CHECKED"},
+        }
+
+
+def _summary(stack: Stack) -> Answer:
+    return {
+        "StackId": stack.identity.stack_id,
+        "StackName": stack.identity.name,
+        "TemplateDescription": (stack.template.description or None) if stack.template else None,
+        "CreationTime": stack.created,
+        "LastUpdatedTime": stack.updated,
+        "DeletionTime": stack.deleted,
+        "StackStatus": stack.status,
+        "StackStatusReason": stack.reason,
+        "DriftInformation": {"StackDriftStatus": "NOT_CHECKED"},
+    }
+
+
+def _event(stack: Stack, event: StackEvent) -> Answer:
+    return {
+        **_names(stack),
+        "EventId": event.event_id,
+        "LogicalResourceId": event.logical_id,
+        "PhysicalResourceId": event.physical_id,
+        "ResourceType": event.type,
+        "Timestamp": event.timestamp,
+        "ResourceStatus": event.status,
+        "ResourceStatusReason": event.reason,
+    }
+
+
+def _names(stack: Stack) -> Answer:
+    return {"StackId": stack.identity.stack_id, "StackName": stack.identity.name}
+
+
+def _resources(stack: Stack) -> list[Answer]:
+    with stack.lock:
+        return [
+            {
+                "LogicalResourceId": logical_id,
+                "PhysicalResourceId": known.physical_id,
+                "ResourceType": known.type,
+                "Timestamp": known.timestamp,
+                "ResourceStatus": known.status,
+                "ResourceStatusReason": known.reason,
+                "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
+            }
+            for logical_id, known in stack.statuses.items()
+            if stack.deleted is not None or known.status not in _GONE
+        ]
+
+
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+@action("GetTemplate", takes="StackName ChangeSetName", accepts="TemplateStage")
+def get_template(context: ActionContext, params: Params) -> Answer:
+    """Return the submitted template; without transforms both stages are equal.
+
+    As on AWS, non-ASCII characters are shown as question marks; resources get the original ones.
+    """
+    stack = context.store.get(context.scope, params["StackName"])
+    under_review = stack.template is None and "ChangeSetName" not in params
+    body = "" if under_review else _known_template(context, params).body
+    return {"TemplateBody": _BEYOND_ASCII.sub("?", body), "StagesAvailable": ["Original", "Processed"]}
+
+
+@action("GetTemplateSummary", takes="StackName TemplateBody TemplateURL")
+def get_template_summary(context: ActionContext, params: Params) -> Answer:
+    """Summarize a template's resources, parameters, and capabilities."""
+    template = (
+        _known_template(context, params)
+        if "StackName" in params
+        else submitted_template(store=context.store, scope=context.scope, params=params, previous=None)
+    )
+    needed = needed_capabilities(template)
+    return {
+        "Parameters": _parameters(template),
+        "Description": template.description or None,
+        "Capabilities": list(needed),
+        "CapabilitiesReason": _reason(template) if needed else None,
+        "ResourceTypes": sorted({resource.type for resource in template.resources.values()}),
+        "Version": "2010-09-09",
+        "Metadata": json.dumps(template.metadata) if template.metadata else None,
+    }
+
+
+@action("ValidateTemplate", takes="TemplateBody TemplateURL")
+def validate_template(context: ActionContext, params: Params) -> Answer:
+    """Validate a template."""
+    template = submitted_template(store=context.store, scope=context.scope, params=params, previous=None)
+    needed = needed_capabilities(template)
+    return {
+        "Parameters": _parameters(template),
+        "Description": template.description or None,
+        "Capabilities": list(needed),
+        "CapabilitiesReason": _reason(template) if needed else None,
+    }
+
+
+def _known_template(context: ActionContext, params: Params) -> StackTemplate:
+    if "ChangeSetName" in params:
+        return find_change_set(context, params)[1].proposal.template
+    stack = context.store.get(context.scope, params["StackName"])
+    if stack.template is None:
+        raise CloudFormationError(f"Stack {stack.identity.name} has no template yet")
+    return stack.template
+
+
+def _parameters(template: StackTemplate) -> list[Answer]:
+    return [
+        {
+            "ParameterKey": key,
+            "DefaultValue": str(declared["Default"]) if "Default" in declared else None,
+            "ParameterType": declared.get("Type"),
+            "NoEcho": str(declared.get("NoEcho", False)).lower() == "true",
+            "Description": declared.get("Description"),
+        }
+        for key, declared in template.parameters.items()
+    ]
+
+
+def _reason(template: StackTemplate) -> str:
+    iam = sorted({r.type for r in template.resources.values() if r.type.startswith("AWS::IAM::")})
+    return f"The following resource(s) require capabilities: [{', '.join(iam)}]"

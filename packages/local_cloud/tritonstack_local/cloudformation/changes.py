@@ -1,0 +1,238 @@
+"""Compare a deployed stack with a template; change sets and deployments use the same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from tritonstack_local.cloudformation.errors import TemplateError
+from tritonstack_local.cloudformation.providers import UNSUPPORTED_TYPES
+from tritonstack_local.cloudformation.providers.base import Provider
+from tritonstack_local.cloudformation.templates.evaluation import Evaluation
+from tritonstack_local.cloudformation.templates.graph import dependencies, in_order
+from tritonstack_local.cloudformation.templates.intrinsics import UnknownValue, first_unknown
+from tritonstack_local.cloudformation.templates.template import Resource
+
+Providers = Mapping[str, Provider]
+
+
+class ResourceReplacement(StrEnum):
+    """Whether a change replaces the resource, as in the API."""
+
+    NEVER = "False"
+    CONDITIONAL = "Conditional"
+    ALWAYS = "True"
+
+
+@dataclass(frozen=True)
+class ResourceState:
+    """An existing resource: its physical id and current properties."""
+
+    logical_id: str
+    type: str
+    physical_id: str
+    properties: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    depends_on: frozenset[str]
+    metadata: Mapping[str, Any]
+    deletion_policy: str
+    update_replace_policy: str
+
+
+@dataclass(frozen=True)
+class PropertyChange:
+    """One changed property."""
+
+    name: str
+    before: Any
+    after: Any
+    replacement: ResourceReplacement
+
+    @property
+    def caused_by(self) -> str | None:
+        """The resource that causes this change, as `LogicalId` or `LogicalId.Attribute`."""
+        unknown = first_unknown(self.after)
+        return unknown.reference if unknown else None
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of one resource: Add, Import, Modify, or Remove."""
+
+    action: str
+    logical_id: str
+    type: str
+    before: ResourceState | None = None
+    after: Mapping[str, Any] | None = None
+    properties: tuple[PropertyChange, ...] = ()
+    other_scopes: tuple[str, ...] = ()
+
+    @property
+    def replacement(self) -> ResourceReplacement:
+        """Whether the resource is replaced."""
+        found = {change.replacement for change in self.properties}
+        for kind in (ResourceReplacement.ALWAYS, ResourceReplacement.CONDITIONAL):
+            if kind in found:
+                return kind
+        return ResourceReplacement.NEVER
+
+
+def compare(
+    provider: Provider, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[PropertyChange, ...]:
+    """Return the changed properties, and whether each requires replacement."""
+    return tuple(
+        PropertyChange(name, before.get(name), after.get(name), _replacement(provider, name, after.get(name)))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )
+
+
+def _replacement(provider: Provider, name: str, after: Any) -> ResourceReplacement:
+    declared = provider.properties.get(name)
+    if declared is None or not declared.create_only:
+        return ResourceReplacement.NEVER
+    unknown = first_unknown(after)
+    return (
+        ResourceReplacement.ALWAYS if unknown is None or unknown.certain else ResourceReplacement.CONDITIONAL
+    )
+
+
+def other_scopes(before: ResourceState, resource: Resource) -> tuple[str, ...]:
+    """Return changes outside the properties."""
+    pairs = {
+        "Metadata": (before.metadata, resource.metadata),
+        "DeletionPolicy": (before.deletion_policy, resource.deletion_policy),
+        "UpdateReplacePolicy": (before.update_replace_policy, resource.update_replace_policy),
+    }
+    return tuple(name for name, (old, new) in pairs.items() if old != new)
+
+
+@dataclass
+class PlannedValues:
+    """The values of resources after a plan, as far as known before."""
+
+    existing: Mapping[str, ResourceState]
+    resources: Mapping[str, Resource]
+    providers: Providers
+    _planned: dict[str, Change] = field(default_factory=dict)
+
+    def note(self, change: Change) -> None:
+        """Record a change that later resources may depend on."""
+        self._planned[change.logical_id] = change
+
+    def reference(self, logical_id: str) -> Any:
+        """Return `Ref`; unknown for resources not created yet."""
+        state = self._standing(logical_id)
+        if isinstance(state, UnknownValue):
+            return state
+        return self.providers[state.type].reference(state.physical_id)
+
+    def attribute(self, logical_id: str, attribute: str) -> Any:
+        """Return `Fn::GetAtt`; unknown for values that do not exist yet or may change."""
+        provider = self.providers[self.resources[logical_id].type]
+        if attribute not in provider.attribute_names:
+            known = ", ".join(sorted(provider.attribute_names)) or "none"
+            raise TemplateError(
+                f"{logical_id}: {provider.type_name} has no attribute {attribute} in the local cloud "
+                f"(known: {known})"
+            )
+        state = self._standing(logical_id)
+        if isinstance(state, UnknownValue):
+            return replace(state, reference=f"{logical_id}.{attribute}")
+        change = self._planned.get(logical_id)
+        changing = change is not None and bool(change.properties)
+        if changing and attribute in provider.volatile_attributes:
+            return UnknownValue(f"{logical_id}.{attribute}", certain=False)
+        return state.attributes[attribute]
+
+    def _standing(self, logical_id: str) -> ResourceState | UnknownValue:
+        change = self._planned.get(logical_id)
+        made_anew = change is not None and change.replacement is not ResourceReplacement.NEVER
+        if logical_id not in self.existing or made_anew:
+            certain = change is None or change.replacement is not ResourceReplacement.CONDITIONAL
+            return UnknownValue(logical_id, certain=certain)
+        return self.existing[logical_id]
+
+
+def plan_changes(
+    *,
+    existing: Mapping[str, ResourceState],
+    evaluation: Evaluation,
+    providers: Providers,
+    tags: Mapping[str, str],
+) -> tuple[Change, ...]:
+    """Return the changes of a deployment in dependency order; removals come last, in reverse order.
+
+    `tags` are the stack's tags, which apply to its resources too.
+    """
+    resources = evaluation.active_resources()
+    graph = dependencies(resources, declared=evaluation.template.resources)
+    _check_types(resources, existing, providers)
+    answers = PlannedValues(existing, resources, providers)
+    changes: list[Change] = []
+    problems: list[str] = []
+    for logical_id in in_order(graph):
+        resource = resources[logical_id]
+        provider = providers[resource.type]
+        after = provider.tagged(evaluation.resolve(resource.properties, answers), tags)
+        problems.extend(provider.problems(logical_id, after))
+        change = _planned_change(resource, existing.get(logical_id), after, provider)
+        if change is not None:
+            answers.note(change)
+            changes.append(change)
+    if problems:
+        raise TemplateError.listing(problems)
+    evaluation.resolve_outputs(answers)
+    return (*changes, *_removals(existing, resources))
+
+
+def _check_types(
+    resources: Mapping[str, Resource], existing: Mapping[str, ResourceState], providers: Providers
+) -> None:
+    unknown = [
+        f"{name} ({resource.type})" for name, resource in resources.items() if resource.type not in providers
+    ]
+    refused = [
+        f"{name}: {UNSUPPORTED_TYPES[resource.type]}"
+        for name, resource in resources.items()
+        if resource.type in UNSUPPORTED_TYPES
+    ]
+    if refused:
+        raise TemplateError.listing(refused)
+    if unknown:
+        raise TemplateError(
+            f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]; "
+            "the local cloud does not implement them"
+        )
+    changed = [
+        name for name, old in existing.items() if name in resources and resources[name].type != old.type
+    ]
+    if changed:
+        raise TemplateError(
+            "Update of resource type is not permitted. The new template modifies resource type of the "
+            f"following resources: [{', '.join(changed)}]"
+        )
+
+
+def _planned_change(
+    resource: Resource, before: ResourceState | None, after: Mapping[str, Any], provider: Provider
+) -> Change | None:
+    if before is None:
+        return Change("Add", resource.logical_id, resource.type, after=after)
+    properties = compare(provider, before.properties, after)
+    scopes = other_scopes(before, resource)
+    if not properties and not scopes:
+        return None
+    return Change("Modify", resource.logical_id, resource.type, before, after, properties, scopes)
+
+
+def _removals(existing: Mapping[str, ResourceState], resources: Mapping[str, Resource]) -> tuple[Change, ...]:
+    graph = {name: state.depends_on & existing.keys() for name, state in existing.items()}
+    return tuple(
+        Change("Remove", name, existing[name].type, before=existing[name])
+        for name in reversed(in_order(graph))
+        if name not in resources
+    )

@@ -1,0 +1,191 @@
+"""Evaluate every alarm several times per minute, and run the actions of state changes.
+
+Minutes follow the cloud's time scale. Each alarm is evaluated four times per minute, on windows that end with
+the last full minute (alarms/spec.py); CloudWatch does so once per minute, a minute or two later. A late value
+counts at the next evaluation if its minute is in the alarm's windows. An alarm with unchanged windows and
+values is skipped, unless SetAlarmState changed its state, which holds until the next evaluation.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack_local.cloudwatch import logs, metrics
+from tritonstack_local.cloudwatch.alarms import actions as moto_alarms
+from tritonstack_local.cloudwatch.alarms import notifications
+from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
+from tritonstack_local.cloudwatch.alarms.rules import alarms_in, holds
+from tritonstack_local.cloudwatch.alarms.state import State, decide, reason, reason_data
+from tritonstack_local.cloudwatch.store import METRICS
+from tritonstack_local.cloudwatch.timestamps import timestamp
+from tritonstack_local.moto_patches import events
+from tritonstack_local.scope import Scope
+from tritonstack_local.service.clients import Clients
+from tritonstack_local.settings import TimeScale
+
+_LOOKS_A_MINUTE = 4
+_SHORTEST_PAUSE_S = 0.05
+_MINUTE_S = 60
+# Delete old values once per so many evaluations; idle metrics would keep theirs otherwise.
+_LOOKS_A_SWEEP = 240
+
+log = logging.getLogger(__name__)
+
+
+class AlarmEvaluator:
+    """Evaluates all alarms of all scopes in one thread, until closed."""
+
+    def __init__(self, *, clients: Clients, time_scale: TimeScale) -> None:
+        self._clients = clients
+        self._time_scale = time_scale
+        self._seen: dict[tuple[Scope, str], object] = {}
+        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        METRICS.start_over(time_scale)
+        metrics.apply()
+        moto_alarms.apply(on_change=self.tell)
+        logs.apply()
+        events.apply(deliver=self.deliver)
+        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; pending notifications are dropped."""
+        self._errands.put(None)
+        self._thread.join()
+
+    def look(self, now: float) -> None:
+        """Evaluate every alarm at a point in time."""
+        alarms = held_alarms()
+        self._seen = {key: seen for key, seen in self._seen.items() if key in alarms}
+        for held in alarms.values():
+            if held.spec is not None:
+                self._evaluate(held, now)
+        self._follow_rules(alarms, now)
+
+    def tell(self, change: notifications.StateChange, held: AlarmRecord) -> None:
+        """Queue the actions of a change."""
+        for action in change.actions:
+            self._errands.put(partial(self._act, action, change, held))
+
+    def deliver(self, target_arn: str, message: str) -> None:
+        """Queue a message to a rule's target."""
+
+        def errand() -> None:
+            events.deliver(self._clients, target_arn, message)
+
+        self._errands.put(errand)
+
+    def _run(self) -> None:
+        pause = max(_SHORTEST_PAUSE_S, self._time_scale.lasting(_MINUTE_S) / _LOOKS_A_MINUTE)
+        looks, next_look = 0, time.monotonic() + pause
+        while True:
+            try:
+                errand = self._errands.get(timeout=max(0.0, next_look - time.monotonic()))
+            except queue.Empty:
+                self._guarded(lambda: self.look(time.time()))
+                looks, next_look = looks + 1, time.monotonic() + pause
+                if looks % _LOOKS_A_SWEEP == 0:
+                    METRICS.forget_old()
+                continue
+            if errand is None:
+                return
+            self._guarded(errand)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:  # an error in one alarm must not stop the others
+            log.exception("evaluating alarms")
+
+    def _evaluate(self, held: AlarmRecord, now: float) -> None:
+        spec = held.spec
+        if spec is None:
+            return
+        span = spec.span(now, self._time_scale)
+        versions = tuple(METRICS.version(held.scope, key) for key in spec.metrics)
+        seen = (span, versions, held.state, held.configuration)
+        if self._seen.get((held.scope, held.name)) == seen:
+            return
+        windows = spec.observe(METRICS, held.scope, span)
+        decision = None if windows is None else decide(windows, spec.condition)
+        if decision is not None and decision.state != held.state:
+            why = reason(decision, spec.condition, before=held.state)
+            data = reason_data(decision, spec.condition, at=now, watched=_watched(held.given, spec.period_s))
+            self._change(held, decision.state, why, data, now)
+        self._seen[held.scope, held.name] = (span, versions, held.state, held.configuration)
+
+    def _follow_rules(self, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> None:
+        """Update composite alarms until none changes: they may depend on each other."""
+        composites = [held for held in alarms.values() if held.rule is not None]
+        for _ in composites:
+            changed = [self._follow(held, alarms, now) for held in composites]
+            if not any(changed):
+                return
+
+    def _follow(self, held: AlarmRecord, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> bool:
+        rule = held.rule
+        if rule is None:
+            return False
+
+        def state_of(name: str) -> str | None:
+            child = alarms.get((held.scope, name))
+            return child.state if child else None
+
+        state: State = "ALARM" if holds(rule, state_of) else "OK"
+        if state == held.state:
+            return False
+        children = [alarms[held.scope, name] for name in alarms_in(rule) if (held.scope, name) in alarms]
+        children.sort(key=lambda child: child.transitioned, reverse=True)
+        told = [
+            {"arn": child.arn, "state": {"value": child.state, "timestamp": timestamp(child.transitioned)}}
+            for child in children[:1]
+        ]
+        if held.state == "INSUFFICIENT_DATA" or not children:
+            why = f"{held.arn} was created and its alarm rule evaluates to {state}"
+        else:
+            why = (
+                f"{children[0].arn} transitioned to {children[0].state} at {_long(children[0].transitioned)}"
+            )
+        self._change(held, state, why, {"triggeringAlarms": told}, now)
+        return True
+
+    def _change(self, held: AlarmRecord, state: State, why: str, data: dict[str, Any], now: float) -> None:
+        log.info("alarm %s of %s changed from %s to %s: %s", held.name, held.scope, held.state, state, why)
+        held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.tell)
+
+    def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
+        if action.split(":")[2:3] != ["sns"]:
+            held.note_action(action, fault="the local cloud supports SNS actions only")
+            return
+        fault = self._publish(
+            action, Message=notifications.message(change), Subject=notifications.subject(change)
+        )
+        held.note_action(action, fault=fault)
+
+    def _publish(self, topic_arn: str, **fields: str) -> str | None:
+        _, _, _, region, account, _ = topic_arn.split(":", 5)
+        try:
+            self._clients.client("sns", Scope(account, region)).publish(TopicArn=topic_arn, **fields)
+        except (ClientError, BotoCoreError) as fault:
+            log.warning("cannot publish to %s: %s", topic_arn, fault)
+            return str(fault)
+        return None
+
+
+def _watched(given: Any, period_s: int) -> dict[str, Any]:
+    statistic = given.get("Statistic") or given.get("ExtendedStatistic")
+    told = {"statistic": statistic, "unit": given.get("Unit")}
+    return {name: value for name, value in told.items() if value} | {"period": period_s}
+
+
+def _long(at: float) -> str:
+    return time.strftime("%A %d %B, %Y %H:%M:%S UTC", time.gmtime(at))

@@ -1,0 +1,246 @@
+"""Correct moto's CloudWatch Logs: metric filters match log lines and publish values.
+
+Patterns for JSON (`{ $.code = 500 }`) and for columns (`[ip, user, ...]`) are rejected.
+
+Also, moto allows two filters with one name, keeps the filters of deleted groups, and returns every line for
+search patterns it does not support.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from moto.logs import models
+from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
+from moto.logs.metric_filters import MetricFilters
+from moto.logs.models import LogsBackend
+
+from tritonstack_local.cloudwatch.statistics import Summary
+from tritonstack_local.cloudwatch.store import METRICS, MetricKey
+from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.scope import Scope
+
+_TERM = re.compile(r'\s*(?P<sign>[-?]?)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))')
+_WORD = re.compile(r"\w+")
+# Characters that AWS allows in an expression; groups are not allowed.
+_EXPRESSION = re.compile(r"[A-Za-z0-9:_#=@/;,\-^$?\[\]{}|\\*+.]*")
+
+
+class PatternError(Exception):
+    """An invalid or unsupported pattern."""
+
+
+@dataclass(frozen=True)
+class FilterPattern:
+    """Conditions on a line: all terms, one of the options, no exclusion, and the expression."""
+
+    terms: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    exclusions: tuple[str, ...] = ()
+    expression: re.Pattern[str] | None = None
+
+    def matches(self, line: str) -> bool:
+        """Return whether a line matches. Case-sensitive."""
+        return (
+            all(term in line for term in self.terms)
+            and (not self.options or any(term in line for term in self.options))
+            and not any(term in line for term in self.exclusions)
+            and (self.expression is None or self.expression.search(line) is not None)
+        )
+
+
+def parse_pattern(text: str) -> FilterPattern:
+    """Parse a pattern, or raise PatternError. The empty pattern matches every line."""
+    stripped = text.strip()
+    if stripped[:1] in {"{", "["}:
+        kind = "JSON" if stripped[0] == "{" else "columns"
+        raise PatternError(
+            f"The local cloud does not support filter patterns for {kind}, only for plain text."
+        )
+    if stripped.startswith("%"):
+        return FilterPattern(expression=_expression(stripped))
+    by_sign: dict[str, list[str]] = {"": [], "?": [], "-": []}
+    for sign, term in _terms(stripped):
+        by_sign[sign].append(term)
+    if by_sign["?"] and (by_sign[""] or by_sign["-"]):
+        raise PatternError(
+            "A filter pattern with optional terms (?) beside others is read by CloudWatch Logs without its "
+            "question marks; write what is meant."
+        )
+    return FilterPattern(tuple(by_sign[""]), tuple(by_sign["?"]), tuple(by_sign["-"]))
+
+
+def _terms(text: str) -> Iterator[tuple[str, str]]:
+    position = 0
+    while position < len(text):
+        match = _TERM.match(text, position)
+        if match is None:
+            raise PatternError(f"Invalid character(s) in term '{text[position:]}'")
+        position = match.end()
+        word = match["word"]
+        if word is not None and _WORD.fullmatch(word) is None:
+            raise PatternError(f"Invalid character(s) in term '{word}'; use double quotes")
+        yield match["sign"], re.sub(r"\\(.)", r"\1", match["phrase"]) if word is None else word
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    inner = text[1:-1]
+    if len(text) < 2 or not text.endswith("%") or "%" in inner:
+        raise PatternError("The local cloud supports a single expression between two % signs.")
+    if _EXPRESSION.fullmatch(inner) is None:
+        raise PatternError(
+            "Invalid character(s) in the expression: CloudWatch Logs takes no groups and no spaces"
+        )
+    try:
+        return re.compile(inner, re.ASCII)
+    except re.error as error:
+        raise PatternError(f"Invalid expression: {error}") from error
+
+
+_put_log_events = LogsBackend.put_log_events
+_delete_log_group = LogsBackend.delete_log_group
+_EXPRESSIONS_LIMIT = 5
+
+
+def apply() -> None:
+    """Correct moto."""
+    correct(
+        (LogsBackend, "put_log_events", _put_and_count),
+        (LogsBackend, "put_metric_filter", _put_metric_filter),
+        (LogsBackend, "delete_log_group", _delete_group_and_filters),
+        (MetricFilters, "delete_filter", _delete_filter),
+        (models, "EventMessageFilter", _message_filter),
+    )
+
+
+def _put_and_count(
+    backend: LogsBackend, log_group_name: str, log_stream_name: str, log_events: list[dict[str, Any]]
+) -> Any:
+    answer = _put_log_events(backend, log_group_name, log_stream_name, log_events)
+    filters = [held for held in backend.filters.metric_filters if held["logGroupName"] == log_group_name]
+    scope = Scope(backend.account_id, backend.region_name)
+    for held in filters:
+        _count(scope, held, log_events)
+    return answer
+
+
+def _count(scope: Scope, held: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+    """Publish a value per matching line; if none matches, the filter's default value."""
+    pattern = _pattern(held["filterPattern"])
+    for transformation in held["metricTransformations"]:
+        key = MetricKey(transformation["metricNamespace"], transformation["metricName"])
+        unit, found = transformation.get("unit") or "None", False
+        for event in events:
+            if pattern.matches(event["message"]):
+                found = True
+                _publish(scope, key, unit, float(transformation["metricValue"]), at=event["timestamp"] / 1000)
+        default = transformation.get("defaultValue")
+        if not found and default is not None:
+            _publish_default(scope, key, unit, float(default))
+
+
+def _publish(scope: Scope, key: MetricKey, unit: str, value: float, *, at: float) -> None:
+    values = Summary()
+    values.add(value)
+    METRICS.put(scope, key, unit, values, at=at)
+
+
+def _publish_default(scope: Scope, key: MetricKey, unit: str, value: float) -> None:
+    """Publish the default value once per minute."""
+    now = time.time()
+    if METRICS.newest(scope, key) < now - now % METRICS.minute_s:
+        _publish(scope, key, unit, value, at=now)
+
+
+def _put_metric_filter(
+    backend: LogsBackend,
+    filter_name: str,
+    filter_pattern: str,
+    log_group_name: str,
+    metric_transformations: list[dict[str, Any]],
+) -> None:
+    if log_group_name not in backend.groups:
+        raise ResourceNotFoundException("The specified log group does not exist.")
+    others = [
+        held
+        for held in backend.filters.metric_filters
+        if (held["filterName"], held["logGroupName"]) != (filter_name, log_group_name)
+    ]
+    try:
+        _check(filter_pattern, log_group_name, others)
+        for transformation in metric_transformations:
+            _check_transformation(transformation)
+    except PatternError as refused:
+        raise InvalidParameterException(str(refused)) from refused
+    made = {
+        "filterName": filter_name,
+        "filterPattern": filter_pattern,
+        "logGroupName": log_group_name,
+        "metricTransformations": metric_transformations,
+        "creationTime": int(time.time() * 1000),
+    }
+    backend.filters.metric_filters = [*others, made]
+
+
+def _check(pattern: str, group: str, others: Iterable[Mapping[str, Any]]) -> None:
+    expressions = [
+        held
+        for held in others
+        if held["logGroupName"] == group and _pattern(held["filterPattern"]).expression
+    ]
+    if _pattern(pattern).expression and len(expressions) >= _EXPRESSIONS_LIMIT:
+        raise PatternError(f"A log group takes {_EXPRESSIONS_LIMIT} filters with expressions at most")
+
+
+def _check_transformation(given: Mapping[str, Any]) -> None:
+    if given.get("dimensions"):
+        raise PatternError(
+            "The local cloud does not support dimensions of metric filters, which refer to fields."
+        )
+    try:
+        float(given["metricValue"])
+    except ValueError as error:
+        raise PatternError(
+            f"The local cloud does not support metricValue {given['metricValue']!r}, only "
+            "numbers, not values from lines."
+        ) from error
+
+
+def _delete_filter(
+    filters: MetricFilters, filter_name: str | None = None, log_group_name: str | None = None
+) -> list[dict[str, Any]]:
+    kept = [
+        held
+        for held in filters.metric_filters
+        if (held["filterName"], held["logGroupName"]) != (filter_name, log_group_name)
+    ]
+    if len(kept) == len(filters.metric_filters):
+        raise ResourceNotFoundException("The specified metric filter does not exist.")
+    filters.metric_filters = kept
+    return kept
+
+
+def _delete_group_and_filters(backend: LogsBackend, log_group_name: str) -> None:
+    _delete_log_group(backend, log_group_name)
+    filters = backend.filters
+    filters.metric_filters = [
+        held for held in filters.metric_filters if held["logGroupName"] != log_group_name
+    ]
+
+
+def _message_filter(pattern: str | None) -> FilterPattern:
+    """The pattern of FilterLogEvents."""
+    try:
+        return _pattern(pattern or "")
+    except PatternError as refused:
+        raise InvalidParameterException(str(refused)) from refused
+
+
+@lru_cache(maxsize=1024)
+def _pattern(text: str) -> FilterPattern:
+    return parse_pattern(text)

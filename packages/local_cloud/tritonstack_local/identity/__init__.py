@@ -1,1 +1,0 @@
-"""Accounts, scopes (account and region), role trust, and bucket policies."""

@@ -1,0 +1,218 @@
+"""SageMaker's records and plans: plain data that is persisted; running processes are not part of it.
+
+An endpoint's states and the allowed transitions:
+
+    Creating ──> InService ──> Updating ──> InService       a failed update returns to the old config
+        │            │            └──> RollingBack ──> InService                 through RollingBack
+        └──────> Failed           Creating, InService, Failed ──> Deleting ──> gone
+
+After a restart of the cloud, endpoints in service go through SystemUpdating. Endpoints in Updating stay so:
+their old instances are started, then the update starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from tritonstack_local.scope import Scope
+from tritonstack_local.service.tables import Table, Tags
+
+
+def now() -> datetime:
+    """Return the current time with time zone."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class CapturePlan:
+    """Data capture settings of a configuration."""
+
+    destination: str
+    percent: int
+    modes: frozenset[str]
+    kms_key: str | None
+    csv_types: frozenset[str]
+    json_types: frozenset[str]
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None) -> CapturePlan | None:
+        """Read a DataCaptureConfig; None if capture is disabled."""
+        if settings is None or not settings.get("EnableCapture", True):
+            return None
+        asked = {option["CaptureMode"] for option in settings["CaptureOptions"]}
+        types = settings.get("CaptureContentTypeHeader", {})
+        return cls(
+            destination=settings["DestinationS3Uri"],
+            percent=settings["InitialSamplingPercentage"],
+            modes=frozenset({"Input", "Output"} if "InputAndOutput" in asked else asked),
+            kms_key=settings.get("KmsKeyId"),
+            csv_types=frozenset(types.get("CsvContentTypes", ())),
+            json_types=frozenset(types.get("JsonContentTypes", ())),
+        )
+
+
+LEAST_OUTSTANDING, RANDOM = "LEAST_OUTSTANDING_REQUESTS", "RANDOM"
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The requested capacity of a variant."""
+
+    instance_count: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """A production variant, as in DescribeEndpoint."""
+
+    name: str
+    image: str
+    instance_type: str
+    capacity: Capacity
+
+
+@dataclass(frozen=True)
+class DeploymentPlan:
+    """The plan of one variant's servers."""
+
+    scope: Scope
+    endpoint: str
+    variant: str
+    image: str
+    environment: Mapping[str, str]
+    model_data_url: str | None
+    """URL of the archive, or prefix of a multi-model server's archives."""
+    download_timeout_s: float
+    startup_timeout_s: float
+    instance_type: str
+    volume_gb: int | None
+    """VolumeSizeInGB; None for SageMaker's default."""
+    multi_model: bool = False
+    model_cache: bool = True
+    """Whether a multi-model server keeps models between requests."""
+    capture: CapturePlan | None = None
+    """Its data capture settings."""
+    routing: str = RANDOM
+    """The routing strategy."""
+
+    @property
+    def container(self) -> str:
+        """The container's name in SageMaker's error messages."""
+        return "model" if self.multi_model else "primary"
+
+
+@dataclass(frozen=True)
+class EndpointPlan:
+    """The plan of an endpoint, independent of its configuration and models, which may be deleted."""
+
+    scope: Scope
+    endpoint: str
+    config_name: str
+    variants: tuple[VariantRecord, ...]
+    deployments: tuple[DeploymentPlan, ...]
+    data_capture: Mapping[str, Any] | None
+
+
+def counts_of(variants: tuple[VariantRecord, ...]) -> dict[str, int]:
+    """Return the requested instance count per variant."""
+    return {variant.name: variant.capacity.instance_count for variant in variants}
+
+
+def weights_of(variants: tuple[VariantRecord, ...]) -> dict[str, float]:
+    """The weights of the variants."""
+    return {variant.name: variant.capacity.weight for variant in variants}
+
+
+Status = Literal["Creating", "InService", "Updating", "RollingBack", "SystemUpdating", "Failed", "Deleting"]
+
+StageStatus = Literal["Creating", "Updating", "Deleting", "ActivatingTraffic", "Baking"]
+
+TRANSITIONS: dict[Status, frozenset[Status]] = {
+    "Creating": frozenset({"InService", "Failed", "Deleting"}),
+    "InService": frozenset({"Updating", "Deleting", "SystemUpdating"}),
+    "Updating": frozenset({"InService", "RollingBack", "SystemUpdating"}),
+    "RollingBack": frozenset({"InService", "SystemUpdating"}),
+    "SystemUpdating": frozenset({"InService", "Failed", "SystemUpdating"}),
+    "Failed": frozenset({"Deleting"}),
+    "Deleting": frozenset(),
+}
+
+
+def arn_of(scope: Scope, kind: str, name: str) -> str:
+    """Return the ARN of a SageMaker resource; AWS writes names in lower case."""
+    return scope.arn("sagemaker", f"{kind}/{name.lower()}")
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """A model or an endpoint configuration: its immutable create request."""
+
+    name: str
+    arn: str
+    created: datetime
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class UpdateStage:
+    """The status of an endpoint's variants: SageMaker's VariantStatus."""
+
+    status: StageStatus
+    messages: Mapping[str, str]
+    """The status of each variant."""
+    started: datetime
+
+
+@dataclass(frozen=True)
+class PendingUpdate:
+    """The target of an endpoint's update."""
+
+    plan: EndpointPlan
+    variants: tuple[VariantRecord, ...]
+    deployment_config: Mapping[str, Any] | None
+    started: datetime
+
+
+@dataclass(frozen=True)
+class EndpointRecord:
+    """An endpoint's record and its plan."""
+
+    name: str
+    arn: str
+    status: Status
+    created: datetime
+    modified: datetime
+    plan: EndpointPlan
+    variants: tuple[VariantRecord, ...]
+    failure_reason: str | None = None
+    deployment_config: Mapping[str, Any] | None = None
+    pending: PendingUpdate | None = None
+    stage: UpdateStage | None = None
+
+    def can_become(self, status: Status) -> bool:
+        """Return whether the state machine allows the transition."""
+        return status in TRANSITIONS[self.status]
+
+    def moved_to(self, status: Status, **changes: Any) -> EndpointRecord:
+        """Make a transition, and change other fields with it."""
+        if not self.can_become(status):
+            raise ValueError(f"endpoint {self.name} cannot go from {self.status} to {status}")
+        return replace(self, status=status, modified=now(), **changes)
+
+    def settled(self, status: Status, **changes: Any) -> EndpointRecord:
+        """Make a transition that ends the current operation."""
+        return self.moved_to(status, pending=None, stage=None, **changes)
+
+
+@dataclass(frozen=True)
+class SageMakerTables:
+    """All tables of SageMaker."""
+
+    models: Table[StoredRecord] = field(default_factory=Table[StoredRecord])
+    configs: Table[StoredRecord] = field(default_factory=Table[StoredRecord])
+    endpoints: Table[EndpointRecord] = field(default_factory=Table[EndpointRecord])
+    tags: Tags = field(default_factory=Tags)

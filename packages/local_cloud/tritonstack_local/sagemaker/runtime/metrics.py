@@ -1,0 +1,241 @@
+"""Publish endpoint metrics: requests, and the CPU, memory, and disk use of instances."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonstack_local.cloudwatch.metrics import Datum, Metrics
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
+from tritonstack_local.scope import Scope
+from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
+
+NAMESPACE = "AWS/SageMaker"
+_PUBLISH_S = 0.5
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class MeasuredVariant:
+    """The variant that metrics belong to."""
+
+    scope: Scope
+    endpoint: str
+    variant: str
+
+    @property
+    def dimensions(self) -> dict[str, str]:
+        """Return its CloudWatch dimensions."""
+        return {"EndpointName": self.endpoint, "VariantName": self.variant}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and its result."""
+
+    status: int
+    """The model's status, or the caller's status without a response of the model."""
+    model_s: float
+    overhead_s: float
+    instances: int
+    """The variant's number of instances."""
+    concurrent: int
+    """The number of concurrent requests."""
+
+
+class RequestMetrics:
+    """Collects exchanges and publishes them twice per second."""
+
+    def __init__(self, *, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._values: Counter[tuple[MeasuredVariant, str, float, str]] = Counter()
+        self._busiest: dict[MeasuredVariant, int] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="request metrics", daemon=True)
+        self._thread.start()
+
+    def note(self, watched: MeasuredVariant, exchange: Exchange) -> None:
+        """Count one request."""
+        status = exchange.status
+        values = (
+            ("Invocations", 1.0, "None"),
+            ("InvocationsPerInstance", 1 / max(1, exchange.instances), "None"),
+            ("Invocation4XXErrors", float(400 <= status < 500), "None"),
+            ("Invocation5XXErrors", float(status >= 500), "None"),
+            ("InvocationModelErrors", float(not 200 <= status < 300), "None"),
+            ("ModelLatency", _rounded(exchange.model_s), "Microseconds"),
+            ("OverheadLatency", _rounded(exchange.overhead_s), "Microseconds"),
+        )
+        with self._lock:
+            for name, value, unit in values:
+                self._values[watched, name, value, unit] += 1
+            self._busiest[watched] = max(self._busiest.get(watched, 0), exchange.concurrent)
+
+    def close(self) -> None:
+        """Stop; unpublished values are dropped."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_PUBLISH_S):
+            self.publish()
+
+    def publish(self) -> None:
+        """Publish collected values."""
+        with self._lock:
+            values, self._values = self._values, Counter()
+            busiest, self._busiest = self._busiest, {}
+        for (watched, name, value, unit), count in values.items():
+            datum = Datum(NAMESPACE, name, watched.dimensions, value, unit, count=count)
+            self._metrics.put(watched.scope, [datum])
+        for watched, requests in busiest.items():
+            datum = Datum(NAMESPACE, "ConcurrentRequestsPerModel", watched.dimensions, float(requests))
+            self._metrics.put(watched.scope, [datum])
+
+
+class Stopwatch:
+    """Separates a request's model latency from its overhead."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self.model_s = 0.0
+
+    @contextmanager
+    def in_model(self) -> Iterator[None]:
+        """Count the time within the context as model latency."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.model_s = time.monotonic() - began
+
+    def overhead_s(self) -> float:
+        """Return the overhead so far."""
+        return time.monotonic() - self._began - self.model_s
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds * _MICROSECONDS:.3g}")
+
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """CPU time since the start of each process, and memory."""
+
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.cpu_s + other.cpu_s, self.memory_bytes + other.memory_bytes)
+
+
+class ProcessTable:
+    """A snapshot of all processes."""
+
+    def __init__(self) -> None:
+        self._usage: dict[int, Usage] = {}
+        self._children: dict[int, list[int]] = {}
+        for pid, parent, usage in _processes():
+            self._usage[pid] = usage
+            self._children.setdefault(parent, []).append(pid)
+
+    def used_below(self, pid: int) -> Usage:
+        """Return the sum of a process and its descendants; 0 if it has ended."""
+        total = self._usage.get(pid, Usage())
+        for child in self._children.get(pid, []):
+            total += self.used_below(child)
+        return total
+
+
+def _processes() -> Iterator[tuple[int, int, Usage]]:
+    for entry in os.scandir(_PROC):
+        if entry.name.isdecimal():
+            try:
+                # The name in parentheses may contain anything; numbers follow (proc(5)).
+                numbers = (_PROC / entry.name / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has just ended
+                continue
+            cpu_s = (int(numbers[11]) + int(numbers[12])) / _TICKS_PER_S
+            yield int(entry.name), int(numbers[1]), Usage(cpu_s, int(numbers[21]) * _PAGE_BYTES)
+
+
+INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
+# Lower bound at any time scale: a snapshot takes some milliseconds.
+_SHORTEST_MINUTE_S = 0.5
+_PERCENT = 100.0
+
+
+class MachineMetrics:
+    """Measures every instance periodically."""
+
+    def __init__(
+        self, *, metrics: Metrics, time_scale: TimeScale, instances: Callable[[], list[EndpointInstance]]
+    ) -> None:
+        self._metrics = metrics
+        self._minute_s = max(_SHORTEST_MINUTE_S, time_scale.lasting(REAL_MINUTE_S))
+        self._instances = instances
+        self._before: dict[str, tuple[float, float]] = {}
+        self._memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="machine metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._minute_s):
+            instances = [instance for instance in self._instances() if instance.available]
+            if instances:
+                self._measure(instances)
+
+    def _measure(self, instances: list[EndpointInstance]) -> None:
+        table = ProcessTable()
+        before, self._before = self._before, {}
+        for instance in instances:
+            plan = instance.plan
+            dimensions = MeasuredVariant(plan.scope, plan.endpoint, plan.variant).dimensions
+            with contextlib.suppress(OSError):  # its endpoint was just deleted
+                used = list(self._used(instance, table, before))
+                data = [Datum(INSTANCE_NAMESPACE, name, dimensions, value, "Percent") for name, value in used]
+                self._metrics.put(plan.scope, data)
+
+    def _used(
+        self, instance: EndpointInstance, table: ProcessTable, before: dict[str, tuple[float, float]]
+    ) -> Iterator[tuple[str, float]]:
+        usage, clock = table.used_below(instance.container.server.pid), time.monotonic()
+        self._before[instance.id] = (clock, usage.cpu_s)
+        if instance.id in before:
+            then, cpu_s = before[instance.id]
+            # A restarted container starts at zero.
+            yield "CPUUtilization", _PERCENT * max(0.0, usage.cpu_s - cpu_s) / (clock - then)
+        yield "MemoryUtilization", _PERCENT * usage.memory_bytes / self._memory_bytes
+        size = _bytes_below(instance.folder)
+        yield "DiskUtilization", _PERCENT * size / shutil.disk_usage(instance.folder).total
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
+            except FileNotFoundError:  # it was just removed
+                continue
+    return total

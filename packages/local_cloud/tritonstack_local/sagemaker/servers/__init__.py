@@ -1,0 +1,1 @@
+"""Servers of models: artifacts, limits, logs, and how to start one."""

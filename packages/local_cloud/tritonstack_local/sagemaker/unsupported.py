@@ -1,0 +1,201 @@
+"""Fields that SageMaker rejects because they are not implemented, and fields accepted without effect.
+
+Every field of the service model in neither table has its effect; a test compares the tables with botocore's
+model, to detect new fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tritonstack_local.sagemaker.errors import not_supported
+from tritonstack_local.sagemaker.records import LEAST_OUTSTANDING, RANDOM
+from tritonstack_local.service.errors import ServiceError, validation_exception
+
+NO_COMPONENTS = "inference components run on AWS only"
+_FOR_COMPONENTS = "it is for inference components, which run on AWS only"
+_NO_QUEUE = "asynchronous endpoints run on AWS only"
+_NO_AWARENESS = "requests are routed randomly or to the least busy instance"
+_NO_SERVERLESS = "serverless endpoints run on AWS only"
+
+# Field of the service model, by operation or structure -> why it has no effect.
+ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
+    "CreateModel.ExecutionRoleArn": "the artifact is read with the account's own credentials",
+    "CreateModel.VpcConfig": "the server has no network at all",
+    "CreateModel.EnableNetworkIsolation": "the server never has a network, isolated or not",
+    "ContainerDefinition.Image": "the installed Triton serves every ECR image",
+    "ContainerDefinition.ContainerHostname": "the single container needs no host name",
+    "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
+    "CreateEndpointConfig.MetricsConfig": "metrics are published per variant, once per minute, in any case",
+    "ProductionVariant.InstanceType": "only its memory counts, as the limit of multi-model endpoints",
+    "ProductionVariant.EnableSSMAccess": "there are no instances to log in to",
+    "ProductionVariant.InferenceAmiVersion": "there is no host driver to choose",
+}
+
+# Field -> why it is rejected.
+UNSUPPORTED: dict[str, str] = {
+    "CreateModel.InferenceExecutionConfig": "a model has one container",
+    "ContainerDefinition.ImageConfig": "private registries are not supported",
+    "ContainerDefinition.ModelDataSource": "only ModelDataUrl, a compressed archive, is read",
+    "ContainerDefinition.AdditionalModelDataSources": "only ModelDataUrl, a compressed archive, is read",
+    "ContainerDefinition.ModelPackageName": "there is no model registry",
+    "ContainerDefinition.InferenceSpecificationName": "there is no model registry",
+    "ContainerDefinition.ContainerMetricsConfig": "container metrics are not published",
+    "CreateEndpointConfig.AsyncInferenceConfig": _NO_QUEUE,
+    "CreateEndpointConfig.ExplainerConfig": "there is no explainer",
+    "CreateEndpointConfig.ShadowProductionVariants": "shadow variants run on AWS only",
+    "CreateEndpointConfig.ExecutionRoleArn": _FOR_COMPONENTS,
+    "CreateEndpointConfig.VpcConfig": _FOR_COMPONENTS,
+    "CreateEndpointConfig.EnableNetworkIsolation": _FOR_COMPONENTS,
+    "CreateEndpointConfig.CrossRegionTrafficConfig": "there is no other region to send traffic to",
+    "ProductionVariant.InstancePools": "there are no instances to pool",
+    "ProductionVariant.VariantInstanceProvisionTimeoutInSeconds": "there are no instances to pool",
+    "ProductionVariant.AcceleratorType": "there is no accelerator to attach",
+    "ProductionVariant.CoreDumpConfig": "core dumps are not collected",
+    "ProductionVariant.ServerlessConfig": _NO_SERVERLESS,
+    "ProductionVariant.ManagedInstanceScaling": _FOR_COMPONENTS,
+    "ProductionVariant.CapacityReservationConfig": "there is no capacity to reserve",
+    "ProductionVariant.AcceleratorPartitionLayouts": "there is no accelerator to divide",
+    "DesiredWeightAndCapacity.ServerlessUpdateConfig": _NO_SERVERLESS,
+    "InvokeEndpoint.TargetContainerHostname": "a model has one container",
+    "InvokeEndpoint.EnableExplanations": "there is no explainer",
+    "InvokeEndpoint.InferenceComponentName": NO_COMPONENTS,
+    "InvokeEndpoint.SessionId": "stateful sessions are not supported",
+    "InvokeEndpoint.PrefixAwareId": _NO_AWARENESS,
+    "ProductionVariantRoutingConfig.PrefixAwareRoutingConfig": _NO_AWARENESS,
+}
+
+PUBLISH_FREQUENCIES_S = (10, 30, 60, 120, 180, 240, 300)
+"""Documented values of MetricPublishFrequencyInSeconds; the service model has no list."""
+
+_ECR_IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/[a-z0-9._/-]+([:@][\w:.-]+)?")
+
+
+def reject_unsupported(shape: str, fields: Mapping[str, Any]) -> None:
+    """Reject a request with an unsupported field, at any depth."""
+    for name, value in fields.items():
+        reason = UNSUPPORTED.get(f"{shape}.{name}")
+        if reason is not None and value not in (None, False, [], {}):
+            raise not_supported(f"{shape}.{name}", reason)
+
+
+def template_rejection(shape: str, fields: Mapping[str, Any]) -> str | None:
+    """Return why a template's resource is rejected; None if it is accepted.
+
+    `shape` is CreateModel or CreateEndpointConfig. Values unknown before the deployment are ignored.
+    """
+    try:
+        reject_unsupported(shape, fields)
+        _check_metrics(fields.get("MetricsConfig", {}))
+        for inner, name in _STRUCTURES[shape]:
+            held = fields.get(name, [])
+            for structure in held if isinstance(held, list) else [held]:
+                reject_unsupported(inner, structure)
+                _reject_components(inner, structure)
+                _check_routing(structure.get("RoutingConfig", {}))
+    except ServiceError as refused:
+        return refused.message
+    return None
+
+
+_STRUCTURES = {
+    "CreateModel": (("ContainerDefinition", "PrimaryContainer"), ("ContainerDefinition", "Containers")),
+    "CreateEndpointConfig": (("ProductionVariant", "ProductionVariants"),),
+}
+
+
+def _reject_components(shape: str, fields: Mapping[str, Any]) -> None:
+    if shape == "ProductionVariant" and "ModelName" not in fields:
+        raise not_supported("ProductionVariant without ModelName", _FOR_COMPONENTS)
+
+
+def check_model(fields: Mapping[str, Any]) -> None:
+    """Check a CreateModel request."""
+    reject_unsupported("CreateModel", fields)
+    containers = fields.get("Containers", [])
+    if len(containers) > 1:
+        raise not_supported("CreateModel.Containers with several containers", "a model has one container")
+    if bool(containers) == bool(fields.get("PrimaryContainer")):
+        raise validation_exception("Exactly one of PrimaryContainer and Containers must be given.")
+    container = fields.get("PrimaryContainer") or containers[0]
+    reject_unsupported("ContainerDefinition", container)
+    _check_container(container)
+
+
+def _check_container(container: Mapping[str, Any]) -> None:
+    multi_model = container.get("Mode") == "MultiModel"
+    if not multi_model:
+        _check_multi_model_settings(container)
+    image = container.get("Image")
+    if image is None:
+        raise validation_exception("ContainerDefinition.Image must be given.")
+    if _ECR_IMAGE.fullmatch(image) is None:
+        raise validation_exception(
+            f'Using non-ECR image "{image}" without Vpc repository access mode is not supported.'
+        )
+    url = container.get("ModelDataUrl")
+    if url is None and multi_model:
+        raise validation_exception(
+            "ContainerDefinition.ModelDataUrl must be given for a container in MultiModel mode."
+        )
+    if url is not None and not url.startswith("s3://"):
+        raise not_supported(f"ContainerDefinition.ModelDataUrl={url}", "only s3:// URLs are supported")
+
+
+def _check_multi_model_settings(container: Mapping[str, Any]) -> None:
+    """Reject settings that make a single-model container serve many models."""
+    if container.get("MultiModelConfig"):
+        raise validation_exception("MultiModelConfig may be given for a container in MultiModel mode only.")
+    if container.get("Environment", {}).get("SAGEMAKER_MULTI_MODEL") == "true":
+        raise not_supported(
+            "SAGEMAKER_MULTI_MODEL=true in ContainerDefinition.Environment",
+            "use Mode MultiModel instead",
+        )
+
+
+def check_config(fields: Mapping[str, Any]) -> None:
+    """Check a CreateEndpointConfig request."""
+    reject_unsupported("CreateEndpointConfig", fields)
+    _check_metrics(fields.get("MetricsConfig", {}))
+    variants = fields["ProductionVariants"]
+    for number, variant in enumerate(variants):
+        _check_variant(number, variant)
+    destination = fields.get("DataCaptureConfig", {}).get("DestinationS3Uri", "s3://")
+    if not destination.startswith("s3://"):
+        raise not_supported(
+            f"DataCaptureConfig.DestinationS3Uri={destination}", "only s3:// URLs are supported"
+        )
+    names = [variant["VariantName"] for variant in variants]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise validation_exception(f"Two ProductionVariants have the VariantName {', '.join(twice)}.")
+
+
+def _check_metrics(metrics: Mapping[str, Any]) -> None:
+    frequency = metrics.get("MetricPublishFrequencyInSeconds", 60)
+    # In a template, a number may be text or unknown.
+    if isinstance(frequency, str | int) and str(frequency) not in map(str, PUBLISH_FREQUENCIES_S):
+        raise validation_exception(
+            f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "
+            f"Valid values: {', '.join(map(str, PUBLISH_FREQUENCIES_S))}."
+        )
+
+
+def _check_variant(number: int, variant: Mapping[str, Any]) -> None:
+    reject_unsupported("ProductionVariant", variant)
+    _reject_components("ProductionVariant", variant)
+    _check_routing(variant.get("RoutingConfig", {}))
+    for name in ("InstanceType", "InitialInstanceCount"):
+        if name not in variant:
+            raise validation_exception(
+                f"ProductionVariants[{number}].{name} must be given for a variant with instances."
+            )
+
+
+def _check_routing(routing: Mapping[str, Any]) -> None:
+    reject_unsupported("ProductionVariantRoutingConfig", routing)
+    strategy = routing.get("RoutingStrategy", RANDOM)
+    if strategy not in (RANDOM, LEAST_OUTSTANDING):
+        raise not_supported(f"RoutingStrategy {strategy}", _NO_AWARENESS)

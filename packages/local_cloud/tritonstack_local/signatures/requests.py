@@ -1,0 +1,110 @@
+"""A request as the client sent it, and the reasons for denying it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cached_property
+from urllib.parse import unquote
+
+
+class Reason(Enum):
+    """Why a request is denied; responses.py maps it to an error code of the client's protocol."""
+
+    FORBIDDEN = auto()
+    """The request comes from a browser page, names a foreign host, or asks for a closed route."""
+    ACCESS_DENIED = auto()
+    MISSING = auto()
+    """The request is not signed."""
+    INCOMPLETE = auto()
+    UNKNOWN_KEY = auto()
+    INVALID_TOKEN = auto()
+    EXPIRED_TOKEN = auto()
+    MISMATCH = auto()
+    SKEWED = auto()
+    PRESIGNED_EXPIRED = auto()
+    PAYLOAD_MISMATCH = auto()
+    MISSING_PAYLOAD_HASH = auto()
+    BAD_DIGEST = auto()
+    """The content does not match a checksum in the request."""
+    INCOMPLETE_BODY = auto()
+    UNSUPPORTED = auto()
+    INVALID_IDENTITY_TOKEN = auto()
+    ENTITY_TOO_SMALL = auto()
+    ENTITY_TOO_LARGE = auto()
+
+
+class DeniedError(Exception):
+    """A request is denied. `message` replaces the reason's usual text."""
+
+    def __init__(self, reason: Reason, message: str | None = None) -> None:
+        super().__init__(message or reason.name)
+        self.reason = reason
+        self.message = message
+
+
+_AT_MOST_ONCE = ("host", "authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token")
+
+
+@dataclass(frozen=True)
+class SentRequest:
+    """Method, target, and headers, as sent: without decoding or joining."""
+
+    method: str
+    target: str
+    """Path and query as on the request line."""
+    header_pairs: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @property
+    def path(self) -> str:
+        """The path, still percent-encoded."""
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        """The query, still percent-encoded."""
+        return self.target.partition("?")[2]
+
+    @cached_property
+    def headers(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of each header, by lower-case name, in the order sent."""
+        found: dict[str, list[str]] = {}
+        for name, value in self.header_pairs:
+            found.setdefault(name.lower(), []).append(value)
+        return {name: tuple(values) for name, values in found.items()}
+
+    @cached_property
+    def query_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The parameters of the query, decoded."""
+        return tuple((decoded_query(name), decoded_query(value)) for name, value in split_query(self.query))
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header, by lower-case name; None if it was not sent."""
+        values = self.headers.get(name)
+        return values[-1] if values else None
+
+    def parameter(self, name: str) -> str | None:
+        """Return the value of a query parameter; None if it was not sent."""
+        return next((value for key, value in self.query_pairs if key == name), None)
+
+    def check(self) -> None:
+        """Deny a request whose target or signed headers are ambiguous."""
+        if not self.target.startswith("/"):
+            raise DeniedError(Reason.INCOMPLETE, "The request target must be an absolute path")
+        for name in _AT_MOST_ONCE:
+            if len(self.headers.get(name, ())) > 1:
+                raise DeniedError(Reason.INCOMPLETE, f"The header {name} was sent more than once")
+
+
+def split_query(query: str) -> Iterator[tuple[str, str]]:
+    """Split a query into names and values, both still encoded."""
+    for pair in query.split("&"):
+        if pair:
+            name, _, value = pair.partition("=")
+            yield name, value
+
+
+def decoded_query(text: str) -> str:
+    """Decode a name or value of a query, byte for byte."""
+    return unquote(text.replace("+", " "), encoding="latin-1")
