@@ -24,8 +24,13 @@ SUPPRESSED = "suppressed findings"
 """The property by which a test tells how many findings of a rule set are suppressed."""
 
 
-def pytest_configure() -> None:
-    """Keep compiled files: otherwise each worker takes 13 s longer, and each process of a test 2 s."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests find the commands of this environment, as `make` does, and keep compiled files.
+
+    Without compiled files, each worker takes 13 s longer, and each process of a test 2 s.
+    """
+    commands = (f"{sys.prefix}/bin", f"{config.rootpath}/node_modules/.bin")
+    os.environ["PATH"] = os.pathsep.join([*commands, os.environ["PATH"]])
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     # A sixth of the time went into looking for garbage: among modules, classes and tests, which is none.

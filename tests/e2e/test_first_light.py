@@ -1,4 +1,4 @@
-"""The complete workflow: a model is built, deployed, invoked, changed, broken, and destroyed.
+"""The complete workflow: a model is built, deployed, invoked, and destroyed.
 
 The tests of this file run in order and depend on each other.
 """
@@ -6,7 +6,6 @@ The tests of this file run in order and depend on each other.
 from __future__ import annotations
 
 import json
-import re
 import signal
 import time
 from pathlib import Path
@@ -16,11 +15,9 @@ import pytest
 
 from model_build.sources import fetch_source
 from tests.e2e.conftest import Site
-from tests.projects import edit
 from tritonstack.client import EndpointClient
-from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
-from tritonstack.project.loading import load_model, load_workspace
-from tritonstack.records.lock_writing import Replacement, replace_entries
+from tritonstack.operations.stacks import list_stacks
+from tritonstack.project.loading import load_model
 from tritonstack_local.cloud_folder import read_address
 
 pytestmark = pytest.mark.e2e
@@ -132,67 +129,6 @@ def test_another_process_asks_through_the_command_line(site: Site) -> None:
     output = site.run("tritonstack", "--json", "invoke", "local", "minilm", *SENTENCES[:2])
     answer = json.loads(output)
     assert np.shape(answer["outputs"]["embedding"]) == (2, 384)
-
-
-def test_the_cdk_sees_no_difference(site: Site) -> None:
-    for method in ("change-set", "template"):
-        output = site.cdk("diff", f"--method={method}")
-        assert "Number of stacks with differences: 0" in output, method
-
-
-def test_a_changed_environment_shows_in_diff_and_is_deployed(site: Site) -> None:
-    edit(site.project.environment_file("local"), "latency_p99_ms: 250", "latency_p99_ms: 300")
-    assert re.search(r"\[~\] AWS::CloudWatch::Alarm", site.cdk("diff"))
-    site.cdk("deploy", "--all", "--require-approval", "never")
-    alarms = site.cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
-    assert 300_000 in {alarm["Threshold"] for alarm in alarms}
-    assert "Number of stacks with differences: 0" in site.cdk("diff")
-
-
-def test_an_artifact_that_is_damaged_in_the_bucket_fails_in_the_containers_words(site: Site) -> None:
-    workspace = load_workspace(site.project, "local")
-    endpoint = workspace.spec.endpoints["minilm"]
-    artifact = workspace.artifact_for("minilm-embedding", endpoint.instance)
-    assert artifact is not None
-    s3, bucket = site.cloud.client("s3"), site.spec.artifact_bucket
-    bad = "ab" * 32
-    s3.put_object(Bucket=bucket, Key=f"models/minilm-embedding/{bad}/model.tar.gz", Body=b"not a tarball")
-    s3.put_object(Bucket=bucket, Key=f"models/minilm-embedding/{bad}/manifest.json", Body=b"{}")
-    target = str(workspace.target_for("minilm-embedding", endpoint.instance))
-    damaged = artifact.model_copy(update={"digest": bad})
-    replace_entries(
-        site.project.lock_file("local"),
-        artifacts=[Replacement("minilm-embedding", target, damaged, artifact)],
-    )
-    output = site.run(
-        "cdk",
-        "deploy",
-        "--all",
-        "--require-approval",
-        "never",
-        "-c",
-        "env=local",
-        with_cloud=True,
-        exit_code=1,
-    )
-    assert "UPDATE_FAILED" in output, output
-    assert re.search(r"model\.tar\.gz|archive|gzip", output), output
-
-
-def test_the_old_fleet_still_answers_after_the_rollback(site: Site) -> None:
-    stack = f"{site.spec.base}-endpoint-minilm"
-    wait_until_settled(site.cloud, [stack], on_change=lambda _: None)
-    state = describe_stack(site.cloud, stack)
-    assert state is not None
-    assert state.status == "UPDATE_ROLLBACK_COMPLETE"
-    assert endpoint_status(site) == "InService"
-    assert ask(site, SENTENCES[:1]).shape == (1, 384)
-
-
-def test_the_next_good_deploy_succeeds(site: Site) -> None:
-    site.tritonstack("build", "local", "--no-publish")
-    site.tritonstack("deploy", "local")
-    assert endpoint_status(site) == "InService"
 
 
 def test_destroy_leaves_nothing_of_the_environment(site: Site) -> None:
