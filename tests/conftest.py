@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+import botocore.loaders
 import botocore.session
 import pytest
 
@@ -17,8 +18,10 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 from tests.projects import write_project
 from tritonstack.base.paths import Project
 
-# Every botocore session reads megabytes of JSON again, which takes longer than most of these tests.
-botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+# Every botocore session and every call of the SageMaker SDK read megabytes of JSON again, which takes longer
+# than most of these tests.
+botocore.loaders.create_loader = functools.cache(botocore.loaders.create_loader)
+botocore.session.create_loader = botocore.loaders.create_loader
 
 SUPPRESSED = "suppressed findings"
 """The property by which a test tells how many findings of a rule set are suppressed."""
