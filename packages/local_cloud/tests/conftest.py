@@ -1,4 +1,4 @@
-"""A whole local cloud in this process, without a Triton: endpoints that come up do so with a stand-in."""
+"""A local cloud in this process, with fake Triton servers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _session = boto3.Session()
 
 @dataclass(frozen=True)
 class Account:
-    """An account of its own in the cloud that the tests share."""
+    """A new account in the shared cloud."""
 
     endpoint_url: str
     account_id: str = field(default_factory=lambda: str(next(_accounts)))
@@ -67,7 +67,7 @@ def _client(service: str, endpoint_url: str, region: str, key_id: str, secret: s
 
 
 class SharedCloud:
-    """The cloud that tests share, made when one asks for it.
+    """The shared cloud, created on first use.
 
     moto and what is corrected in it belong to the process, so that one cloud at a time can live there: who
     starts another one ends this one first.

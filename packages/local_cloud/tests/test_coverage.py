@@ -30,7 +30,7 @@ _DOCUMENTED = {
 
 
 @pytest.mark.parametrize("name", sorted(PROVIDERS.keys() - {"AWS::CDK::Metadata"}))
-def test_a_provider_agrees_with_the_types_own_schema(name):
+def test_a_provider_matches_the_resource_schema(name):
     provider = PROVIDERS[name]
     schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", name).schema
     known = set(schema["properties"])
@@ -47,7 +47,7 @@ def test_a_provider_agrees_with_the_types_own_schema(name):
     assert not identifiers & {prop for prop, declared in provider.properties.items() if not declared.effect}
 
 
-def test_the_table_names_every_type_and_what_has_no_effect():
+def test_the_table_lists_every_type_and_properties_without_effect():
     table = capability_table()
     assert all(f"| {item.type} |" in table for item in capabilities())
     metadata = next(item for item in capabilities() if item.type == "AWS::CDK::Metadata")
@@ -55,7 +55,7 @@ def test_the_table_names_every_type_and_what_has_no_effect():
     assert "| AWS::CDK::Metadata | – | Analytics |" in table
 
 
-def test_the_actions_that_the_cdk_needs_are_there():
+def test_the_actions_that_the_cdk_needs_exist():
     assert {
         "CreateChangeSet",
         "DescribeChangeSet",
@@ -73,7 +73,7 @@ def test_the_actions_that_the_cdk_needs_are_there():
     assert {"CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint"} <= set(actions()["SageMaker"])
 
 
-def test_whatever_has_no_effect_has_a_reason():
+def test_properties_without_effect_have_a_reason():
     for name, provider in PROVIDERS.items():
         for prop, known in provider.properties.items():
             assert known.effect or known.why, f"{name}.{prop} needs a reason"
@@ -90,7 +90,7 @@ def test_members_with_a_reason_exist(name):
             assert list(known.problems([value] if known.shape else value, prop)) == []
 
 
-def test_every_limit_names_its_service_and_is_told_once():
+def test_every_limit_names_its_service_and_is_listed_once():
     found = limits()
     assert len({limit.what for limit in found}) == len(found)
     assert all(limit.why[0].isupper() and limit.why.endswith(".") for limit in found)
@@ -103,7 +103,7 @@ def test_every_limit_names_its_service_and_is_told_once():
     assert all(line in limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))
 
 
-def test_what_is_refused_stands_there_with_its_reason():
+def test_rejections_are_listed_with_their_reason():
     found = rejected()
     assert found["PutMetricAlarm.ThresholdMetricId"] == "there is no anomaly detection"
     assert "CreateEndpointConfig.AsyncInferenceConfig" in found
@@ -111,7 +111,7 @@ def test_what_is_refused_stands_there_with_its_reason():
 
 
 def test_fields_that_moto_drops_are_listed_as_not_kept(account):
-    """Readers of the list are told when something cannot even be read back."""
+    """Fields that are not even stored are marked in the list."""
     logs = account.client("logs")
     logs.create_log_group(logGroupName="g", logGroupClass="INFREQUENT_ACCESS")
     assert "logGroupClass" not in logs.describe_log_groups()["logGroups"][0]

@@ -1,4 +1,4 @@
-"""The cloud as a process: its state folder, its port, its end. Starts real processes, each for a moment."""
+"""The cloud's process: state folder, port, start, and end."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("written", ["", '{"endpo', "[]", '{"start_ticks": 1, "of": "another version"}'])
-def test_an_address_that_cannot_be_read_stands_in_nobodys_way(folder, written):
+def test_an_unreadable_address_is_ignored(folder, written):
     folder.mkdir()
     (folder / "cloud.json").write_text(written)
     assert read_address(folder) is None
@@ -85,14 +85,14 @@ def test_an_address_that_cannot_be_read_stands_in_nobodys_way(folder, written):
     assert start(folder) == read_address(folder)
 
 
-def test_a_full_disk_is_told_before_anything_starts(folder, monkeypatch):
+def test_a_full_disk_is_reported_before_the_start(folder, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(total=2**30, used=2**30, free=0))
     with pytest.raises(NotKeptError, match="No space left on device"):
         start(folder)
     assert list(folder.iterdir()) == []
 
 
-def test_a_killed_cloud_leaves_nothing_that_stands_in_the_way(folder):
+def test_a_cloud_can_start_after_a_kill(folder):
     address = start(folder)
     os.kill(address.pid, signal.SIGKILL)
     wait_until(lambda: read_address(folder) is None)
@@ -100,8 +100,8 @@ def test_a_killed_cloud_leaves_nothing_that_stands_in_the_way(folder):
     assert start(folder).pid != address.pid
 
 
-def test_a_cloud_is_seen_from_where_its_process_is_not(folder):
-    """As from a build in a container; from there it is not to be ended, nor is whoever has its number."""
+def test_a_cloud_in_another_pid_namespace_is_found(folder):
+    """As seen from a build in a container, which must end neither the cloud nor a process with its pid."""
     address = start(folder)
     written = json.loads((folder / "cloud.json").read_text())
     elsewhere = written | {"pid": os.getpid()}
@@ -113,8 +113,8 @@ def test_a_cloud_is_seen_from_where_its_process_is_not(folder):
     assert stop(state_dir=folder) is True
 
 
-def test_whoever_has_taken_the_lock_is_not_taken_for_the_killed_cloud_before_it(folder, monkeypatch):
-    """A cloud that starts has no address yet, and one that is forgotten has none any more."""
+def test_a_stale_address_is_removed_with_the_lock(folder, monkeypatch):
+    """A starting cloud has no address yet, and a forgotten one has none anymore."""
     folder.mkdir()
     (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
     seen = []
@@ -128,7 +128,7 @@ def test_whoever_has_taken_the_lock_is_not_taken_for_the_killed_cloud_before_it(
     assert seen == [(None, False)]
 
 
-def test_whoever_looks_keeps_no_cloud_from_starting(folder):
+def test_reading_the_address_does_not_block_a_start(folder):
     folder.mkdir()
     (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
     (folder / "cloud.lock").touch()
@@ -148,7 +148,7 @@ def test_whoever_looks_keeps_no_cloud_from_starting(folder):
         looking.join()
 
 
-def test_a_reused_process_id_is_not_taken_for_the_cloud(folder):
+def test_a_reused_process_id_is_not_mistaken_for_the_cloud(folder):
     folder.mkdir()
     (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
     assert read_address(folder) is None
@@ -179,7 +179,7 @@ def test_a_foreground_cloud_ends_with_its_parent(folder):
     wait_until(lambda: not is_running(cloud.pid, ticks))
 
 
-def test_two_clouds_that_start_at_once_do_not_share_a_folder(folder):
+def test_two_concurrent_starts_do_not_share_a_folder(folder):
     starters = [
         subprocess.Popen(
             [sys.executable, "-c", FOREGROUND.format(folder=str(folder))],
@@ -199,20 +199,20 @@ def test_two_clouds_that_start_at_once_do_not_share_a_folder(folder):
     assert winner.returncode == 0
 
 
-def test_a_cloud_that_cannot_start_says_why(folder, monkeypatch):
+def test_a_failed_start_reports_the_reason(folder, monkeypatch):
     folder.mkdir()
     (folder / "cloud.lock").mkdir()
     with pytest.raises(CloudFailedError, match="did not start"):
         start(folder)
 
 
-def test_an_account_is_twelve_digits(folder):
+def test_an_account_has_twelve_digits(folder):
     with pytest.raises(UsageError, match="'12' is not an AWS account ID"):
         start(folder, account_id="12")
 
 
 def identity(folder, home, **variables):
-    """Who the AWS CLI is, led by the profile file alone."""
+    """Return the AWS CLI's identity, using the profile file only."""
     profile = str(folder / "aws-profile")
     files = {"AWS_CONFIG_FILE": profile, "AWS_SHARED_CREDENTIALS_FILE": profile}
     known = {"PATH": os.environ["PATH"], "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true"}
@@ -226,7 +226,7 @@ def identity(folder, home, **variables):
 
 
 @pytest.mark.skipif(not shutil.which("aws"), reason="the AWS CLI (awscli) is not installed")
-def test_its_credentials_are_its_owners_alone_and_outlive_it(folder, tmp_path):
+def test_the_secret_is_private_and_persistent(folder, tmp_path):
     own = tmp_path / "home/.aws/credentials"
     own.parent.mkdir(parents=True)
     own.write_text("[default]\naws_access_key_id = mine\naws_secret_access_key = mine\n")
@@ -256,7 +256,7 @@ def test_its_credentials_are_its_owners_alone_and_outlive_it(folder, tmp_path):
     assert own.read_text().count("mine") == 2
 
 
-def test_a_cloud_of_an_older_version_is_to_be_started_again():
+def test_a_cloud_of_an_older_version_must_be_restarted():
     with pytest.raises(CloudFailedError, match="started by an older version") as refusal:
         NOBODYS.environment()
     assert "tritonstack down" in refusal.value.remedy

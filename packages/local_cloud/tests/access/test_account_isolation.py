@@ -1,4 +1,4 @@
-"""No account reaches what another one has, unless a bucket policy or a trust policy allows it."""
+"""Accounts are isolated, except where a bucket policy or a trust policy allows access."""
 
 import itertools
 import json
@@ -80,7 +80,7 @@ def snapshot(account, bucket):
 
 
 @pytest.mark.parametrize("access", ACCESSES)
-def test_another_accounts_bucket_is_closed(account, other, bucket, access):
+def test_buckets_of_other_accounts_are_denied(account, other, bucket, access):
     before = snapshot(account, bucket)
     assert code_of(ACCESSES[access], other.client("s3"), bucket) in DENIED
     unrelated = policy("444455556666")
@@ -91,7 +91,7 @@ def test_another_accounts_bucket_is_closed(account, other, bucket, access):
     assert json.loads(held) == json.loads(unrelated)
 
 
-def test_a_copy_reads_its_source_with_the_callers_rights(account, other, bucket):
+def test_a_copy_reads_its_source_with_the_callers_permissions(account, other, bucket):
     mine = f"copies-{next(_names)}"
     s3 = other.client("s3")
     s3.create_bucket(Bucket=mine, CreateBucketConfiguration={"LocationConstraint": REGION})
@@ -109,7 +109,7 @@ def test_a_copy_reads_its_source_with_the_callers_rights(account, other, bucket)
 
 
 @pytest.mark.parametrize("form", ["{}", "arn:aws:iam::{}:root", "*"])
-def test_a_bucket_policy_opens_what_it_names(account, other, bucket, form):
+def test_a_bucket_policy_allows_the_actions_it_names(account, other, bucket, form):
     s3, theirs = account.client("s3"), other.client("s3")
     given = policy(
         form.format(other.account_id), action=["s3:GetObject"], resource=f"arn:aws:s3:::{bucket}/team/*"
@@ -129,7 +129,7 @@ def test_a_bucket_policy_opens_what_it_names(account, other, bucket, form):
         assert code_of(theirs.get_object, Bucket=bucket, Key="team/a") in DENIED
 
 
-def test_a_condition_that_does_not_hold_or_is_not_known_opens_nothing(account, other, bucket):
+def test_false_and_unknown_conditions_allow_nothing(account, other, bucket):
     for condition in (
         {"StringEquals": {"aws:PrincipalAccount": "444455556666"}},
         {"IpAddress": {"aws:SourceIp": "127.0.0.1/32"}},
@@ -148,7 +148,7 @@ def a_role(account, trusted):
     return account.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
 
 
-def test_a_role_is_assumed_by_the_accounts_that_it_trusts(account, other):
+def test_a_role_can_be_assumed_by_trusted_accounts(account, other):
     sts = other.client("sts")
     closed = a_role(account, f"arn:aws:iam::{account.account_id}:root")
     assert code_of(sts.assume_role, RoleArn=closed, RoleSessionName="me") == "AccessDenied"
@@ -259,7 +259,7 @@ SERVICES = (kms, sns, sqs, ssm, secretsmanager, ecr, sagemaker, cloudformation, 
 
 
 @pytest.mark.parametrize("attempts", SERVICES, ids=lambda it: it.__name__)
-def test_no_other_service_answers_across_accounts(account, other, attempts):
+def test_other_services_deny_cross_account_requests(account, other, attempts):
     for call, fields in attempts(account, other):
         try:
             answered = call(**fields)
@@ -270,7 +270,7 @@ def test_no_other_service_answers_across_accounts(account, other, attempts):
 
 
 @pytest.mark.parametrize("source", ["{bucket}/b", "/{bucket}/b", "//{own}/{bucket}/b"])
-def test_no_form_of_a_copy_source_reads_a_foreign_bucket(other, bucket, source):
+def test_every_form_of_copy_source_is_denied_for_foreign_buckets(other, bucket, source):
     own, s3 = f"own-{next(_names)}", other.client("s3")
     s3.create_bucket(Bucket=own, CreateBucketConfiguration={"LocationConstraint": REGION})
     source = source.format(own=own, bucket=bucket)
@@ -279,7 +279,7 @@ def test_no_form_of_a_copy_source_reads_a_foreign_bucket(other, bucket, source):
 
 
 @pytest.mark.parametrize("second", ["Key", "key", "KEY", "File"])
-def test_a_form_with_a_field_sent_twice_uploads_nothing(account, bucket, second):
+def test_a_form_with_a_duplicate_field_uploads_nothing(account, bucket, second):
     s3 = account.client("s3")
     post = s3.generate_presigned_post(bucket, "up/1", Conditions=[["starts-with", "$key", "up/"]])
     fields = [("key", "team/a"), (second, "up/1"), *((n, v) for n, v in post["fields"].items() if n != "key")]

@@ -1,4 +1,4 @@
-"""Bucket policies: TLS-only ones let this cloud's requests through, others are enforced or refused."""
+"""Bucket policies are enforced; unsupported ones are rejected."""
 
 import json
 
@@ -47,13 +47,13 @@ def policy(**statement):
         (unless({"StringEquals": {f"s3:{SSE}-aws-kms-key-id": "key"}}), False),
     ],
 )
-def test_statements_that_concern_a_request(statement, concerns):
+def test_statements_that_apply_to_a_request(statement, concerns):
     check_policy(policy(**statement))
     context = request_context(account=ACCOUNT, headers={SSE: "aws:kms"})
     assert bool(effective_policy(policy(**statement), context)["Statement"]) is concerns
 
 
-def test_somebody_without_a_signature_is_of_no_account():
+def test_an_anonymous_caller_has_no_account():
     only_mine = policy(**unless({"StringNotEquals": {"aws:PrincipalAccount": ACCOUNT}}))
     assert effective_policy(only_mine, request_context(account=None, headers={}))["Statement"]
 
@@ -66,7 +66,7 @@ def test_somebody_without_a_signature_is_of_no_account():
         {"Principal": {"AWS": "arn:aws:iam::111122223333:role/x"}},
     ],
 )
-def test_a_denial_that_cannot_be_worked_out_is_refused(statement):
+def test_an_unsupported_deny_statement_is_rejected(statement):
     with pytest.raises(UnsupportedPolicyError, match="bucket policy statement"):
         check_policy(policy(Effect="Deny", **statement))
 
@@ -90,7 +90,7 @@ def test_policies_are_enforced_by_s3(account):
     assert refusal.value.response["Error"]["Code"] == "NotImplemented"
 
 
-def test_other_accounts_and_other_keys_are_refused(running_cloud, account):
+def test_bucket_policies_deny_other_accounts_and_kms_keys(running_cloud, account):
     s3, other = account.client("s3"), Account(running_cloud.endpoint_url).client("s3")
     s3.create_bucket(Bucket="walled-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     s3.put_object(Bucket="walled-bucket", Key="a", Body=b"1")

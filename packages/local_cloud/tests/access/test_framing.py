@@ -1,4 +1,4 @@
-"""Requests with ambiguous lengths and malformed chunks, sent by hand to a running cloud."""
+"""Raw requests with ambiguous lengths and malformed chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bucket_of(account: Account) -> str:
 
 
 def send(account: Account, framing: str, body: bytes, content: bytes = b"hello") -> bytes:
-    """Put an object by a request that is signed, but for how its body is framed; returns the whole answer."""
+    """Put an object by a signed request with the given framing; return the raw response."""
     client = account.client("s3")
     client.create_bucket(
         Bucket=bucket_of(account), CreateBucketConfiguration={"LocationConstraint": account.region}
@@ -56,7 +56,7 @@ def send(account: Account, framing: str, body: bytes, content: bytes = b"hello")
         (CHUNKED, b"0\r\nx-trailer: 1\r\n\r\n", b""),
     ],
 )
-def test_well_framed_bodies_are_taken(account: Account, framing: str, body: bytes, content: bytes) -> None:
+def test_well_framed_bodies_are_accepted(account: Account, framing: str, body: bytes, content: bytes) -> None:
     assert send(account, framing, body, content).startswith(b"HTTP/1.1 200 ")
     assert account.client("s3").get_object(Bucket=bucket_of(account), Key="k")["Body"].read() == content
 
@@ -87,7 +87,7 @@ def test_well_framed_bodies_are_taken(account: Account, framing: str, body: byte
     ],
     ids=range(20),
 )
-def test_ambiguous_lengths_and_malformed_chunks_are_refused(
+def test_ambiguous_lengths_and_malformed_chunks_are_rejected(
     account: Account, framing: str, body: bytes
 ) -> None:
     answer = send(account, framing, body)

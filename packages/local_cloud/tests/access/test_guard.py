@@ -1,4 +1,4 @@
-"""The running cloud answers signed requests, each service with AWS's own errors for all others."""
+"""The cloud accepts signed requests and denies all others with each service's AWS errors."""
 
 import base64
 import hashlib
@@ -139,7 +139,7 @@ def test_an_old_signature_is_denied_as_on_aws(account, service):
 
 
 def raw(account, method, target, *, body=b"", headers=None, host=None):
-    """Send a request as it stands, and return status, headers and body."""
+    """Send a raw request; return status, headers, and body."""
     port = urlsplit(account.endpoint_url).port
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
@@ -199,7 +199,7 @@ def test_a_foreign_host_is_denied_even_with_a_signature(account, bucket, host):
     assert b"answers requests to localhost" in body
 
 
-def test_its_own_names_are_answered(account, bucket):
+def test_requests_to_its_own_host_names_are_answered(account, bucket):
     port = urlsplit(account.endpoint_url).port
     for url in (f"http://localhost:{port}", f"http://127.0.0.1:{port}", f"http://LOCALHOST:{port}"):
         keys = keys_of(account.endpoint_url, account.account_id)
@@ -268,7 +268,7 @@ def test_no_answer_has_a_cors_header(account, bucket):
         "/latest/api/token",
     ],
 )
-def test_motos_own_routes_are_closed(account, bucket, route):
+def test_motos_own_routes_are_disabled(account, bucket, route):
     for method in ("GET", "POST"):
         for service in (None, "s3", "sts"):
             headers = signed_headers(account, method, route, service=service) if service else {}
@@ -277,14 +277,14 @@ def test_motos_own_routes_are_closed(account, bucket, route):
     assert account.client("s3").head_bucket(Bucket=bucket)
 
 
-def test_the_clouds_own_routes_need_a_signature(account):
+def test_the_clouds_own_routes_require_a_signature(account):
     assert raw(account, "GET", INVENTORY_PATH)[0] == 403
     signed = signed_headers(account, "GET", INVENTORY_PATH, service="tritonstack")
     assert raw(account, "GET", INVENTORY_PATH, headers=signed)[0] == 200
 
 
 @pytest.mark.parametrize("name", ["X-Moto-Account-Id", "x_moto_account_id", "X-MOTO-ACCOUNT-ID"])
-def test_no_header_changes_the_account_that_was_verified(account, name):
+def test_headers_cannot_change_the_verified_account(account, name):
     signed = signed_headers(account, "GET", "/?Action=GetCallerIdentity", service="sts")
     status, _, body = raw(
         account, "GET", "/?Action=GetCallerIdentity", headers={**signed, name: "999988887777"}
@@ -302,7 +302,7 @@ def test_another_clouds_key_is_denied(account, tmp_path):
     )
 
 
-def test_keys_of_users_hold_while_they_are_active(account):
+def test_user_keys_are_valid_while_active(account):
     iam = account.client("iam")
     user = f"user-{next(_names)}"
     iam.create_user(UserName=user)
@@ -329,7 +329,7 @@ def issued_by(account, how):
 
 
 @pytest.mark.parametrize("how", ["role", "session", "federation"])
-def test_issued_keys_hold_with_their_token_until_they_expire(account, how):
+def test_temporary_keys_require_their_token_and_expire(account, how):
     issued, again = issued_by(account, how), issued_by(account, how)
     key = issued["AccessKeyId"], issued["SecretAccessKey"]
     assert "EXAMPLE" not in "".join(key)
@@ -348,7 +348,7 @@ def test_issued_keys_hold_with_their_token_until_they_expire(account, how):
     assert refusal(client_with(account, "s3", *key, issued["SessionToken"]), "s3")[0] == "ExpiredToken"
 
 
-def test_motos_seed_predicts_no_secret(account):
+def test_seeding_moto_does_not_predict_secrets(account):
     from moto.moto_api._internal import mock_random
 
     drawn = []
@@ -358,7 +358,7 @@ def test_motos_seed_predicts_no_secret(account):
     assert drawn[0] != drawn[1]
 
 
-def test_a_web_identity_needs_no_signature_but_a_token_that_can_be_verified(account):
+def test_web_identities_are_rejected_as_invalid_tokens(account):
     from botocore import UNSIGNED
 
     role = account.client("iam").create_role(RoleName="web", AssumeRolePolicyDocument=ANYBODY)["Role"]["Arn"]
@@ -376,7 +376,7 @@ def test_a_web_identity_needs_no_signature_but_a_token_that_can_be_verified(acco
 
 
 @pytest.mark.parametrize("signature", ["s3", "s3v4"])
-def test_presigned_urls_are_answered_without_any_key(account, bucket, signature):
+def test_presigned_urls_need_no_credentials(account, bucket, signature):
     s3 = client(account, "s3", signature_version=signature)
     put = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "a b"})
     assert raw(account, "PUT", put.partition(account.endpoint_url)[2], body=b"by link")[0] == 200
@@ -404,7 +404,7 @@ def multipart(fields, content):
     return body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}
 
 
-def test_presigned_forms_upload_what_their_policy_allows(account, bucket):
+def test_presigned_forms_upload_only_what_their_policy_allows(account, bucket):
     s3 = client(account, "s3", signature_version="s3v4")
     post = s3.generate_presigned_post(bucket, "by-form", Conditions=[["content-length-range", 1, 20]])
     body, headers = multipart(post["fields"], b"from a form")
@@ -427,7 +427,7 @@ def test_presigned_forms_upload_what_their_policy_allows(account, bucket):
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
 
 
-def test_a_body_that_is_not_what_was_signed_changes_nothing(account, bucket):
+def test_a_body_that_differs_from_its_signature_changes_nothing(account, bucket):
     signed = signed_headers(account, "PUT", f"/{bucket}/k", body=b"signed")
     status, _, body = raw(account, "PUT", f"/{bucket}/k", body=b"forged", headers=signed)
     assert (status, b"XAmzContentSHA256Mismatch" in body) == (400, True)
@@ -439,7 +439,7 @@ def test_a_body_that_is_not_what_was_signed_changes_nothing(account, bucket):
     assert account.client("sns").list_topics()["Topics"] == []
 
 
-def test_uploads_in_chunks_are_stored_whole(account, bucket):
+def test_chunked_uploads_are_stored_completely(account, bucket):
     from packages.local_cloud.tests.signatures.test_verifier import CRC, PIECES, chunked
 
     keys = keys_of(account.endpoint_url, account.account_id)
@@ -493,7 +493,7 @@ def test_content_that_differs_from_the_checksum_in_its_trailer_is_not_stored(acc
 
 
 def test_a_large_body_is_verified_in_pieces():
-    """Neither a signed nor an unsigned large body is held in memory by the guard."""
+    """The guard does not hold large bodies in memory, signed or not."""
     import tracemalloc
 
     from tritonstack_local.access.guard import _CheckedStream, _spool

@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 
 
-def test_what_is_not_implemented_is_refused_at_once(account):
+def test_unimplemented_services_are_rejected_immediately(account):
     for service, call in (
         ("cloudtrail", "lookup_events"),
         ("cloudwatch", "list_metric_streams"),

@@ -1,4 +1,4 @@
-"""A stack in an account of its own."""
+"""A stack in its own account."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Deploys small templates through boto3 and waits for what becomes of them."""
+"""Deploy small templates through boto3, and wait for the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAPABILITIES = ["CAPABILITY_NAMED_IAM"]
 
 @dataclass(frozen=True)
 class StackDriver:
-    """One stack of one account."""
+    """A stack in an account."""
 
     account: Account
     name: str = "stack"
@@ -46,7 +46,7 @@ class StackDriver:
         return self.cloudformation.describe_change_set(ChangeSetName=made["Id"], IncludePropertyValues=True)
 
     def changes(self, resources: dict[str, Any], **sections: Any) -> dict[str, tuple[str, str | None]]:
-        """Plan an update: what happens to each resource, and whether it is replaced."""
+        """Plan an update: the action and replacement of each resource."""
         planned = self.propose(resources, **sections)
         self.cloudformation.delete_change_set(StackName=self.name, ChangeSetName="plan")
         changes = [change["ResourceChange"] for change in planned["Changes"]]
@@ -73,7 +73,7 @@ class StackDriver:
         return {item["LogicalResourceId"]: item["PhysicalResourceId"] for item in found}
 
     def events(self, name: str | None = None) -> list[tuple[str, str]]:
-        """What happened to what, oldest first."""
+        """Return the resource events, oldest first."""
         found = self.cloudformation.describe_stack_events(StackName=name or self.name)["StackEvents"]
         return [(item["LogicalResourceId"], item["ResourceStatus"]) for item in reversed(found)]
 
@@ -100,5 +100,5 @@ def parameter(value: Any = "v", **properties: Any) -> dict[str, Any]:
 
 
 def broken(depends_on: str | None = None) -> dict[str, Any]:
-    """Return a resource that KMS refuses to make."""
+    """Return a resource that KMS rejects."""
     return resource("AWS::KMS::Alias", depends_on, AliasName="alias/broken", TargetKeyId="no-such-key")

@@ -1,4 +1,4 @@
-"""The API beside deployments: templates, lists, and clear refusals."""
+"""The API apart from deployments: templates, lists, and errors."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ BODY = json.dumps(
 )
 
 
-def test_templates_can_be_summarised_and_validated(stack):
+def test_templates_can_be_summarized_and_validated(stack):
     summary = stack.cloudformation.get_template_summary(TemplateBody=BODY)
     assert summary["ResourceTypes"] == ["AWS::IAM::Role", "AWS::SSM::Parameter"]
     assert summary["Capabilities"] == ["CAPABILITY_IAM"]
@@ -27,14 +27,14 @@ def test_templates_can_be_summarised_and_validated(stack):
     assert checked["Parameters"][0]["NoEcho"] is True
 
 
-def test_the_template_of_a_stack_is_the_one_submitted(stack):
+def test_get_template_returns_the_submitted_template(stack):
     stack.create({"P": parameter()})
     for stage in ("Original", "Processed"):
         body = stack.cloudformation.get_template(StackName="stack", TemplateStage=stage)["TemplateBody"]
         assert body["Resources"]["P"] == parameter()
 
 
-def test_characters_beyond_ascii_are_shown_as_question_marks_and_reach_the_resources(stack):
+def test_non_ascii_is_shown_as_question_marks_and_reaches_resources(stack):
     body = json.dumps({"Resources": {"P": parameter("Jürgen · 東京 🙂")}}, ensure_ascii=False)
     stack.cloudformation.create_stack(StackName="stack", TemplateBody=body)
     assert stack.settled() == "CREATE_COMPLETE"
@@ -80,13 +80,13 @@ def test_lists(stack):
 
 
 @pytest.mark.filterwarnings("ignore:.*does not match an error shape")
-def test_an_action_that_is_missing_is_named(stack):
+def test_an_unknown_action_is_named(stack):
     with pytest.raises(ClientError, match="'DetectStackDrift' is not implemented") as refusal:
         stack.cloudformation.detect_stack_drift(StackName="stack")
     assert refusal.value.response["Error"]["Code"] == "InvalidAction"
 
 
-def test_a_parameter_that_would_be_ignored_is_refused(stack):
+def test_an_unsupported_parameter_is_rejected(stack):
     with pytest.raises(ClientError, match="CreateStack: parameters StackPolicyBody are not implemented"):
         stack.cloudformation.create_stack(
             StackName="stack", TemplateBody=BODY, StackPolicyBody="{}", Capabilities=["CAPABILITY_IAM"]
@@ -94,14 +94,14 @@ def test_a_parameter_that_would_be_ignored_is_refused(stack):
 
 
 @pytest.mark.parametrize("name", ["1st", "under_score", "a" * 129])
-def test_a_stack_needs_a_proper_name(stack, name):
+def test_an_invalid_stack_name_is_rejected(stack, name):
     with pytest.raises(ClientError, match="stackName"):
         stack.cloudformation.create_stack(
             StackName=name, TemplateBody=json.dumps({"Resources": {"P": parameter()}})
         )
 
 
-def test_of_many_that_create_a_stack_at_once_one_does(stack):
+def test_one_of_many_concurrent_creations_succeeds(stack):
     def attempt(_):
         try:
             return stack.create({"P": parameter()})
@@ -113,7 +113,7 @@ def test_of_many_that_create_a_stack_at_once_one_does(stack):
     assert answers == ["AlreadyExistsException"] * 5 + ["CREATE_COMPLETE"]
 
 
-def test_a_stack_exists_once(stack):
+def test_stack_names_are_unique(stack):
     stack.create({"P": parameter()})
     with pytest.raises(ClientError) as refusal:
         stack.create({"P": parameter()})

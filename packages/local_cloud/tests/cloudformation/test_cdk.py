@@ -67,7 +67,7 @@ for variant in ("one", "two", "failing", "queued"):
 
 @dataclass(frozen=True)
 class Cdk:
-    """The CDK in a folder, in an account of its own."""
+    """The CDK CLI in a folder, with its own account."""
 
     folder: Path
     account: Account
@@ -106,7 +106,7 @@ def cdk(account: Account, tmp_path: Path) -> Cdk:
     return Cdk(tmp_path, account)
 
 
-def test_a_stack_from_bootstrap_to_nothing_left(cdk: Cdk, account: Account) -> None:
+def test_bootstrap_deploy_update_and_destroy(cdk: Cdk, account: Account) -> None:
     cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")
     bootstrap = account.inventory()
     assert "no changes" in cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")

@@ -1,4 +1,4 @@
-"""Change sets: planned, shown, executed, out of date."""
+"""Change sets: create, describe, execute, and become obsolete."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_an_update_shows_what_changes_and_why(stack):
     assert changes["C"]["Action"] == "Add"
 
 
-def test_other_change_sets_are_out_of_date_after_one_is_executed(stack):
+def test_executing_a_change_set_makes_the_others_obsolete(stack):
     stack.create({"A": parameter("1")})
     body = json.dumps({"Resources": {"A": parameter("2")}})
     for name in ("one", "two"):
@@ -68,7 +68,7 @@ def test_other_change_sets_are_out_of_date_after_one_is_executed(stack):
     assert refusal.value.response["Error"]["Code"] == "InvalidChangeSetStatus"
 
 
-def test_a_direct_update_makes_change_sets_out_of_date(stack):
+def test_a_direct_update_makes_change_sets_obsolete(stack):
     stack.create({"A": parameter("1")})
     stack.propose({"A": parameter("2")})
     stack.update({"A": parameter("3")})
@@ -76,7 +76,7 @@ def test_a_direct_update_makes_change_sets_out_of_date(stack):
         stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="plan")
 
 
-def test_the_name_of_a_change_set_is_taken_once(stack):
+def test_change_set_names_are_unique(stack):
     stack.create({"A": parameter("1")})
     stack.propose({"A": parameter("2")})
     with pytest.raises(ClientError, match="already exists"):
@@ -90,7 +90,7 @@ def test_the_name_of_a_change_set_is_taken_once(stack):
     assert stack.cloudformation.list_change_sets(StackName="stack")["Summaries"] == []
 
 
-def test_an_existing_bucket_is_imported_if_asked_for(stack):
+def test_an_existing_bucket_can_be_imported(stack):
     bucket = {**resource("AWS::S3::Bucket", BucketName="left-behind"), "DeletionPolicy": "Retain"}
     stack.create({"Store": bucket})
     stack.delete()

@@ -1,4 +1,4 @@
-"""Filter patterns of CloudWatch Logs, those of the stacks among them."""
+"""Filter patterns of CloudWatch Logs, including those of the stacks."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_patterns(pattern, line, expected):
         ("%a% b", "a single expression"),
     ],
 )
-def test_what_is_wrong_or_not_built_is_refused(pattern, message):
+def test_invalid_and_unsupported_input_is_rejected(pattern, message):
     with pytest.raises(PatternError, match=message):
         parse_pattern(pattern)
 
@@ -64,6 +64,6 @@ MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory"
         (LogCount.UNHEALTHY_STUBS, {UNHEALTHY}),
     ],
 )
-def test_what_the_stacks_count(count, lines):
+def test_filter_patterns_of_the_stacks(count, lines):
     pattern = parse_pattern(FILTER_PATTERNS[count])
     assert {line for line in (ERROR, DRIVER, UNHEALTHY, MEMORY) if pattern.matches(line)} == lines

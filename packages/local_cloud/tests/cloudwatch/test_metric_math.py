@@ -46,7 +46,7 @@ def test_the_guides_examples(text, series, expected):
         ("IF(FILL(calls, 0) + FILL(errors, 0) > 0, errors, 0)", [2, 3, 0, 0]),
     ],
 )
-def test_what_the_stacks_alarms_compute(text, expected):
+def test_expressions_of_the_stacks_alarms(text, expected):
     assert computed(text, calls=[7, 0, _, 7], errors=[2, 3, _, _]) == expected
 
 
@@ -66,7 +66,7 @@ def test_operators_and_functions(text, expected):
     assert computed(text, m=[1, 2, _], n=[_, _, 4]) == pytest.approx(expected)
 
 
-def test_expressions_may_use_one_another():
+def test_expressions_can_reference_each_other():
     assert computed("share * 100", {"share": "errors / calls"}, errors=[1, 1], calls=[4, 2]) == [25, 50]
 
 
@@ -77,7 +77,7 @@ def problem(text, expressions=None):
     return str(refused.value)
 
 
-def test_expressions_that_cannot_be_computed_are_refused():
+def test_invalid_expressions_are_rejected():
     assert problem("m + other") == "no query has the id 'other'"
     assert problem("1 + 1") == "the result is a number; expected a time series"
     assert problem("a", {"a": "b", "b": "a + m"}) == "the query 'a' depends on itself"
@@ -98,7 +98,7 @@ UNSUPPORTED = (
 
 
 @pytest.mark.parametrize("text", UNSUPPORTED)
-def test_unsupported_functions_are_refused_by_name(text):
+def test_unsupported_functions_are_rejected_by_name(text):
     with pytest.raises(ExpressionError) as refused:
         parse_expression(f"m + {text}")
     function = text.partition("(")[0]
@@ -108,6 +108,6 @@ def test_unsupported_functions_are_refused_by_name(text):
 
 
 @pytest.mark.parametrize("text", ["", "m +", "(m", "m m", "m $ 2", "IF(m,", "[m]", "m ^ 2", "FILL(m, 'x')"])
-def test_what_is_no_expression_is_refused(text):
+def test_expression_syntax_errors_are_rejected(text):
     with pytest.raises(ExpressionError):
         parse_expression(text)

@@ -46,11 +46,11 @@ def test_statistics(name, expected):
 
 
 @pytest.mark.parametrize("name", ["Median", "p101", "p", "tm", "TM(:)", "TM(10%:5)", "PR(10%:20%)", "sum"])
-def test_names_that_aws_does_not_have(name):
+def test_unknown_statistics(name):
     assert statistic_named(name) is None
 
 
-def test_percentiles_weigh_values_by_how_often_they_came():
+def test_percentiles_weight_values_by_count():
     summary = Summary()
     summary.add(1.0, 99)
     summary.add(100.0, 1)
@@ -58,7 +58,7 @@ def test_percentiles_weigh_values_by_how_often_they_came():
     assert statistic_named("p99.5")(summary) == 100
 
 
-def test_sets_of_statistics_have_no_percentiles_unless_all_values_are_one():
+def test_statistic_sets_have_percentiles_only_if_all_values_are_equal():
     summary = Summary()
     summary.add_set(count=3, total=6, low=1, high=3)
     assert statistic_named("Average")(summary) == 2
@@ -68,19 +68,19 @@ def test_sets_of_statistics_have_no_percentiles_unless_all_values_are_one():
     assert statistic_named("p50")(same) == 2
 
 
-def test_many_different_values_take_bounded_room():
+def test_many_distinct_values_use_bounded_memory():
     summary = of(number / 1000 for number in range(100_000))
     assert len(summary.values) < 3_000
     assert summary.count == 100_000
     assert statistic_named("p99")(summary) == pytest.approx(99, rel=0.005)
 
 
-def test_nothing_merged_is_nothing():
+def test_merging_nothing_gives_none():
     assert merged([]) is None
     assert merged([of([1]), of([2])]).total == 3
 
 
-def test_many_different_values_that_come_one_by_one_take_bounded_room():
+def test_many_distinct_values_added_singly_use_bounded_memory():
     summary = Summary()
     for number in range(20_000):
         summary.merge(of([number / 1000]))

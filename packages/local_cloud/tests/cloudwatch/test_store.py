@@ -1,4 +1,4 @@
-"""What the store keeps of old values."""
+"""Aggregation of old values in the metric store."""
 
 import time
 
@@ -22,7 +22,7 @@ def counts(store, span):
     return [found.count if found else 0 for found in store.windows(HERE, KEY, span, unit=None)]
 
 
-def test_old_values_are_summed_up_by_the_minute_and_none_is_lost():
+def test_old_values_are_aggregated_per_minute_without_loss():
     store = MetricStore(time_scale=TimeScale(minute_s=1.0))
     start = time.time() // MINUTE_S * MINUTE_S - 2 * HOUR_S
     for second in range(2 * HOUR_S):
@@ -35,7 +35,7 @@ def test_old_values_are_summed_up_by_the_minute_and_none_is_lost():
     assert len(series.order) == len(series.buckets) < 1800  # a scaled day, 24 minutes, is kept as it is
 
 
-def test_what_alarms_look_at_is_kept_as_it_came():
+def test_values_within_alarm_windows_keep_their_resolution():
     store = MetricStore(time_scale=TimeScale(minute_s=1.0))
     start = time.time() // MINUTE_S * MINUTE_S - 600
     for second in range(600):

@@ -1,4 +1,4 @@
-"""An account of its own with a role, in a CodeBuild that runs real builds, beside moto's other services."""
+"""An account with a role, in a CodeBuild that runs real builds, beside moto's services."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tritonstack_local.signatures.keys import CloudSecret, access_key_for, accou
 
 REGION = "eu-west-1"
 QUICK_MINUTE_S = 0.1
-"""So that the shortest time limit, of five minutes, is over in half a second."""
+"""The shortest timeout, five minutes, takes half a second."""
 IMAGE = "aws/codebuild/standard:7.0"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 _accounts = itertools.count(400000000000)
@@ -44,7 +44,7 @@ _session = boto3.Session()
 
 
 class PersistenceMiddleware:
-    """CodeBuild's requests to the app under test, all others to moto, with the caller's account."""
+    """Sends CodeBuild's requests to the app under test and all others to moto, with the caller's account."""
 
     def __init__(self) -> None:
         self.app: CodeBuildApp
@@ -71,7 +71,7 @@ class Cloud:
 
 @dataclass
 class Account:
-    """A project in an account, and what its builds are asked for and come to."""
+    """A project in an account, and its builds."""
 
     cloud: Cloud
     id: str = _SHARED
@@ -129,7 +129,7 @@ class Account:
         return found
 
     def built(self, *commands: str, **fields: Any) -> dict[str, Any]:
-        """The end of a build that runs these commands in its BUILD phase."""
+        """Run these commands in the BUILD phase, and return the finished build."""
         self.project(spec(*commands))
         return self.ended(self.start(**fields))
 
@@ -144,7 +144,7 @@ class Account:
         return [event["message"].rstrip("\n") for event in found["events"]]
 
     def said(self, build: dict[str, Any]) -> list[str]:
-        """What its commands wrote, and not CodeBuild itself."""
+        """Return the output of its commands, without CodeBuild's own lines."""
         return [line for line in self.log(build) if not line.startswith("[Container]")]
 
     def wait_for_line(self, build: dict[str, Any], words: str, *, timeout_s: float = 60) -> None:
@@ -181,7 +181,7 @@ def an_environment(**fields: Any) -> dict[str, Any]:
 
 
 def spec(*commands: str, **phases: Any) -> dict[str, Any]:
-    """A buildspec with these commands in BUILD, and whole other phases."""
+    """Return a buildspec with these commands in BUILD, and other phases as given."""
     return {"version": "0.2", "phases": {"build": {"commands": list(commands)}, **phases}}
 
 
@@ -238,6 +238,6 @@ def mine(running: Cloud) -> Account:
 
 @pytest.fixture
 def hurried(tmp_path: Path) -> Iterator[Account]:
-    """An account in a cloud of its own whose minutes are short."""
+    """An account in a cloud with short minutes."""
     for cloud in run_cloud(tmp_path, minute_s=QUICK_MINUTE_S):
         yield Account(cloud)

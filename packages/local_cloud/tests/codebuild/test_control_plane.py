@@ -1,4 +1,4 @@
-"""Projects and builds as boto3 sees them: what is written down, listed, refused."""
+"""Projects and builds through boto3: stored, listed, and rejected."""
 
 import botocore.session
 import pytest
@@ -19,7 +19,7 @@ def refusal(call, **fields):
     return error["Code"], error["Message"]
 
 
-def test_a_project_is_kept_as_it_was_made_with_codebuilds_own_defaults(account):
+def test_a_project_is_stored_with_codebuilds_defaults(account):
     made = account.project(TRUE, description="d", tags=[{"key": "a", "value": "b"}])
     arn = f"arn:aws:codebuild:{REGION}:{account.id}:project/{account.name}"
     assert (made["name"], made["arn"], made["description"]) == (account.name, arn, "d")
@@ -34,7 +34,7 @@ def test_a_project_is_kept_as_it_was_made_with_codebuilds_own_defaults(account):
     assert found["projectsNotFound"] == ["other"]
 
 
-def test_an_update_changes_what_it_names(account):
+def test_an_update_changes_only_the_given_fields(account):
     made = account.project(TRUE, concurrentBuildLimit=2)
     new = account.codebuild.update_project(name=account.name, description="new", concurrentBuildLimit=-1)[
         "project"
@@ -70,14 +70,14 @@ def test_lists_come_in_pages_of_a_hundred(account):
     assert refusal(account.codebuild.list_projects, nextToken="x")[0] == "InvalidInputException"
 
 
-def test_accounts_do_not_see_each_other(mine):
+def test_accounts_are_isolated(mine):
     mine.project(TRUE)
     other = Account(mine.cloud)
     assert mine.name not in other.codebuild.list_projects()["projects"]
     assert refusal(other.start, name=mine.name)[0] == "ResourceNotFoundException"
 
 
-def test_a_name_is_taken_once(account):
+def test_project_names_are_unique(account):
     account.project(TRUE)
     code, message = refusal(account.project, buildspec=TRUE)
     assert code == "ResourceAlreadyExistsException"
@@ -101,13 +101,13 @@ def test_a_name_is_taken_once(account):
         ({"secondaryArtifacts": [{"type": "S3", "location": "b"}]}, "artifactIdentifier must be given"),
     ],
 )
-def test_what_codebuild_or_this_cloud_refuses(account, fields, message):
+def test_rejected_requests(account, fields, message):
     code, words = refusal(account.project, buildspec=TRUE, **fields)
     assert code == "InvalidInputException"
     assert message in words
 
 
-def test_requests_are_held_against_the_service_model(account):
+def test_requests_are_validated_by_the_service_model(account):
     code, words = refusal(account.project, buildspec=TRUE, timeoutInMinutes=9999)
     assert code == "ValidationException"
     assert "Value '9999' at 'timeoutInMinutes' failed to satisfy constraint" in words
@@ -116,7 +116,7 @@ def test_requests_are_held_against_the_service_model(account):
     assert words.startswith("The local cloud does not support CodeBuild's CreateWebhook; it supports B")
 
 
-def test_a_token_gives_the_build_that_it_gave_before(account):
+def test_an_idempotency_token_returns_the_same_build(account):
     account.project(TRUE)
     first = account.start(idempotencyToken="t")
     assert account.start(idempotencyToken="t")["id"] == first["id"]
@@ -128,7 +128,7 @@ def test_a_token_gives_the_build_that_it_gave_before(account):
     assert "parameter mismatch" in words
 
 
-def test_what_a_request_puts_in_place_of_the_projects_is_what_the_build_tells(account):
+def test_overrides_are_reported_by_the_build(account):
     account.project(TRUE)
     build = account.start(
         timeoutInMinutesOverride=9,
@@ -216,7 +216,7 @@ IN_EFFECT = {
 
 
 @pytest.mark.parametrize("shape", sorted(IN_EFFECT))
-def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do_nothing(shape):
+def test_every_field_of_the_service_model_is_supported_rejected_or_listed(shape):
     model = botocore.session.get_session().get_service_model("codebuild")
     known = (
         model.operation_model(shape).input_shape if shape in model.operation_names else model.shape_for(shape)
@@ -229,7 +229,7 @@ def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do
     assert not tables[0] & tables[1]
 
 
-def test_every_part_of_a_buildspec_is_in_effect_or_declared():
+def test_every_buildspec_field_is_supported_or_listed():
     parts = {field.alias or name for name, field in Buildspec.model_fields.items()}
     assert parts - {"version", "env", "phases", "artifacts"} == {
         name.removeprefix("buildspec.")

@@ -1,4 +1,4 @@
-"""A pipeline in an account of its own: a source, a store, and whatever stages a test gives it."""
+"""A pipeline in its own account, with a source, an artifact store, and a test's stages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SOURCE = {
 def action(
     kind: str, name: str, *, inputs: tuple[str, ...] = (), order: int = 1, **more: Any
 ) -> dict[str, Any]:
-    """Declare an action; `kind` is `Category/Provider`, and what is left over its configuration."""
+    """Declare an action; `kind` is `Category/Provider`, other arguments are its configuration."""
     category, provider = kind.split("/")
     declared = {key: more.pop(key) for key in ("outputArtifacts", "namespace", "roleArn") if key in more}
     return {
@@ -53,12 +53,12 @@ def stack_stage(**more: Any) -> dict[str, Any]:
 
 
 def document(*statements: dict[str, Any]) -> str:
-    """A policy as IAM takes it."""
+    """Return a policy document."""
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
 
 
 def statement(effect: str = "Allow", **fields: Any) -> dict[str, Any]:
-    """What a policy says of taking roles on."""
+    """Return a policy statement on AssumeRole."""
     return {"Effect": effect, "Action": "sts:AssumeRole", **fields}
 
 
@@ -134,7 +134,7 @@ class Pipeline:
         return dict(found.get("latestExecution", {}))
 
     def waiting(self, stage: str, name: str) -> str:
-        """The token of an approval that is waited for."""
+        """Return the token of a pending approval."""
         return str(self.await_(lambda: self.action(stage, name).get("token"), bool))
 
     def decide(self, stage: str, name: str, token: str, status: str, summary: str = "seen") -> None:

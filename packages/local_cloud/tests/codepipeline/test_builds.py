@@ -1,4 +1,4 @@
-"""A pipeline's builds are CodeBuild's own, with its artifacts; and its executions outlive their cloud."""
+"""A pipeline's builds run in CodeBuild with its artifacts; executions survive a restart."""
 
 import json
 
@@ -91,7 +91,7 @@ def stages():
 
 
 @pytest.mark.soak
-def test_what_one_build_makes_another_builds_upon_and_a_stack_runs(pipeline):
+def test_builds_pass_artifacts_to_later_builds_and_stacks(pipeline):
     project(pipeline, "measure", MEASURE)
     project(pipeline, "synth", SYNTH)
     pipeline.commit(template_json=json.dumps(TEMPLATE), model_txt="m1")
@@ -112,14 +112,14 @@ def test_what_one_build_makes_another_builds_upon_and_a_stack_runs(pipeline):
     assert said.startswith("Build terminated with state: FAILED. Phase: BUILD, Code: COMMAND_EXECUTION_ERROR")
 
 
-def test_nobody_else_starts_a_pipelines_build(pipeline):
+def test_only_a_pipeline_starts_its_builds(pipeline):
     project(pipeline, "measure", MEASURE)
     codebuild = pipeline.client("codebuild")
     with pytest.raises(codebuild.exceptions.InvalidInputException, match="started by their pipeline"):
         codebuild.start_build(projectName="measure")
 
 
-def test_an_execution_goes_on_in_the_next_cloud(tmp_path):
+def test_an_execution_resumes_after_a_restart(tmp_path):
     cloud = RestartableCloud(tmp_path / "cloud")
     try:
         pipeline = Pipeline(cloud.account)

@@ -1,4 +1,4 @@
-"""Pipelines run: sources, stacks and approvals. Builds are in test_builds.py."""
+"""Run pipelines: sources, stacks, and approvals. Builds are in test_builds.py."""
 
 import json
 
@@ -28,7 +28,7 @@ def refusal(call, **asked):
     return error["Code"], error["Message"]
 
 
-def test_a_stack_follows_its_source_once_a_person_agrees(pipeline):
+def test_a_stack_is_deployed_after_approval(pipeline):
     first = pipeline.commit(template_json=template("one"))
     execution = pipeline.create(APPROVAL, stack_stage())
     token = pipeline.waiting("Gate", "Ok")
@@ -60,7 +60,7 @@ def test_a_stack_follows_its_source_once_a_person_agrees(pipeline):
     assert late[0] == "ApprovalAlreadyCompletedException"
 
 
-def test_a_change_set_is_made_and_carried_out(pipeline):
+def test_a_change_set_is_created_and_executed(pipeline):
     pipeline.commit(template_json=template("one", Outputs={"Told": {"Value": "out"}}))
     named = {"StackName": "app", "ChangeSetName": "plan"}
     stage = {
@@ -98,7 +98,7 @@ def test_a_change_set_is_made_and_carried_out(pipeline):
     assert pipeline.settled(again) == "Succeeded"
 
 
-def test_a_failure_says_what_failed_and_the_stage_can_be_tried_again(pipeline):
+def test_a_failure_is_reported_and_the_stage_can_be_retried(pipeline):
     pipeline.commit(template_json=json.dumps({"Resources": {"P": parameter(Name="/taken")}}))
     pipeline.client("ssm").put_parameter(Name="/taken", Value="v", Type="String")
     execution = pipeline.create(stack_stage())
@@ -127,18 +127,18 @@ def test_a_failure_says_what_failed_and_the_stage_can_be_tried_again(pipeline):
         ([stack_stage(StackName="#{variables.stack}")], "The variable #{variables.stack} has no value"),
     ],
 )
-def test_an_action_that_cannot_work_says_why(pipeline, stages, said):
+def test_an_action_reports_why_it_failed(pipeline, stages, said):
     pipeline.commit(template_json=template("v"))
     assert pipeline.settled(pipeline.create(*stages)) == "Failed"
     assert said in pipeline.action("Deploy", "App")["errorDetails"]["message"]
 
 
-def test_a_source_that_is_not_there_fails_the_first_execution(pipeline):
+def test_a_missing_source_fails_the_execution(pipeline):
     assert pipeline.settled(pipeline.create(stack_stage())) == "Failed"
     assert "cannot be read: 404" in pipeline.action("Source", "Fetch")["errorDetails"]["message"]
 
 
-def test_variables_and_revisions_are_the_callers(pipeline):
+def test_variables_and_revisions_can_be_given(pipeline):
     old = pipeline.commit(template_json=template("old"))
     pipeline.commit(template_json=template("new"))
     stage = stack_stage(StackName="#{variables.stack}")
@@ -157,7 +157,7 @@ def test_variables_and_revisions_are_the_callers(pipeline):
     assert StackDriver(pipeline.account, "other").described()["StackStatus"] == "CREATE_COMPLETE"
 
 
-def test_of_executions_that_wait_for_a_stage_the_last_remains(pipeline):
+def test_a_newer_waiting_execution_supersedes_older_ones(pipeline):
     pipeline.commit(template_json=template("v"))
     first = pipeline.create(APPROVAL)
     token = pipeline.waiting("Gate", "Ok")
@@ -173,7 +173,7 @@ def test_of_executions_that_wait_for_a_stage_the_last_remains(pipeline):
     assert pipeline.settled(third) == "Succeeded"
 
 
-def test_an_execution_is_stopped(pipeline):
+def test_an_execution_can_be_stopped(pipeline):
     pipeline.commit(template_json=template("v"))
     execution = pipeline.create(APPROVAL, stack_stage())
     pipeline.waiting("Gate", "Ok")
@@ -210,7 +210,7 @@ def test_an_execution_is_stopped(pipeline):
         ([stack_stage(OutputFileName="o")], {}, "does not support CloudFormation.OutputFileName"),
     ],
 )
-def test_what_is_wrong_or_not_built_is_refused(pipeline, stages, more, said):
+def test_invalid_and_unsupported_input_is_rejected(pipeline, stages, more, said):
     asked = pipeline.declaration(*stages, **more)
     code, words = refusal(pipeline.api.create_pipeline, pipeline=asked)
     assert code.startswith("Invalid")
@@ -246,14 +246,14 @@ IN_EFFECT = {
 
 
 @pytest.mark.parametrize("shape", sorted(IN_EFFECT))
-def test_every_field_of_a_declaration_is_in_effect_refused_or_said_to_do_nothing(shape):
+def test_every_field_of_a_declaration_is_supported_rejected_or_listed(shape):
     told = [name.split(".") for table in (UNSUPPORTED, ACCEPTED_WITHOUT_EFFECT) for name in table]
     known = {field for structure, field in told if structure == shape}
     assert known | IN_EFFECT[shape] == set(service_model("codepipeline").shape_for(shape).members)
     assert not known & IN_EFFECT[shape]
 
 
-def test_a_pipeline_of_a_template(pipeline):
+def test_a_pipeline_in_a_template(pipeline):
     def declared(stage, **more):
         asked = pipeline.declaration(stage)
         return {
@@ -308,7 +308,7 @@ def _capital(value):
     }
 
 
-def test_parallel_executions_wait_for_nobody(pipeline):
+def test_parallel_executions_do_not_wait(pipeline):
     pipeline.commit(template_json=template("v"))
     first = pipeline.create(APPROVAL, executionMode="PARALLEL")
     token = pipeline.waiting("Gate", "Ok")

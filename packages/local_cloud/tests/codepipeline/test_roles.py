@@ -1,4 +1,4 @@
-"""Roles of actions: whether the pipeline's own role may take them on is asked before there is a pipeline."""
+"""Action roles: CreatePipeline checks that the pipeline's role can assume them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def refusal(pipeline: Pipeline, role: str) -> str | None:
     return None
 
 
-def test_a_pipelines_own_role_is_not_let_in_by_itself(pipeline: Pipeline) -> None:
+def test_a_pipeline_role_needs_permission_for_action_roles(pipeline: Pipeline) -> None:
     own = make_role(pipeline, "pipeline", statement(Principal=SERVICE))
     assert refusal(pipeline, own) == f"{own} is not authorized to perform AssumeRole on role {own}"
     assert pipeline.api.list_pipelines()["pipelines"] == []
 
 
 @pytest.mark.parametrize("missing", ["pipeline", "deploy"])
-def test_roles_have_to_exist(pipeline: Pipeline, missing: str) -> None:
+def test_roles_must_exist(pipeline: Pipeline, missing: str) -> None:
     (other,) = {"pipeline", "deploy"} - {missing}
     make_role(pipeline, other, statement(Principal={"AWS": "*"}))
     assert refusal(pipeline, arn(pipeline, "deploy")) is not None
@@ -79,7 +79,7 @@ BY_NAME = {"StringEquals": {"aws:PrincipalArn": "{own}"}}
         ),
     ],
 )
-def test_whom_a_role_lets_in(
+def test_trust_policies_of_action_roles(
     pipeline: Pipeline, trust: list[dict[str, Any]], own: list[dict[str, Any]], let_in: bool
 ) -> None:
     known = {
@@ -102,7 +102,7 @@ def test_whom_a_role_lets_in(
 
 
 @pytest.mark.parametrize(("leaves", "let_in"), [("sts:*", True), ("s3:*", False)])
-def test_a_boundary_has_to_leave_room_for_it(pipeline: Pipeline, leaves: str, let_in: bool) -> None:
+def test_a_permissions_boundary_must_allow_it(pipeline: Pipeline, leaves: str, let_in: bool) -> None:
     policy = document({"Effect": "Allow", "Action": leaves, "Resource": "*"})
     iam = pipeline.client("iam")
     boundary = iam.create_policy(PolicyName="edge", PolicyDocument=policy)["Policy"]["Arn"]
@@ -113,7 +113,7 @@ def test_a_boundary_has_to_leave_room_for_it(pipeline: Pipeline, leaves: str, le
     assert (refusal(pipeline, deploy) is None) is let_in
 
 
-def test_it_acts_with_the_role_while_that_is_there(pipeline: Pipeline) -> None:
+def test_an_action_uses_its_role_while_it_exists(pipeline: Pipeline) -> None:
     own = make_role(pipeline, "pipeline", statement(Principal=SERVICE))
     deploy = make_role(pipeline, "deploy", statement(Principal={"AWS": own}))
     pipeline.commit(template_json=json.dumps({"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}))
@@ -124,7 +124,7 @@ def test_it_acts_with_the_role_while_that_is_there(pipeline: Pipeline) -> None:
     assert "cannot be assumed" in pipeline.action("Deploy", "App")["errorDetails"]["message"]
 
 
-def test_the_next_version_is_asked_too(pipeline: Pipeline) -> None:
+def test_pipeline_updates_are_checked_too(pipeline: Pipeline) -> None:
     own = make_role(pipeline, "pipeline", statement(Principal=SERVICE))
     pipeline.api.create_pipeline(pipeline=pipeline.declaration(stack_stage()))
     update = pipeline.api.update_pipeline

@@ -1,4 +1,4 @@
-"""An image travels from one account's registry to another's, layer by layer, by digest."""
+"""Copy images between accounts, layer by layer, by digest."""
 
 import hashlib
 import json
@@ -87,13 +87,13 @@ def test_an_image_is_copied_to_another_account_by_its_digest(account, ecr):
     assert [layer["layerSize"] for layer in asked["layers"]] == [LEAST_PART_SIZE + 100, 6]
 
 
-def test_a_manifest_is_what_its_digest_says(ecr):
+def test_a_manifest_must_match_its_digest(ecr):
     asked = {"repositoryName": "serving", "imageManifest": manifest_of(), "imageTag": "one"}
     wrong = digest_of(b"something else")
     assert code_of(lambda: ecr.put_image(**asked, imageDigest=wrong)) == "ImageDigestDoesNotMatchException"
 
 
-def test_layers_that_are_not_whole_are_refused(ecr):
+def test_incomplete_layers_are_rejected(ecr):
     assert code_of(lambda: push_layer(ecr)) == "EmptyUploadException"
     assert code_of(lambda: push_layer(ecr, b"small", b"last")) == "LayerPartTooSmallException"
     assert code_of(lambda: push_layer(ecr, b"x", digest=digest_of(b"y"))) == "InvalidLayerException"
@@ -111,7 +111,7 @@ def test_layers_that_are_not_whole_are_refused(ecr):
     assert code_of(lambda: ecr.batch_check_layer_availability(**nowhere)) == "RepositoryNotFoundException"
 
 
-def test_a_repository_made_again_has_no_layers(account, ecr):
+def test_a_recreated_repository_has_no_layers(account, ecr):
     digest = push_layer(ecr, b"x")
     ecr.delete_repository(repositoryName="serving", force=True)
     ecr.create_repository(repositoryName="serving")

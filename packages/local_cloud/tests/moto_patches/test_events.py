@@ -1,4 +1,4 @@
-"""EventBridge's rules tell topics of what they match."""
+"""EventBridge rules send matching events to their targets."""
 
 import json
 import time
@@ -69,7 +69,7 @@ def change(account, name, status):
     )
 
 
-def test_a_topic_hears_of_the_endpoints_that_its_rule_names(account, topic):
+def test_a_rule_notifies_its_topic_of_matching_endpoints(account, topic):
     heard = listen(account, topic)
     put_rule(account, Arn=topic, InputTransformer=TRANSFORMER)
     change(account, "other-one", "Failed")
@@ -78,7 +78,7 @@ def test_a_topic_hears_of_the_endpoints_that_its_rule_names(account, topic):
     assert heard() == ['"shop-two in eu-west-1 failed"']
 
 
-def test_a_disabled_rule_tells_nobody(account, topic):
+def test_a_disabled_rule_sends_nothing(account, topic):
     heard = listen(account, topic)
     put_rule(account, Arn=topic)
     account.client("events").disable_rule(Name="r")
@@ -93,7 +93,7 @@ def test_a_disabled_rule_tells_nobody(account, topic):
     assert told["time"].endswith("Z")
 
 
-def test_an_endpoint_that_fails_is_told_of(account, topic):
+def test_a_failed_endpoint_sends_an_event(account, topic):
     heard = listen(account, topic)
     put_rule(account, Arn=topic)
     sagemaker = account.client("sagemaker")
@@ -120,7 +120,7 @@ def test_an_endpoint_that_fails_is_told_of(account, topic):
     sagemaker.delete_endpoint(EndpointName="shop-three")
 
 
-def test_a_rule_starts_a_build_and_says_what_is_otherwise(account):
+def test_a_rule_starts_a_build_with_overrides(account):
     role = account.client("iam").create_role(RoleName="build", AssumeRolePolicyDocument=TRUST_ANYONE)["Role"]
     codebuild = account.client("codebuild")
     project = codebuild.create_project(
@@ -142,13 +142,13 @@ def test_a_rule_starts_a_build_and_says_what_is_otherwise(account):
     assert build["environment"]["environmentVariables"] == dry
 
 
-def test_targets_that_get_no_events_are_refused(account):
+def test_unsupported_targets_are_rejected(account):
     arn = "arn:aws:lambda:eu-west-1:111122223333:function:f"
     with pytest.raises(ClientError, match="does not support targets of lambda"):
         put_rule(account, Arn=arn)
 
 
-def test_what_a_target_gets():
+def test_target_input():
     event = {"detail": {"name": "n", "size": 3}, "region": "r"}
     assert target_input({"Input": "fixed"}, event) == "fixed"
     assert target_input({"InputPath": "$.detail"}, event) == '{"name": "n", "size": 3}'
@@ -157,7 +157,7 @@ def test_what_a_target_gets():
     assert json.loads(target_input({}, event)) == event
 
 
-def test_an_endpoints_event_holds_what_is_described():
+def test_an_endpoint_event_matches_describe_endpoint():
     described = {
         "EndpointName": "shop",
         "EndpointArn": "arn:aws:sagemaker:eu-west-1:111122223333:endpoint/shop",
@@ -176,7 +176,7 @@ def test_an_endpoints_event_holds_what_is_described():
     }
 
 
-def test_the_spelling_of_states():
+def test_event_status_format():
     assert [
         event_status(name) for name in ("InService", "Failed", "RollingBack", "UpdateRollbackFailed")
     ] == [

@@ -1,4 +1,4 @@
-"""What is corrected in moto can be had as it comes."""
+"""The corrections of moto can be reverted temporarily."""
 
 from tritonstack_local.moto_patches.patching import correct, uncorrected
 
@@ -8,7 +8,7 @@ class Library:
         return "as it comes"
 
 
-def test_corrections_are_taken_back_for_a_while():
+def test_corrections_can_be_reverted_temporarily():
     correct((Library, "told", lambda _: "corrected"), (Library, "more", lambda _: "added"))
     correct((Library, "told", lambda _: "corrected again"))
     assert (Library().told(), Library().more()) == ("corrected again", "added")

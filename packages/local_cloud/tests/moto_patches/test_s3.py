@@ -1,4 +1,4 @@
-"""S3 where several write and read at once, and what it tells of uploads in parts."""
+"""S3 under concurrent reads and writes, and multipart uploads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moto.s3.models import S3Backend
 
 @pytest.fixture
 def slow_writes(monkeypatch):
-    """Whoever writes an object takes a moment before he has said all that belongs to it."""
+    """Delay the write of an object's metadata."""
     put = S3Backend.put_object
 
     def put_slowly(*arguments: Any, **named: Any) -> Any:
@@ -26,7 +26,7 @@ def slow_writes(monkeypatch):
 
 
 @pytest.mark.usefixtures("slow_writes")
-def test_an_object_is_there_with_its_metadata_or_not_at_all(account):
+def test_an_object_appears_together_with_its_metadata(account):
     s3 = account.client("s3")
     s3.create_bucket(Bucket="at-once", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     place = {"Bucket": "at-once", "Key": "a"}
@@ -42,7 +42,7 @@ def test_an_object_is_there_with_its_metadata_or_not_at_all(account):
 
 
 @pytest.mark.usefixtures("slow_writes")
-def test_of_many_who_write_what_is_not_there_one_wins(account):
+def test_one_of_many_conditional_writes_succeeds(account):
     s3 = account.client("s3")
     s3.create_bucket(Bucket="claimed", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
 
@@ -58,7 +58,7 @@ def test_of_many_who_write_what_is_not_there_one_wins(account):
     assert outcomes == ["PreconditionFailed"] * 3 + ["won"]
 
 
-def test_the_checksum_of_an_upload_in_parts_is_said_to_be_one(account):
+def test_multipart_checksums_are_reported_as_composite(account):
     s3 = account.client("s3")
     s3.create_bucket(Bucket="in-parts", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     upload = s3.create_multipart_upload(Bucket="in-parts", Key="a", ChecksumAlgorithm="SHA256")["UploadId"]
@@ -74,7 +74,7 @@ def test_the_checksum_of_an_upload_in_parts_is_said_to_be_one(account):
     assert head["ChecksumSHA256"].endswith("-1")
 
 
-def test_a_copy_of_an_upload_in_parts_has_the_checksum_of_its_own_bytes(account):
+def test_a_copy_of_a_multipart_object_has_a_full_checksum(account):
     s3 = account.client("s3")
     s3.create_bucket(Bucket="copied", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     place = {"Bucket": "copied", "Key": "a"}
@@ -89,7 +89,7 @@ def test_a_copy_of_an_upload_in_parts_has_the_checksum_of_its_own_bytes(account)
     assert found["ChecksumSHA256"] == part["ChecksumSHA256"]
 
 
-def test_an_upload_in_parts_is_gone_with_its_completion(account):
+def test_a_completed_multipart_upload_is_removed(account):
     s3 = account.client("s3")
     s3.create_bucket(Bucket="completed", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     place = {"Bucket": "completed", "Key": "a"}

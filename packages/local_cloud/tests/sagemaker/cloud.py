@@ -1,4 +1,4 @@
-"""A small local cloud for these tests: the SageMaker under test and moto's other services on one port."""
+"""A small local cloud: the SageMaker under test, and moto's other services, on one port."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Handler(WSGIRequestHandler):
 
 @dataclass
 class Cloud:
-    """A running cloud and an account of its own in it."""
+    """A running cloud, and an account in it."""
 
     url: str
     app: object
@@ -60,7 +60,7 @@ class Cloud:
     _clients: dict = field(default_factory=dict)
 
     def client(self, service, *, account=None, region=REGION):
-        """Make a client once: making one takes longer than most of what these tests do with it."""
+        """Return a cached client: creating one takes longer than most tests."""
         key = (service, account or self.account, region)
         with _making:
             if key not in self._clients:
@@ -111,7 +111,7 @@ class Cloud:
         )
 
     def settled(self, endpoint, *, timeout_s=60):
-        """Wait until an endpoint is on its way no more."""
+        """Wait until an endpoint's operation has ended."""
         deadline = time.monotonic() + timeout_s
         while True:
             described = self.sagemaker.describe_endpoint(EndpointName=endpoint)
@@ -122,7 +122,7 @@ class Cloud:
             time.sleep(0.02)
 
     def gone(self, endpoint, *, timeout_s=60):
-        """Wait until an endpoint does not exist any more."""
+        """Wait until an endpoint is deleted."""
         deadline = time.monotonic() + timeout_s
         while endpoint in self.endpoint_names():
             if time.monotonic() > deadline:
@@ -164,7 +164,7 @@ ROOMY = ServerSlots(cores=64, instance_bytes=1)
 
 
 def run_cloud(make_app, folder, *, machine=ROOMY, time_scale=FAST):
-    """Serve until the generator is closed; `make_app` gets what a SageMaker finds around it."""
+    """Serve until the generator is closed; `make_app` gets SageMaker's dependencies."""
     persistence = PersistenceMiddleware()
     http = make_server("127.0.0.1", 0, persistence, threaded=True, request_handler=_Handler)
     http.daemon_threads = True
@@ -195,7 +195,7 @@ def run_cloud(make_app, folder, *, machine=ROOMY, time_scale=FAST):
 
 
 def tarball(files):
-    """Pack texts or bytes by their paths."""
+    """Pack texts or bytes, given by path."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in files.items():
@@ -207,7 +207,7 @@ def tarball(files):
 
 
 class StrictFakeTriton:
-    """Plays a Triton for tests of what stands around it; its script is the container's Environment.
+    """Fakes a Triton server; the container's Environment is its script.
 
     FAKE_STARTS   "no": never becomes ready; "never": goes on starting until it is stopped
     FAKE_ANSWER   what it answers to a body of `ask`
@@ -250,7 +250,7 @@ class StrictFakeTriton:
         return os.getpid()
 
     def die(self):
-        """End as after kill -9: nobody is told."""
+        """End without notice, as after kill -9."""
         self._died.set()
 
     def request(self, method, path, *, body, headers, timeout_s):
@@ -287,7 +287,7 @@ class StrictFakeTriton:
 
 
 class FakeTritons:
-    """Starts StrictFakeTritons and remembers them."""
+    """Starts StrictFakeTritons and records them."""
 
     def __init__(self):
         self.started = []
@@ -300,7 +300,7 @@ class FakeTritons:
 
 
 def short_id(parameter):
-    """Name a test after what can be read; an archive cannot, and differs from run to run."""
+    """Return a short test id: archives are unreadable and differ between runs."""
     return "bytes" if isinstance(parameter, bytes) else None
 
 

@@ -1,4 +1,4 @@
-"""The cloud that these tests talk to through boto3."""
+"""The cloud that these tests call through boto3."""
 
 import pytest
 

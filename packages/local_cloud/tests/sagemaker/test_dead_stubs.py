@@ -1,4 +1,4 @@
-"""A real Triton whose Python stub dies: its container is replaced, in single- and in multi-model mode."""
+"""A real Triton whose Python stub dies is replaced, in single-model and multi-model mode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONFIG = single_model.CONFIG + (
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """What a Python model without requirements is packed with."""
+    """The Python environment of a model without requirements."""
     folder = tmp_path_factory.mktemp("environment")
     build_environment((), file=folder / "env.tar.gz", cache_dir=folder / "cache")
     return (folder / "env.tar.gz").read_bytes()
@@ -46,7 +46,7 @@ def scaling(code, environment):
 
 
 def processes(folder, name):
-    """The processes of the one server, by the beginning of their name."""
+    """Return the server's processes whose name starts with a prefix."""
     (supervisor,) = supervisors(folder)
     below = processes_below(int(supervisor))
     return [pid for pid in below if (Path("/proc") / str(pid) / "comm").read_text().startswith(name)]
@@ -59,7 +59,7 @@ def kill_stub(folder):
 
 
 def answers_again(ask, *, value):
-    """Whether the endpoint answers after having failed."""
+    """Return whether the endpoint answers after a failure."""
     deadline, failed = time.monotonic() + 90, False
     while time.monotonic() < deadline:
         try:
@@ -73,7 +73,7 @@ def answers_again(ask, *, value):
     return False
 
 
-def test_an_endpoint_of_one_model_gets_another_container(real_cloud, environment, tmp_path):
+def test_a_single_model_endpoint_replaces_its_container(real_cloud, environment, tmp_path):
     code = MODEL.replace("FACTOR", "2")
     described = single_model.deploy(real_cloud, "first", scaling(code, environment))
     assert described["EndpointStatus"] == "InService", described.get("FailureReason")
@@ -87,7 +87,7 @@ def test_an_endpoint_of_one_model_gets_another_container(real_cloud, environment
     ]
 
 
-def test_a_multi_model_endpoint_loads_its_models_again(real_cloud, environment, tmp_path):
+def test_a_multi_model_endpoint_reloads_its_models(real_cloud, environment, tmp_path):
     """Loads that fail, unloads and reloads end no server; a dead stub does."""
     dies = "import os\n" + BROKEN.replace('raise RuntimeError("the vocabulary is missing")', "os._exit(3)")
     codes = {"double": MODEL.replace("FACTOR", "2"), "broken": BROKEN, "dies": dies}

@@ -1,4 +1,4 @@
-"""The whole of it with a real Triton: an archive in S3, requests, updates that work and that do not."""
+"""Endpoints with a real Triton: artifacts in S3, requests, successful and failed updates."""
 
 import os
 import threading
@@ -59,7 +59,7 @@ def real_cloud(tmp_path):
 
 
 def supervisors(folder):
-    """The first processes of the servers that run for a cloud of this very process, which lives there."""
+    """Return the root processes of the servers of this process's cloud."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
@@ -91,7 +91,7 @@ def infer(cloud, value):
 
 
 def infer_with_padded_header(cloud, value):
-    """What the SageMaker SDK's serializer sends: a JSON header filled up with blanks to a fixed size."""
+    """Return what the SageMaker SDK's serializer sends: a JSON header padded to a fixed size."""
     request = encode_request({"x": np.array([[value]], np.float32)})
     header, tensors = request.body[: request.header_size], request.body[request.header_size :]
     answer = cloud.runtime.invoke_endpoint(
@@ -100,7 +100,7 @@ def infer_with_padded_header(cloud, value):
     return decode_reply(answer["Body"].read(), content_type=answer["ContentType"]).outputs["y"].item()
 
 
-def test_a_life_with_updates(real_cloud):
+def test_an_endpoint_and_its_updates(real_cloud):
     described = deploy(real_cloud, "first", scaling_by(2))
     assert described.get("FailureReason") is None
     assert described["EndpointStatus"] == "InService"
@@ -167,7 +167,7 @@ def logged(cloud, endpoint):
     ],
     ids=short_id,
 )
-def test_an_endpoint_that_cannot_start_says_why(real_cloud, archive, words):
+def test_an_endpoint_that_cannot_start_reports_the_reason(real_cloud, archive, words):
     described = deploy(real_cloud, "first", archive)
     assert described["EndpointStatus"] == "Failed"
     assert words in described["FailureReason"]
@@ -186,8 +186,8 @@ def test_the_cloud_leaves_no_server_behind(real_cloud, tmp_path):
     assert supervisors(tmp_path) == []
 
 
-def test_a_server_is_alone_with_its_model(real_cloud, tmp_path, monkeypatch):
-    """No credentials, no network, nothing to write to: told by the server itself, and read from /proc."""
+def test_a_server_is_isolated(real_cloud, tmp_path, monkeypatch):
+    """No credentials, network, or writable files, as reported by the server and /proc."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the cloud's own process")
     assert deploy(real_cloud, "first", repository(NOSY))["EndpointStatus"] == "InService"
     (supervisor,) = supervisors(tmp_path)

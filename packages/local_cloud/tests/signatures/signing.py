@@ -1,4 +1,4 @@
-"""Requests signed by botocore, the referee, for the verifier under test."""
+"""Requests signed by botocore, as the reference for the verifier."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def credentials(key=KEY):
 
 
 def sent(request, url=None):
-    """What a prepared request looks like to the server."""
+    """Return a prepared request as the server receives it."""
     parts = urlsplit(url or request.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     headers = [
@@ -63,7 +63,7 @@ def verifier(now=None):
 
 
 def judge(request, body=b"", *, now=None, bucket="", piece=7):
-    """Judge a request as the guard does: all but the body, then the body in pieces."""
+    """Check a request as the guard does: the head, then the body in pieces."""
     check = verifier(now).begin(request, bucket=bucket)
     for start in range(0, len(body), piece):
         check.payload.update(body[start : start + piece])

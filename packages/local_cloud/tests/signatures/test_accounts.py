@@ -10,7 +10,7 @@ from tests.credentials import keys_of
 from tritonstack_local.signatures.keys import access_key_for, account_in_key, read_credential
 
 
-def test_access_keys_name_their_accounts():
+def test_access_keys_contain_their_accounts():
     assert account_in_key(access_key_for("123456789012")) == "123456789012"
     assert account_in_key("AKIAIOSFODNN7EXAMPLE") is None
     assert account_in_key("test") is None
@@ -35,7 +35,7 @@ def test_credentials_are_read_from_headers_and_presigned_urls():
         ("444455556666", "444455556666"),
     ],
 )
-def test_every_service_agrees_who_calls(running_cloud, key, expected):
+def test_all_services_resolve_the_same_caller(running_cloud, key, expected):
     session = boto3.Session(**keys_of(running_cloud.endpoint_url, key), region_name="eu-west-1")
     sts = session.client("sts", endpoint_url=running_cloud.endpoint_url)
     assert sts.get_caller_identity()["Account"] == expected
@@ -61,7 +61,7 @@ def test_an_assumed_role_acts_in_its_own_account(running_cloud, account):
 
 
 @pytest.mark.parametrize("owner", ["111122223333", "000000000001"])
-def test_a_role_that_is_not_there_is_not_assumed(running_cloud, owner):
+def test_a_missing_role_cannot_be_assumed(running_cloud, owner):
     role = f"arn:aws:iam::{owner}:role/reader"
     keys = keys_of(running_cloud.endpoint_url, "111122223333")
     sts = boto3.Session(**keys, region_name="eu-west-1").client(

@@ -1,4 +1,4 @@
-"""The verifier agrees with botocore's signers, and denies everything that was changed after the signature."""
+"""The verifier accepts botocore's signatures, and denies requests changed after signing."""
 
 import base64
 import dataclasses
@@ -39,7 +39,7 @@ HEADER_TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_si
 
 
 def utc_now():
-    """The time that botocore signs with; a test may run long after this module is imported."""
+    """The current time, as botocore signs with it; tests may run long after import."""
     return datetime.now(UTC)
 
 
@@ -64,7 +64,7 @@ def presigned(method="GET", path="/b/k", *, key=KEY, expires=60, auth=S3SigV4Que
 
 
 def boto_requests(service, call, *, key=KEY, **config):
-    """What boto3 sends for a call."""
+    """Return what boto3 sends for a call."""
     client = boto3.client(
         service,
         region_name=REGION,
@@ -109,7 +109,7 @@ def boto_requests(service, call, *, key=KEY, **config):
         ("s3", lambda it: it.put_object(Bucket="bb", Key="k", Body=io.BytesIO(b"y" * 3000))),
     ],
 )  # fmt: skip
-def test_what_boto3_sends_is_verified(service, call, key):
+def test_boto3_requests_are_verified(service, call, key):
     request, body = boto_requests(service, call, key=key)
     check = judge(request, body)
     assert check.key == key
@@ -131,7 +131,7 @@ def test_what_boto3_sends_is_verified(service, call, key):
     body=st.binary(max_size=40),
     service=st.sampled_from(["s3", "sts", "sagemaker"]),
 )
-def test_every_path_query_header_and_body_that_botocore_signs_is_verified(
+def test_paths_queries_headers_and_bodies_signed_by_botocore_are_verified(
     path, query, headers, body, service
 ):
     from botocore.utils import percent_encode, percent_encode_sequence
@@ -144,7 +144,7 @@ def test_every_path_query_header_and_body_that_botocore_signs_is_verified(
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_every_changed_character_of_a_signed_request_is_denied(data):
+def test_a_signed_request_with_any_changed_character_is_denied(data):
     request = signed(
         "PUT", "/bucket/key?tagging=&a=b", body=b"body", service="s3", headers={"x-amz-acl": "private"}
     )
@@ -162,7 +162,7 @@ def test_every_changed_character_of_a_signed_request_is_denied(data):
         judge(changed, b"body")
 
 
-def test_what_is_missing_or_malformed_is_denied_by_its_name():
+def test_missing_and_malformed_parts_are_denied():
     request = signed()
     assert denial(with_headers(request, authorization=None)) is Reason.MISSING
     assert denial(with_headers(request, authorization="AWS4-HMAC-SHA256 Credential=x")) is Reason.INCOMPLETE
@@ -192,13 +192,13 @@ def test_other_keys_secrets_and_tokens_are_denied():
 
 @pytest.mark.parametrize("minutes", [-16, 16])
 @pytest.mark.parametrize("service", ["s3", "sts"])
-def test_a_clock_that_is_off_by_more_than_15_minutes_is_denied(service, minutes):
+def test_clock_skew_over_15_minutes_is_denied(service, minutes):
     request = signed(service=service)
     assert denial(request, now=utc_now() + timedelta(minutes=minutes)) is Reason.SKEWED
     assert judge(request, now=utc_now() + timedelta(minutes=minutes * 14 / 16)).key == KEY
 
 
-def test_presigned_urls_hold_until_they_expire():
+def test_presigned_urls_are_valid_until_they_expire():
     for key in (KEY, SESSION):
         url = presigned(path="/b/a%20b?versionId=1", key=key)
         assert judge(url).key == key
@@ -249,7 +249,7 @@ def test_boto3s_own_presigned_urls_are_verified(style, key):
     assert denial(with_headers(request, content_type="c/d"), bucket=bucket) is Reason.MISMATCH
 
 
-def test_version_2_needs_all_its_parts():
+def test_signature_version_2_requires_all_parameters():
     request = AWSRequest("GET", f"http://{HOST}/b/k")
     HmacV1QueryAuth(credentials(), expires=60).add_auth(request)
     url = sent(AWSRequest("GET", request.url))
@@ -261,7 +261,7 @@ def test_version_2_needs_all_its_parts():
 
 
 def chunked(pieces, *, trailer=None, signed_chunks=True, target="/b/k", host=HOST, keys=None, more=None):
-    """An upload in signed chunks, as S3's documentation builds it, and its body."""
+    """Return an upload in signed chunks, as in S3's documentation, and its body."""
     kind = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" if signed_chunks else "STREAMING-UNSIGNED-PAYLOAD"
     kind += "-TRAILER" if trailer else ""
     length = sum(map(len, pieces))
@@ -310,13 +310,13 @@ CRC = "x-amz-checksum-crc32:" + base64.b64encode(struct.pack(">I", zlib.crc32(b"
     [{}, {"trailer": CRC}, {"trailer": CRC, "signed_chunks": False}],
     ids=["plain", "trailer", "unsigned"],
 )
-def test_chunks_are_verified_however_they_arrive(options, piece):
+def test_chunks_are_verified_in_pieces_of_any_size(options, piece):
     request, body = chunked(PIECES, **options)
     assert judge(request, body, piece=piece).key == KEY
 
 
 @pytest.mark.parametrize("options", [{}, {"trailer": CRC}], ids=["plain", "trailer"])
-def test_no_byte_of_a_signed_chunk_or_trailer_can_be_changed(options):
+def test_a_changed_byte_of_a_signed_chunk_or_trailer_is_denied(options):
     request, body = chunked(PIECES, **options)
     for place in range(len(body)):
         changed = body[:place] + bytes([body[place] ^ 4]) + body[place + 1 :]
@@ -326,14 +326,14 @@ def test_no_byte_of_a_signed_chunk_or_trailer_can_be_changed(options):
     assert denial(request, body + b"\r\n", piece=1000) is Reason.INCOMPLETE_BODY
 
 
-def test_chunks_cannot_be_left_out_or_reordered():
+def test_chunks_cannot_be_omitted_or_reordered():
     request, body = chunked([b"first", b"other"])
     lines = body.split(b"\r\n")
     assert denial(request, b"\r\n".join([*lines[2:4], *lines[:2], *lines[4:]])) is Reason.MISMATCH
     assert denial(request, b"\r\n".join(lines[2:])) in {Reason.MISMATCH, Reason.INCOMPLETE_BODY}
 
 
-def test_the_size_of_chunks_is_bounded_by_what_was_announced():
+def test_chunk_sizes_are_limited_by_the_announced_length():
     request, _ = chunked([b"x"])
     assert (
         denial(request, b"fffffffffffffff;chunk-signature=" + b"0" * 64 + b"\r\n") is Reason.INCOMPLETE_BODY
@@ -360,7 +360,7 @@ def post_denial(fields, *, key=KEY, size=3, bucket="bkt", now=None):
     return caught.value.reason, caught.value.message or ""
 
 
-def test_the_policy_of_a_form_binds_its_fields():
+def test_form_fields_must_match_the_policy():
     for key in (KEY, SESSION):
         conditions = [["content-length-range", 1, 10], ["starts-with", "$x-amz-meta-a", "b"]]
         fields = form(conditions, key=key) | {"x-amz-meta-a": "bc"}
@@ -387,7 +387,7 @@ def test_the_policy_of_a_form_binds_its_fields():
 
 
 def test_verifying_an_invocation_is_cheap():
-    """Well below the 0.2 ms that it may add to a request; the best of many, as the machine is shared."""
+    """Verification adds less than 0.2 ms per request (best of many runs)."""
     body = b"x" * 1000
     request = signed("POST", "/endpoints/e/invocations", body=body, service="sagemaker")
     judged, best = verifier(), 1.0
@@ -401,7 +401,7 @@ def test_verifying_an_invocation_is_cheap():
     assert best < 0.0002
 
 
-def test_nothing_shows_the_secret():
+def test_the_secret_is_never_shown():
     assert KEY.secret not in repr(KEY)
     assert SESSION.session_token not in repr(SESSION)
     assert KEY.secret not in repr(verifier().begin(signed(service="s3")))

@@ -1,4 +1,4 @@
-"""A cloud as a process of its own, to be killed outright."""
+"""A cloud in its own process, which tests kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cloud of each test's own, which can be started again."""
+"""A restartable cloud per test."""
 
 import pytest
 

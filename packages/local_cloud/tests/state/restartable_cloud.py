@@ -1,4 +1,4 @@
-"""A cloud that can be ended and started again within a test: moto's own memory is wiped in between."""
+"""A cloud that tests restart; moto's memory is cleared in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _accounts = itertools.count(300000000000)
 
 
 class RestartableCloud:
-    """A folder, and the cloud that lives in it at the moment, with one account."""
+    """A folder, the cloud that runs in it, and one account."""
 
     def __init__(self, folder: Path, *, account_id: str | None = None) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A kill between any two writes: what was on the disk then leads to a stack at rest, and to no leak."""
+"""A kill between any two writes leads to a stable stack without leaks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAILING = {**AFTER, "Bad": broken("Named")}
 
 @pytest.fixture
 def states(tmp_path, monkeypatch):
-    """Copies of everything that a cloud had on its disk, taken after each write of an operation."""
+    """Return copies of the cloud's folder after each write of an operation."""
     write, taken = Database.write, []
 
     def copying_write(database, rows):
@@ -63,7 +63,7 @@ def states(tmp_path, monkeypatch):
     ],
     ids=["create", "create that fails", "update", "update that fails", "delete"],
 )
-def test_every_state_on_the_disk_leads_to_a_stack_at_rest(tmp_path, states, prepare, operate):
+def test_every_intermediate_state_recovers(tmp_path, states, prepare, operate):
     cloud = RestartableCloud(tmp_path / "cloud")
     stack = StackDriver(cloud.account)
     prepare(stack)
@@ -80,7 +80,7 @@ def test_every_state_on_the_disk_leads_to_a_stack_at_rest(tmp_path, states, prep
 
 
 def spread(taken):
-    """Take some from the beginning to the end: each one costs a start."""
+    """Return an evenly spaced sample: each one costs a start."""
     return taken[:: len(taken) // TRIED + 1]
 
 

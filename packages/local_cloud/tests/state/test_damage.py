@@ -1,4 +1,4 @@
-"""A damaged state starts with what is whole, names what is lost, and is whole at the next start."""
+"""A cloud with damaged state restores the intact part, reports the rest, and is intact afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCOUNT = "300000099999"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a cloud with a bucket, a stack, an endpoint and a little of other services."""
+    """The folder of a cloud with a bucket, a stack, an endpoint, and resources of other services."""
     folder = tmp_path_factory.mktemp("whole") / "cloud"
     cloud = RestartableCloud(folder, account_id=ACCOUNT)
     s3, sagemaker = cloud.client("s3"), cloud.client("sagemaker")
@@ -67,7 +67,7 @@ def damage_row(folder: Path, kind: str, key: str) -> None:
 
 
 def answers(cloud: RestartableCloud) -> list[object]:
-    """What the services tell; what is lost may be missing, and no call fails within the cloud."""
+    """Return what the services list; lost resources may be missing, but no call may fail."""
     client = cloud.client
     calls = (
         lambda: [item["Name"] for item in client("s3").list_buckets()["Buckets"]],
@@ -100,7 +100,7 @@ def losses(cloud: RestartableCloud) -> list[str]:
 
 
 def started(folder: Path) -> Iterator[tuple[RestartableCloud, list[str]]]:
-    """Start the cloud twice: the second start has nothing to say."""
+    """Start the cloud twice: the second start has no notices."""
     cloud = RestartableCloud(folder, account_id=ACCOUNT)
     try:
         yield cloud, losses(cloud)
@@ -119,7 +119,7 @@ LOGS = f"arn:aws:logs:eu-west-1:{ACCOUNT}:log-group:g:*"
 EVERYTHING = [["bodies"], ["a", "a", "b", "gone"], 5, "v", ["r"], LOGS, ["stack"], ["m"], ["e"], "e"]
 
 
-def test_a_whole_state_has_nothing_to_say(folder: Path) -> None:
+def test_intact_state_starts_without_notices(folder: Path) -> None:
     for cloud, lost in started(folder):
         assert lost == []
         assert answers(cloud) == EVERYTHING
@@ -141,7 +141,7 @@ def lose_each_row(folder: Path, tmp_path: Path, rows: list[tuple[str, str]]) -> 
         assert not (copy / "state.set-aside-1").exists()
 
 
-def test_a_lost_row_costs_its_own_service_alone(folder: Path, tmp_path: Path) -> None:
+def test_a_lost_row_affects_its_own_service_only(folder: Path, tmp_path: Path) -> None:
     rows = rows_of(folder)
     assert len(rows) > 10
     lose_each_row(folder, tmp_path, rows[:: len(rows) // 3])
@@ -153,7 +153,7 @@ def test_every_row_can_be_lost(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("truncate", [False, True])
-def test_lost_bodies_are_named_and_the_others_are_there(folder: Path, *, truncate: bool) -> None:
+def test_lost_bodies_are_reported_and_the_others_kept(folder: Path, *, truncate: bool) -> None:
     for body in (folder / "state" / "objects").iterdir():
         if body.read_bytes() in {b"second", b"half"}:
             body.write_bytes(b"x") if truncate else body.unlink()
@@ -167,7 +167,7 @@ def test_lost_bodies_are_named_and_the_others_are_there(folder: Path, *, truncat
         assert s3.list_multipart_uploads(Bucket="bodies").get("Uploads", []) == []
 
 
-def test_a_missing_database_is_told(folder: Path) -> None:
+def test_a_missing_database_is_reported(folder: Path) -> None:
     (folder / "state" / "cloud.db").unlink()
     for cloud, lost in started(folder):
         assert "cloud.db: the file is missing" in lost[0]
@@ -186,7 +186,7 @@ def test_lost_rows_and_lost_bodies_together(folder: Path) -> None:
 
 
 def damage_bytes(folder: Path, seed: int) -> None:
-    """Garble, cut or fill a random piece of the database's file."""
+    """Corrupt, truncate, or overwrite a random part of the database file."""
     file, chance = folder / "state" / "cloud.db", random.Random(seed)  # noqa: S311
     content = bytearray(file.read_bytes())
     begin = chance.randrange(len(content))
@@ -211,7 +211,7 @@ def lose_bytes(folder: Path, tmp_path: Path, seeds: range) -> int:
     return told
 
 
-def test_whatever_bytes_of_the_database_are_damaged_it_starts(folder: Path, tmp_path: Path) -> None:
+def test_it_starts_with_any_damaged_bytes(folder: Path, tmp_path: Path) -> None:
     assert lose_bytes(folder, tmp_path, range(4)) > 0
 
 

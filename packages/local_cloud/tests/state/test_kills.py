@@ -1,4 +1,4 @@
-"""kill -9 of the whole cloud at any moment: what was acknowledged is there, what was under way is undone."""
+"""kill -9 at any moment: acknowledged changes are kept, unfinished ones rolled back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cloud(tmp_path):
 
 
 def uploads(account, kept, ended):
-    """Put objects for as long as the cloud answers, and note which of them it has acknowledged."""
+    """Put objects while the cloud answers, and record the acknowledged ones."""
     s3, number = account.client("s3"), len(kept)
     with suppress(ClientError, BotoCoreError):
         while not ended.is_set():
@@ -48,7 +48,7 @@ def uploads(account, kept, ended):
 
 
 def deployments(account, ended):
-    """Create, change and delete a stack for as long as the cloud answers."""
+    """Create, change, and delete a stack while the cloud answers."""
     stack = StackDriver(account, "subject")
     with suppress(ClientError, BotoCoreError):
         for number in range(1000):
@@ -71,7 +71,7 @@ def deployments(account, ended):
 
 
 def network(number):
-    """What gets its id from the service, what gets its name from CloudFormation, and what names itself."""
+    """Resources with ids from the service, generated names, and their own names."""
     return {
         "Vpc": resource("AWS::EC2::VPC", CidrBlock=f"10.{number % 3}.0.0/16"),
         "Subnet": resource("AWS::EC2::Subnet", VpcId={"Ref": "Vpc"}, CidrBlock=f"10.{number % 3}.1.0/24"),
@@ -84,7 +84,7 @@ def network(number):
     }
 
 
-def test_killed_at_random_moments_it_loses_nothing_and_leaks_nothing(cloud):
+def test_random_kills_lose_and_leak_nothing(cloud):
     moments = random.Random(SEED)  # noqa: S311 - the same ones every time
     cloud.account.client("s3").create_bucket(
         Bucket="kept", CreateBucketConfiguration={"LocationConstraint": REGION}
@@ -118,7 +118,7 @@ def test_killed_at_random_moments_it_loses_nothing_and_leaks_nothing(cloud):
 
 
 def bring_to_nothing(stack):
-    """Whatever the kill met, the stack comes to rest by itself and can be deleted."""
+    """After a kill at any point, the stack becomes stable and can be deleted."""
     with suppress(ClientError):
         assert stack.settled() in {
             "CREATE_COMPLETE",
@@ -130,7 +130,7 @@ def bring_to_nothing(stack):
         assert stack.delete() == "DELETE_COMPLETE", stack.reasons()
 
 
-def test_a_killed_clouds_endpoints_come_back_and_nothing_of_the_old_ones_stays(cloud):
+def test_endpoints_of_a_killed_cloud_are_restored(cloud):
     s3, sagemaker = cloud.account.client("s3"), cloud.account.client("sagemaker")
     s3.create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket="models", Key="a.tar.gz", Body=scaling_by(3))
@@ -152,7 +152,7 @@ def test_a_killed_clouds_endpoints_come_back_and_nothing_of_the_old_ones_stays(c
     assert [path.name for path in (cloud.folder / "endpoints").rglob("*") if path.is_file()] == []
 
 
-def test_a_cloud_remembers_until_it_is_told_to_forget(cloud):
+def test_state_is_kept_until_forget(cloud):
     cloud.account.client("ssm").put_parameter(Name="/p", Value="v", Type="String")
     stop(state_dir=cloud.folder)
     cloud.start()

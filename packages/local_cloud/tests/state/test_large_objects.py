@@ -1,4 +1,4 @@
-"""A cloud's memory does not grow with the objects that it stores, copies and gives."""
+"""Memory use does not grow with the size of S3 objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.soak
 
 SIZE = 192 << 20
 GROWTH = 160 << 20
-"""Less than one copy of the object; what boto3's parts of 8 MiB take on their way, whatever its size."""
+"""Less than one copy of the object: the buffers of boto3's 8 MiB parts."""
 IN_ONE_PIECE = 300 << 20
 GROWTH_OF_ONE_PIECE = 40 << 20
 
@@ -45,7 +45,7 @@ def cloud(tmp_path: Path) -> Iterator[CloudAddress]:
 
 
 class Peak:
-    """The most memory of its own that a process has had; files that it has mapped can be read again."""
+    """Return the peak private memory of a process, without mapped files."""
 
     def __init__(self, pid: int) -> None:
         self._status = Path(f"/proc/{pid}/status")
@@ -56,7 +56,7 @@ class Peak:
         self._thread.start()
 
     def end(self) -> int:
-        """Stop measuring; return by how much it has grown."""
+        """Stop measuring; return the growth."""
         self._ended.set()
         self._thread.join()
         return self.most - self.first
@@ -120,7 +120,7 @@ def put_chunked(cloud: CloudAddress, key: str, pieces: list[bytes], *, signed: b
     return connection.getresponse().status
 
 
-def test_memory_stays_the_same(cloud: CloudAddress, tmp_path: Path) -> None:
+def test_memory_use_is_constant(cloud: CloudAddress, tmp_path: Path) -> None:
     file, s3 = tmp_path / "model.tar.gz", client(cloud)
     block = os.urandom(1 << 20)
     with file.open("wb") as out:
@@ -146,7 +146,7 @@ def test_memory_stays_the_same(cloud: CloudAddress, tmp_path: Path) -> None:
     assert s3.get_object(Bucket="models", Key="b", Range="bytes=-1")["Body"].read() == block[-1:]
 
 
-def test_memory_stays_the_same_for_an_object_in_one_piece(cloud: CloudAddress, tmp_path: Path) -> None:
+def test_memory_use_is_constant_for_single_part_objects(cloud: CloudAddress, tmp_path: Path) -> None:
     s3, block = client(cloud), os.urandom(1 << 20)
     pieces = [block] * (IN_ONE_PIECE >> 20)
     content = b"".join(pieces)
@@ -183,7 +183,7 @@ def test_memory_stays_the_same_for_an_object_in_one_piece(cloud: CloudAddress, t
     assert not [name for name in stored(tmp_path) if name.endswith("-draft")]
 
 
-def test_nothing_of_a_forged_large_body_is_stored(cloud: CloudAddress, tmp_path: Path) -> None:
+def test_a_large_body_with_a_wrong_signature_is_not_stored(cloud: CloudAddress, tmp_path: Path) -> None:
     s3, size = client(cloud), 4 << 20
     s3.create_bucket(Bucket="models")
     s3.put_object(Bucket="models", Key="small", Body=b"x")
@@ -199,7 +199,7 @@ def test_nothing_of_a_forged_large_body_is_stored(cloud: CloudAddress, tmp_path:
 
 
 def _with_another_body(s3: Any) -> Any:
-    """Have a client send another body than it signs."""
+    """Make a client send a different body than it signs."""
 
     def forge(request: Any, **_: Any) -> None:
         request.body = b"\1" + bytes(int(request.headers["Content-Length"]) - 1)

@@ -1,4 +1,4 @@
-"""What was there is there after a restart: moto's services, SageMaker's records, stacks."""
+"""A restart restores moto's services, SageMaker's records, and stacks."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ def iam(cloud):
 
 
 def sts(cloud):
-    """Credentials that were issued still say who calls."""
+    """Issued credentials still identify the caller."""
     import boto3
 
     if not hasattr(cloud, "issued"):
@@ -217,7 +217,7 @@ def the_rest(cloud):
 TOLD = (s3, iam, sts, kms, ec2, logs, cloudwatch, messages, the_rest)
 
 
-def test_every_service_tells_the_same_after_a_restart(cloud):
+def test_every_service_is_restored_after_a_restart(cloud):
     before = {told.__name__: told(cloud) for told in TOLD}
     # Twice: what came back can be written again.
     for _ in range(2):
@@ -225,7 +225,7 @@ def test_every_service_tells_the_same_after_a_restart(cloud):
         assert {told.__name__: told(cloud) for told in TOLD} == before
 
 
-def test_sagemakers_records_come_back(cloud):
+def test_sagemaker_records_are_restored(cloud):
     sagemaker = cloud.client("sagemaker")
     tags = [{"Key": "team", "Value": "search"}]
     sagemaker.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}, Tags=tags)
@@ -241,7 +241,7 @@ def test_sagemakers_records_come_back(cloud):
     assert again.describe_endpoint_config(EndpointConfigName="c")["ProductionVariants"][0]["ModelName"] == "m"
 
 
-def test_stacks_come_back_with_their_history_and_their_change_sets(cloud):
+def test_stacks_are_restored_with_history_and_change_sets(cloud):
     stack = StackDriver(cloud.account)
     first = {"A": parameter(Name="/a"), "B": parameter({"Ref": "A"}, Name="/b")}
     outputs = {"O": {"Value": {"Ref": "B"}, "Export": {"Name": "exported"}}}
@@ -268,7 +268,7 @@ def test_stacks_come_back_with_their_history_and_their_change_sets(cloud):
     assert StackDriver(cloud.account).described(gone)["StackStatus"] == "DELETE_COMPLETE"
 
 
-def test_bodies_that_nothing_refers_to_are_gone(cloud):
+def test_unreferenced_bodies_are_removed(cloud):
     client = cloud.client("s3")
     client.create_bucket(Bucket="bodies", CreateBucketConfiguration=IN_EUROPE)
     for number in range(3):

@@ -1,4 +1,4 @@
-"""A state that is damaged, somebody else's, of another version, or has no room."""
+"""State that is damaged, foreign, of another version, or on a full disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def written(folder, rows=40):
     return folder / "cloud.db"
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_written_rows_are_read_back(tmp_path):
     written(tmp_path / "state", rows=3)
     state = open_state(tmp_path / "state")
     assert state.found == (
@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again(tmp_path):
     assert [key for _, key, _ in open_state(tmp_path / "state").found] == ["k0", "k2"]
 
 
-def test_a_garbled_byte_is_never_taken_for_state(tmp_path):
+def test_a_damaged_byte_is_always_detected(tmp_path):
     file = written(tmp_path / "whole" / "state")
     content, told = file.read_bytes(), 0
     whole = open_state(file.parent)
@@ -67,7 +67,7 @@ def test_a_garbled_byte_is_never_taken_for_state(tmp_path):
     assert told > len(content) // 1499 / 2
 
 
-def test_what_the_disk_refuses_is_not_called_damage(tmp_path):
+def test_disk_errors_are_not_reported_as_damage(tmp_path):
     for name in ("cloud.db", "cloud.new"):
         folder = own_folder(tmp_path / name)
         (folder / name).mkdir(mode=0o700)
@@ -75,7 +75,7 @@ def test_what_the_disk_refuses_is_not_called_damage(tmp_path):
             Database(folder / "cloud.db", stamp="any")
 
 
-def test_a_full_disk_is_not_called_damage(tmp_path):
+def test_a_full_disk_is_not_reported_as_damage(tmp_path):
     file = written(tmp_path / "state")
     connection = sqlite3.connect(file)
     connection.execute("PRAGMA max_page_count = 1")
@@ -86,7 +86,7 @@ def test_a_full_disk_is_not_called_damage(tmp_path):
 
 
 @pytest.mark.parametrize(("left", "rows"), [(0, 0), (1, 0), (0.5, 10)])
-def test_of_a_truncated_file_the_rest_is_read(tmp_path, left, rows):
+def test_the_rest_of_a_truncated_file_is_read(tmp_path, left, rows):
     file = written(tmp_path / "state")
     content = file.read_bytes()
     os.truncate(file, left if left in {0, 1} else int(len(content) * left))
@@ -117,7 +117,7 @@ def test_the_state_of_another_version_is_set_aside(tmp_path):
     assert not forget(tmp_path)
 
 
-def test_a_record_of_other_fields_is_another_version(tmp_path, monkeypatch):
+def test_a_record_with_other_fields_is_another_version(tmp_path, monkeypatch):
     @dataclass(frozen=True)
     class Record:
         name: str
@@ -131,7 +131,7 @@ def test_a_record_of_other_fields_is_another_version(tmp_path, monkeypatch):
     assert "Record consisted of name" in open_state(tmp_path / "state").notices[0]
 
 
-def test_a_state_with_the_class_names_of_an_earlier_layout_is_set_aside(tmp_path):
+def test_a_state_with_earlier_class_names_is_set_aside(tmp_path):
     state = open_state(tmp_path / "state")
     earlier = b"ctritonstack_local.places\nPlace\n."
     state.database.write([Row("moto", "s3/1/2", pickling.dumps("kept")), Row("receipts", "k", earlier)])
@@ -144,7 +144,7 @@ def test_a_state_with_the_class_names_of_an_earlier_layout_is_set_aside(tmp_path
     state.database.close()
 
 
-def test_the_format_before_the_new_layout_is_set_aside(tmp_path):
+def test_the_previous_format_is_set_aside(tmp_path):
     state = open_state(tmp_path / "state")
     state.database.close()
     connection = sqlite3.connect(tmp_path / "state" / "cloud.db")
@@ -159,7 +159,7 @@ def test_the_format_before_the_new_layout_is_set_aside(tmp_path):
     state.database.close()
 
 
-def test_what_one_service_cannot_read_back_does_not_cost_the_others(tmp_path):
+def test_an_unreadable_row_affects_its_own_service_only(tmp_path):
     state = open_state(tmp_path / "state")
     odd = b"cno.such.module\nname\n."
     state.database.write([Row("moto", "odd/1/2", odd), Row("receipts", "k", pickling.dumps("kept"))])
@@ -171,7 +171,7 @@ def test_what_one_service_cannot_read_back_does_not_cost_the_others(tmp_path):
     assert (state.folder / "objects" / "a-body-of-the-odd-one").exists()
 
 
-def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
+def test_a_folder_writable_by_others_is_not_read(tmp_path):
     file = written(tmp_path / "state")
     for path, mode in ((file.parent, 0o770), (file, 0o606)):
         before = path.stat().st_mode
@@ -187,14 +187,14 @@ def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_somebody_elses_file_is_not_read(tmp_path):
+def test_a_file_of_another_user_is_not_read(tmp_path):
     file = written(tmp_path / "state")
     os.chown(file, 4711, 4711)
     with pytest.raises(ForeignStateError, match="owner is user 4711"):
         open_state(tmp_path / "state")
 
 
-def test_a_state_is_the_owners_alone(tmp_path):
+def test_only_the_owner_can_read_the_state(tmp_path):
     file = written(tmp_path / "state")
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
@@ -271,7 +271,7 @@ def can_mount() -> bool:
 
 @pytest.mark.soak
 @pytest.mark.skipif(not can_mount(), reason="this system does not let users mount a file system of their own")
-def test_a_full_disk_refuses_what_it_cannot_keep_and_loses_nothing(tmp_path):
+def test_a_full_disk_rejects_writes_and_loses_nothing(tmp_path):
     script = textwrap.dedent(ON_A_SMALL_DISK)
     shell = 'mount -t tmpfs -o size=48m tmpfs "$0" && exec "$1" -c "$2" "$0"'
     finished = subprocess.run(
@@ -286,7 +286,7 @@ def test_a_full_disk_refuses_what_it_cannot_keep_and_loses_nothing(tmp_path):
     assert finished.stdout.endswith("done\n"), finished.stderr
 
 
-def test_a_large_body_without_room_is_read_to_its_end_and_leaves_no_file(tmp_path):
+def test_a_large_body_on_a_full_disk_is_drained_and_leaves_no_file(tmp_path):
     bodies, stream = BodyStore(tmp_path / "objects"), io.BytesIO(bytes(8 << 20))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, limits[1]))

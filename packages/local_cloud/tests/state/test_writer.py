@@ -14,7 +14,7 @@ from tritonstack_local.state.writer import StateWriter
 
 
 class Notes:
-    """Something that remembers."""
+    """A source of state that records calls."""
 
     def __init__(self):
         self.held = {}
@@ -63,7 +63,7 @@ def kept(tmp_path):
     made.writer.close()
 
 
-def test_what_is_settled_is_on_the_disk(tmp_path, kept):
+def test_settled_changes_are_on_disk(tmp_path, kept):
     kept.put("a", 1)
     kept.put("b", 2)
     kept.writer.settle()
@@ -74,7 +74,7 @@ def test_what_is_settled_is_on_the_disk(tmp_path, kept):
     assert Kept(tmp_path / "state").notes.held == {"b": 2}
 
 
-def test_those_who_come_while_one_is_written_share_the_next_write(kept):
+def test_concurrent_callers_share_the_next_write(kept):
     kept.free.clear()
     kept.put("first", 0)
     threads = []
@@ -89,7 +89,7 @@ def test_those_who_come_while_one_is_written_share_the_next_write(kept):
     assert {key for keys in kept.writes for key in keys} == {"first", *(f"k{number}" for number in range(8))}
 
 
-def test_what_is_told_together_is_written_together(kept):
+def test_changes_reported_together_are_written_together(kept):
     with kept.writer.together():
         kept.put("a", 1)
         kept.writer.settle()
@@ -98,7 +98,7 @@ def test_what_is_told_together_is_written_together(kept):
     assert kept.writes == [["a", "b"]]
 
 
-def test_nobody_waits_for_what_is_slow_and_it_is_written_all_the_same(kept, monkeypatch):
+def test_slow_rows_are_written_without_waiting(kept, monkeypatch):
     monkeypatch.setattr(keeper_module, "SLOW_S", 0.01)
     kept.put("log", "line", slow=True)
     kept.writer.settle()
@@ -107,13 +107,13 @@ def test_nobody_waits_for_what_is_slow_and_it_is_written_all_the_same(kept, monk
     assert kept.writes == [["log"]]
 
 
-def test_what_is_slow_is_written_at_the_end_at_last(tmp_path, kept):
+def test_slow_rows_are_written_on_close(tmp_path, kept):
     kept.put("log", "line", slow=True)
     kept.writer.close()
     assert Kept(tmp_path / "state").notes.held == {"log": "line"}
 
 
-def test_what_could_not_be_written_is_told_and_written_later(tmp_path, kept):
+def test_a_failed_write_is_reported_and_retried(tmp_path, kept):
     kept.full.set()
     kept.put("a", 1)
     with pytest.raises(NotKeptError, match="No space left on device"):
@@ -125,7 +125,7 @@ def test_what_could_not_be_written_is_told_and_written_later(tmp_path, kept):
     assert Kept(tmp_path / "state").notes.held == {"a": 1, "b": 2}
 
 
-def test_what_cannot_be_pickled_does_not_keep_the_rest_from_the_disk(tmp_path, kept, caplog):
+def test_an_unpicklable_row_does_not_block_the_others(tmp_path, kept, caplog):
     kept.put("odd", (number for number in ()))
     kept.put("a", 1)
     kept.writer.settle()
@@ -134,7 +134,7 @@ def test_what_cannot_be_pickled_does_not_keep_the_rest_from_the_disk(tmp_path, k
     assert Kept(tmp_path / "state").notes.held == {"a": 1}
 
 
-def test_bodies_stay_while_an_older_row_may_refer_to_them(kept, monkeypatch):
+def test_bodies_are_kept_while_an_older_row_may_reference_them(kept, monkeypatch):
     unused, removed = [["body"]], []
     monkeypatch.setattr(kept.state.bodies, "remove", removed.extend)
     monkeypatch.setattr(kept.state.bodies, "unused", lambda: unused.pop() if unused else [])
@@ -149,7 +149,7 @@ def test_bodies_stay_while_an_older_row_may_refer_to_them(kept, monkeypatch):
     assert removed == ["body"]
 
 
-def test_after_the_end_nothing_is_said_to_be_kept(kept):
+def test_after_close_writes_fail(kept):
     kept.writer.close()
     kept.put("late", 1)
     with pytest.raises(NotKeptError, match="is stopping"):

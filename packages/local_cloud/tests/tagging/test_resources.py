@@ -1,4 +1,4 @@
-"""What is tagged is told by its tags, whichever service made it."""
+"""GetResources finds tagged resources of all services."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ def kinds_in(listed):
 
 
 def everything():
-    """One of each type that takes tags and can stand in a stack of its own."""
+    """One resource of each type that supports tags and needs no other resource."""
     role = {"Fn::GetAtt": ["Role", "Arn"]}
     return {
         "Role": resource("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST),
@@ -61,7 +61,7 @@ def everything():
     }
 
 
-def test_a_stacks_tags_find_all_that_it_made(account, tagging):
+def test_stack_tags_find_all_its_resources(account, tagging):
     stack = StackDriver(account)
     assert stack.create(everything(), Tags=MINE) == "CREATE_COMPLETE", stack.reasons()
     account.client("s3").create_bucket(
@@ -89,7 +89,7 @@ def test_a_stacks_tags_find_all_that_it_made(account, tagging):
     assert kinds_in(left) == ["kms:key"], "a key waits to be deleted"
 
 
-def test_filters_narrow_and_pages_follow_each_other(account, tagging):
+def test_filters_and_pages(account, tagging):
     ssm = account.client("ssm")
     for number in range(5):
         tags = [{"Key": "number", "Value": str(number)}, {"Key": "odd", "Value": str(number % 2)}]
@@ -124,7 +124,7 @@ def test_keys_and_values(account, tagging):
     assert tagging.get_tag_values(Key="b")["TagValues"] == ["1", "3"]
 
 
-def test_buckets_are_told_in_their_region_and_identities_in_one(account, tagging):
+def test_buckets_are_listed_in_their_region_and_iam_in_one(account, tagging):
     tags = {"Tagging": {"TagSet": [{"Key": "a", "Value": "1"}]}}
     for region in ("eu-west-1", "eu-central-1"):
         name = f"{region}-{account.account_id}"
@@ -143,7 +143,7 @@ def test_buckets_are_told_in_their_region_and_identities_in_one(account, tagging
     assert told == [f"arn:aws:iam::{account.account_id}:policy/p"]
 
 
-def test_tags_that_came_later_and_went(account, tagging):
+def test_tags_added_and_removed_later(account, tagging):
     sagemaker = account.client("sagemaker")
     arn = sagemaker.create_model(
         ModelName="m",
@@ -156,6 +156,6 @@ def test_tags_that_came_later_and_went(account, tagging):
     assert kinds_in(tagging.get_resources()) == []
 
 
-def test_what_it_does_not_offer_is_refused(tagging):
+def test_unsupported_operations_are_rejected(tagging):
     with pytest.raises(ClientError, match="does not support Resource Groups Tagging API's TagResources"):
         tagging.tag_resources(ResourceARNList=["arn:aws:sns:eu-west-1:1:t"], Tags={"a": "1"})

@@ -1,4 +1,4 @@
-"""Creating and deleting stacks: order, outputs, conditions, refusals before anything is made, rollback."""
+"""Create and delete stacks: order, outputs, conditions, early rejection, rollback."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, broken, parameter, resource
 
 
-def test_a_stack_comes_and_goes(stack):
+def test_create_and_delete_a_stack(stack):
     status = stack.create(
         {
             "First": parameter("one", Name="/demo/first"),
@@ -34,7 +34,7 @@ def test_a_stack_comes_and_goes(stack):
     assert stack.described(stack_id)["StackStatus"] == "DELETE_COMPLETE"
 
 
-def test_generated_names_say_where_they_come_from(stack):
+def test_generated_names_contain_stack_and_logical_id(stack):
     stack.create({"Store": resource("AWS::S3::Bucket"), "Setting": parameter()})
     names = stack.physical_ids()
     assert names["Store"].startswith("stack-store-")
@@ -42,7 +42,7 @@ def test_generated_names_say_where_they_come_from(stack):
     assert names["Setting"].startswith("stack-Setting-")
 
 
-def test_conditions_choose_resources_properties_and_outputs(stack):
+def test_conditions_select_resources_properties_and_outputs(stack):
     stack.create(
         {
             "Always": parameter({"Fn::If": ["Big", "big", "small"]}),
@@ -78,7 +78,7 @@ def test_conditions_choose_resources_properties_and_outputs(stack):
         ({"Odd": parameter({"Fn::GetAtt": ["Odd", "Value"]})}, "Circular dependency"),
     ],
 )
-def test_what_the_cloud_does_not_know_is_refused_before_anything_is_made(stack, resources, complaint):
+def test_unknown_types_and_properties_are_rejected_before_creation(stack, resources, complaint):
     for attempt in (stack.create, lambda given: stack.propose(given, kind="CREATE")):
         with pytest.raises(ClientError, match=complaint):
             attempt({"Good": parameter(), **resources})
@@ -86,7 +86,7 @@ def test_what_the_cloud_does_not_know_is_refused_before_anything_is_made(stack, 
     assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
 
 
-def test_iam_needs_to_be_acknowledged(stack):
+def test_iam_resources_require_a_capability(stack):
     role = resource("AWS::IAM::Role", AssumeRolePolicyDocument={"Statement": []}, RoleName="named")
     body = f'{{"Resources": {{"R": {__import__("json").dumps(role)}}}}}'
     with pytest.raises(ClientError, match="CAPABILITY_NAMED_IAM") as refusal:
@@ -110,7 +110,7 @@ def test_a_failed_creation_leaves_nothing(stack):
     assert stack.delete() == "DELETE_COMPLETE"
 
 
-def test_without_rollback_a_failure_stays_to_be_looked_at_and_can_be_mended(stack):
+def test_without_rollback_a_failed_stack_is_kept_and_can_be_updated(stack):
     assert stack.create({"Good": parameter(), "Bad": broken("Good")}, DisableRollback=True) == "CREATE_FAILED"
     assert len(stack.account.client("ssm").describe_parameters()["Parameters"]) == 1
     assert stack.update({"Good": parameter("mended")}) == "UPDATE_COMPLETE"
@@ -125,7 +125,7 @@ def test_without_rollback_a_failure_can_be_rolled_back_later(stack):
     assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
 
 
-def test_what_is_to_be_retained_is_retained(stack):
+def test_retained_resources_survive_stack_deletion(stack):
     stack.create({"Kept": {**parameter(Name="/kept"), "DeletionPolicy": "Retain"}, "Gone": parameter()})
     stack_id = stack.described()["StackId"]
     assert stack.delete() == "DELETE_COMPLETE"
@@ -134,7 +134,7 @@ def test_what_is_to_be_retained_is_retained(stack):
     assert [item["Name"] for item in left] == ["/kept"]
 
 
-def test_what_cannot_go_leaves_the_stack_in_delete_failed(stack):
+def test_an_undeletable_resource_leaves_the_stack_in_delete_failed(stack):
     stack.create(
         {"Store": resource("AWS::S3::Bucket", BucketName="full-of-things"), "Other": parameter(Name="/other")}
     )
@@ -180,7 +180,7 @@ def test_exports_are_shared_guarded_and_unique(stack):
     assert stack.delete() == "DELETE_COMPLETE"
 
 
-def test_an_unknown_export_is_refused(stack):
+def test_an_unknown_export_is_rejected(stack):
     with pytest.raises(ClientError, match="No export named nowhere found"):
         stack.create({"P": parameter({"Fn::ImportValue": "nowhere"})})
 
@@ -205,7 +205,7 @@ def test_rules_are_checked(stack):
     assert stack.create({"P": parameter()}, Rules=rules, Parameters=parameters) == "CREATE_COMPLETE"
 
 
-def test_accounts_and_regions_do_not_see_each_other(stack, running_cloud):
+def test_accounts_and_regions_are_isolated(stack, running_cloud):
     stack.create({"P": parameter(Name="/same")})
     stranger = StackDriver(type(stack.account)(running_cloud.endpoint_url))
     assert stranger.cloudformation.describe_stacks()["Stacks"] == []

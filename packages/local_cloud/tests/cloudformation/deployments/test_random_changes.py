@@ -1,4 +1,4 @@
-"""What a change set says is what the deployment then does: over many random changes of many kinds."""
+"""Change sets predict deployments, for many random changes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_plan_is_what_happens(account, seed):
+def test_change_sets_match_deployments(account, seed):
     chance = random.Random(seed)  # noqa: S311 - the same ones every time
     stack = StackDriver(account)
     first = template(chance, 0)
@@ -104,7 +104,7 @@ def proposed(stack: StackDriver, resources: dict[str, Any], sections: dict[str, 
 
 
 def possible(change: dict[str, Any]) -> set[str | None]:
-    """What may come of a planned change; what depends on values not known yet may turn out to be none."""
+    """Return the possible results of a planned change; one with unknown values may change nothing."""
     if change["Action"] != "Modify":
         return {change["Action"]}
     properties = [item for item in change["Details"] if item["Target"]["Attribute"] == "Properties"]
@@ -122,7 +122,7 @@ def possible(change: dict[str, Any]) -> set[str | None]:
 
 
 def what_happened(stack: StackDriver, before: int) -> dict[str, str]:
-    """Read from the stack's history what was done to each resource."""
+    """Return the change of each resource, from the stack's events."""
     found = stack.cloudformation.describe_stack_events(StackName="stack")["StackEvents"]
     happened: dict[str, str] = {}
     for event in list(reversed(found))[before:]:

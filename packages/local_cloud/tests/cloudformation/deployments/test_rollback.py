@@ -1,4 +1,4 @@
-"""The ways out of a failed deployment: each leads to a stack that can be used or deleted; nothing leaks."""
+"""Recover from failed deployments: every stack can be used or deleted, and nothing leaks."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ MOVED = {**FIRST, "Root": parameter("r", Name="/root2")}
 
 
 def store(stack, **properties):
-    """A bucket whose name nobody else has."""
+    """A bucket with a unique name."""
     return resource("AWS::S3::Bucket", BucketName=f"store-{stack.account.account_id}", **properties)
 
 
@@ -31,7 +31,7 @@ def tagged(stack):
 
 
 def stuck(stack):
-    """Bring a stack to UPDATE_ROLLBACK_FAILED: somebody took its bucket away in the middle."""
+    """Bring a stack to UPDATE_ROLLBACK_FAILED by deleting its bucket during the update."""
     stack.create({**FIRST, "Store": store(stack)})
     after = {**MOVED, "Store": {**tagged(stack), "DependsOn": "Leaf"}, "New": parameter(Name="/new")}
     stack.update({**after, "Bad": broken("Store")}, DisableRollback=True)
@@ -40,8 +40,8 @@ def stuck(stack):
     assert stack.settled() == "UPDATE_ROLLBACK_FAILED"
 
 
-def test_what_a_failed_attempt_replaced_is_kept_if_the_next_one_wants_it(stack):
-    """The replacement was made and failed; the old resource is the stack's own again."""
+def test_a_replacement_of_a_failed_update_is_kept_if_still_needed(stack):
+    """The replacement was created and failed; the stack uses the old resource again."""
     stack.create({"Store": resource("AWS::S3::Bucket", BucketName="old")})
     bad_settings = {"LoggingConfiguration": {"DestinationBucketName": "no-such-bucket"}}
     replaced = resource("AWS::S3::Bucket", BucketName="new", **bad_settings)
@@ -56,7 +56,7 @@ def test_what_a_failed_attempt_replaced_is_kept_if_the_next_one_wants_it(stack):
     assert nothing_left(stack)
 
 
-def test_a_stack_that_failed_without_rollback_is_deleted_with_what_it_replaced(stack):
+def test_deleting_a_failed_stack_deletes_replaced_resources(stack):
     stack.create(FIRST)
     assert stack.update({**MOVED, "Bad": broken("Leaf")}, DisableRollback=True) == "UPDATE_FAILED"
     assert names(stack) == ["/leaf", "/root", "/root2"]
@@ -64,7 +64,7 @@ def test_a_stack_that_failed_without_rollback_is_deleted_with_what_it_replaced(s
     assert nothing_left(stack)
 
 
-def test_a_stuck_rollback_refuses_updates_and_can_be_deleted(stack):
+def test_a_failed_rollback_rejects_updates_and_can_be_deleted(stack):
     stuck(stack)
     with pytest.raises(ClientError, match="UPDATE_ROLLBACK_FAILED state and can not be updated"):
         stack.update(FIRST)
@@ -72,7 +72,7 @@ def test_a_stuck_rollback_refuses_updates_and_can_be_deleted(stack):
     assert nothing_left(stack)
 
 
-def test_a_stuck_rollback_goes_on_without_what_cannot_go_back(stack):
+def test_a_failed_rollback_continues_without_skipped_resources(stack):
     stuck(stack)
     stack.cloudformation.continue_update_rollback(StackName="stack", ResourcesToSkip=["Store"])
     assert stack.settled() == "UPDATE_ROLLBACK_COMPLETE"
@@ -83,13 +83,13 @@ def test_a_stuck_rollback_goes_on_without_what_cannot_go_back(stack):
     assert nothing_left(stack)
 
 
-def test_only_what_is_stuck_can_be_skipped(stack):
+def test_only_failed_resources_can_be_skipped(stack):
     stuck(stack)
     with pytest.raises(ClientError, match="Leaf"):
         stack.cloudformation.continue_update_rollback(StackName="stack", ResourcesToSkip=["Leaf"])
 
 
-def test_a_stack_that_was_never_made_can_only_be_deleted(stack):
+def test_a_stack_whose_creation_failed_can_only_be_deleted(stack):
     assert stack.create({**FIRST, "Bad": broken("Leaf")}) == "ROLLBACK_COMPLETE"
     assert names(stack) == []
     with pytest.raises(ClientError, match="ROLLBACK_COMPLETE state and can not be updated"):
@@ -104,7 +104,7 @@ def test_a_stack_that_was_never_made_can_only_be_deleted(stack):
     assert stack.create(FIRST) == "CREATE_COMPLETE"
 
 
-def test_a_creation_that_cannot_be_undone_can_be_tried_again(stack):
+def test_a_failed_rollback_of_a_creation_can_be_retried(stack):
     s3 = stack.account.client("s3")
 
     def put_something_in():
@@ -132,7 +132,7 @@ def test_a_creation_that_cannot_be_undone_can_be_tried_again(stack):
     assert nothing_left(stack)
 
 
-def test_what_cannot_be_deleted_can_be_let_go(stack):
+def test_undeletable_resources_can_be_retained(stack):
     stack.create({"Store": store(stack), "P": parameter(Name="/p")})
     stack.account.client("s3").put_object(Bucket=f"store-{stack.account.account_id}", Key="k", Body=b"")
     with pytest.raises(ClientError, match="DELETE_FAILED only"):
@@ -142,7 +142,7 @@ def test_what_cannot_be_deleted_can_be_let_go(stack):
     assert [item["id"] for item in stack.account.inventory()] == [f"store-{stack.account.account_id}"]
 
 
-def test_what_was_deleted_by_hand_is_no_obstacle_to_removal_and_deletion(stack):
+def test_manually_deleted_resources_do_not_block_removal_or_deletion(stack):
     ssm = stack.account.client("ssm")
     stack.create({**FIRST, "Aside": parameter(Name="/aside"), "Gone": parameter(Name="/gone")})
     for name in ("/aside", "/gone", "/root"):
@@ -154,7 +154,7 @@ def test_what_was_deleted_by_hand_is_no_obstacle_to_removal_and_deletion(stack):
     assert nothing_left(stack)
 
 
-def test_what_was_deleted_by_hand_cannot_be_changed(stack):
+def test_manually_deleted_resources_cannot_be_updated(stack):
     stack.create({"Store": store(stack), "P": parameter("one", Name="/p")})
     stack.account.client("s3").delete_bucket(Bucket=f"store-{stack.account.account_id}")
     assert (
@@ -177,7 +177,7 @@ def test_a_protected_stack_can_be_updated_and_not_deleted(stack):
     assert stack.delete() == "DELETE_COMPLETE"
 
 
-def test_an_export_belongs_to_the_first_of_many_stacks_at_once(account):
+def test_one_of_many_concurrent_stacks_gets_an_export_name(account):
     stacks = [StackDriver(account, f"stack{number}") for number in range(4)]
     outputs = {"O": {"Value": {"Ref": "P"}, "Export": {"Name": "contested"}}}
 
@@ -193,7 +193,7 @@ def test_an_export_belongs_to_the_first_of_many_stacks_at_once(account):
     assert ended == ["CREATE_COMPLETE", *["ROLLBACK_COMPLETE"] * 3]
 
 
-def test_only_one_operation_at_a_time_gets_a_stack(stack):
+def test_a_stack_runs_one_operation_at_a_time(stack):
     stack.create(FIRST)
     refused = []
 

@@ -1,4 +1,4 @@
-"""Updates: what is planned is what happens, replacement spreads, failures go back."""
+"""Updates: plans, replacements, and rollback of failures."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -23,7 +23,7 @@ CHAIN = {
 }
 
 
-def test_a_replacement_is_carried_to_what_depends_on_it(stack):
+def test_a_replacement_updates_its_dependents(stack):
     stack.create(CHAIN)
     moved = {**CHAIN, "Root": parameter("r", Name="/root2")}
     assert stack.changes(moved) == {
@@ -39,14 +39,14 @@ def test_a_replacement_is_carried_to_what_depends_on_it(stack):
     assert ("Aside", "UPDATE_IN_PROGRESS") not in happened
 
 
-def test_a_change_in_place_reaches_only_what_reads_it(stack):
+def test_an_in_place_change_updates_only_its_readers(stack):
     stack.create(CHAIN)
     assert stack.changes({**CHAIN, "Root": parameter("changed", Name="/root")}) == {
         "Root": ("Modify", "False")
     }
 
 
-def test_a_replaced_name_replaces_what_cannot_change_it(stack):
+def test_a_new_name_replaces_resources_with_create_only_references(stack):
     first = {
         "Key": parameter("bucket-one"),
         "Store": resource("AWS::S3::Bucket", BucketName={"Fn::GetAtt": ["Key", "Value"]}),
@@ -82,7 +82,7 @@ def test_additions_and_removals(stack):
     assert stack.physical_ids() == {"B": "/b", "C": "/c"}
 
 
-def test_nothing_to_do_is_said_so(stack):
+def test_an_update_without_changes_is_reported(stack):
     stack.create(CHAIN)
     with pytest.raises(ClientError, match="No updates are to be performed"):
         stack.update(CHAIN)
@@ -97,13 +97,13 @@ def test_nothing_to_do_is_said_so(stack):
     assert stack.update(CHAIN, Tags=[{"Key": "team", "Value": "search"}]) == "UPDATE_COMPLETE"
 
 
-def test_outputs_alone_are_a_change(stack):
+def test_changed_outputs_are_a_change(stack):
     stack.create(CHAIN)
     assert stack.update(CHAIN, Outputs={"O": {"Value": {"Ref": "Leaf"}}}) == "UPDATE_COMPLETE"
     assert stack.outputs() == {"O": "/leaf"}
 
 
-def test_a_failed_update_goes_back_and_can_be_repeated(stack):
+def test_a_failed_update_rolls_back_and_can_be_retried(stack):
     before = {**CHAIN, "Old": parameter(Name="/old")}
     stack.create(before, Outputs={"O": {"Value": {"Fn::GetAtt": ["Leaf", "Value"]}}})
     after = {
@@ -131,7 +131,7 @@ def test_a_failed_update_goes_back_and_can_be_repeated(stack):
     assert names(stack) == []
 
 
-def test_an_update_that_failed_without_rollback_can_be_mended(stack):
+def test_an_update_that_failed_without_rollback_can_be_fixed(stack):
     stack.create(CHAIN)
     moved = {**CHAIN, "Root": parameter("r", Name="/root2")}
     assert stack.update({**moved, "Bad": broken("Leaf")}, DisableRollback=True) == "UPDATE_FAILED"
@@ -150,7 +150,7 @@ def test_an_update_that_failed_without_rollback_can_be_rolled_back(stack):
     assert value_of(stack, "Leaf") == "/root"
 
 
-def test_a_rollback_that_is_stuck_can_be_continued(stack):
+def test_a_failed_rollback_can_be_continued(stack):
     stack.create({"Store": resource("AWS::S3::Bucket", BucketName="stuck"), "P": parameter("one")})
     tagged = resource("AWS::S3::Bucket", BucketName="stuck", Tags=[{"Key": "a", "Value": "b"}])
     s3 = stack.account.client("s3")
@@ -183,7 +183,7 @@ def test_the_type_of_a_resource_cannot_change(stack):
         stack.update({"A": resource("AWS::S3::Bucket")})
 
 
-def test_what_is_replaced_can_be_retained(stack):
+def test_replaced_resources_can_be_retained(stack):
     kept = {**parameter(Name="/one"), "UpdateReplacePolicy": "Retain"}
     stack.create({"P": kept})
     stack.update({"P": {**parameter(Name="/two"), "UpdateReplacePolicy": "Retain"}})

@@ -1,4 +1,4 @@
-"""AWS::CodeBuild::Project: what CodeBuild holds after a create, after updates, and what is refused."""
+"""AWS::CodeBuild::Project: creation, updates, and rejected properties."""
 
 import json
 
@@ -34,7 +34,7 @@ def held(stack):
     return found[0] if found else None
 
 
-def test_a_project_with_everything_and_then_with_nothing(stack):
+def test_a_project_with_all_properties_and_then_with_none(stack):
     full = project(
         Name="mine",
         Description="d",
@@ -71,7 +71,7 @@ def test_a_project_with_everything_and_then_with_nothing(stack):
     assert held(stack) is None
 
 
-def test_another_name_is_another_project(stack):
+def test_a_new_name_replaces_the_project(stack):
     stack.create({"P": project(Name="mine")})
     assert stack.changes({"P": project(Name="other")})["P"] == ("Modify", "True")
 
@@ -85,6 +85,6 @@ def test_another_name_is_another_project(stack):
         ({"Environment": {"Type": "LINUX_CONTAINER", "Speed": 1}}, "property Environment.Speed"),
     ],
 )
-def test_what_is_not_built_is_refused_before_anything_is_made(stack, properties, reason):
+def test_unsupported_properties_are_rejected_before_creation(stack, properties, reason):
     with pytest.raises(Exception, match=reason):
         stack.create({"P": project(**properties)})

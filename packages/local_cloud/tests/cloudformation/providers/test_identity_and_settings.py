@@ -1,4 +1,4 @@
-"""IAM and SSM: what the services hold after a create, after an update, and after properties go away."""
+"""IAM and SSM resources after creation, updates, and removed properties."""
 
 from packages.local_cloud.tests.cloudformation.stacks import parameter, resource
 
@@ -103,14 +103,14 @@ def test_a_parameter(stack):
     assert tags == [{"Key": "b", "Value": "3"}]
 
 
-def test_a_parameter_that_exists_is_not_taken_over(stack):
+def test_an_existing_parameter_is_not_adopted(stack):
     ssm = stack.account.client("ssm")
     ssm.put_parameter(Name="/taken", Value="theirs", Type="String")
     assert stack.create({"P": parameter("mine", Name="/taken")}) == "ROLLBACK_COMPLETE"
     assert ssm.get_parameter(Name="/taken")["Parameter"]["Value"] == "theirs"
 
 
-def test_whose_tokens_roles_may_trust(stack):
+def test_openid_connect_providers(stack):
     github = {
         "Url": "https://token.actions.githubusercontent.com",
         "ClientIdList": ["sts.amazonaws.com", "b"],
@@ -133,7 +133,7 @@ def test_whose_tokens_roles_may_trust(stack):
     assert stack.delete() == "DELETE_COMPLETE"
 
 
-def test_a_boundary_made_beside_its_role(stack):
+def test_a_permissions_boundary_in_the_same_stack(stack):
     boundary = resource("AWS::IAM::ManagedPolicy", ManagedPolicyName="boundary", PolicyDocument=READ)
     role = resource(
         "AWS::IAM::Role",
@@ -167,7 +167,7 @@ def test_a_schedule(stack):
     assert stack.account.inventory() == []
 
 
-def test_the_stacks_tags_reach_what_takes_tags(stack):
+def test_stack_tags_are_applied_to_resources(stack):
     resources = {
         "Role": resource("AWS::IAM::Role", RoleName="r", AssumeRolePolicyDocument=TRUST),
         "Parameter": parameter(Name="/p", Tags={"owner": "me"}),

@@ -1,4 +1,4 @@
-"""VPCs with all that stands in them: what EC2 holds after a create, after an update, and after a delete."""
+"""VPCs and their resources after creation, updates, and deletion."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_a_vpc(stack, ec2):
     }
 
 
-def test_subnets_that_a_table_routes(stack, ec2, account):
+def test_subnets_with_a_route_table(stack, ec2, account):
     def subnet(index, **properties):
         zone = {"Fn::Select": [index, {"Fn::GetAZs": ""}]}
         cidr = {"Fn::Select": [index, {"Fn::Cidr": [{"Fn::GetAtt": ["Vpc", "CidrBlock"]}, 4, 8]}]}
@@ -110,7 +110,7 @@ def test_subnets_that_a_table_routes(stack, ec2, account):
     assert account.inventory() == []
 
 
-def test_security_groups_that_name_each_other(stack, ec2, account):
+def test_security_groups_that_reference_each_other(stack, ec2, account):
     https = {"IpProtocol": "tcp", "FromPort": "443", "ToPort": 443}
     inside = {**https, "CidrIp": "10.7.0.0/16"}
     nothing = {"IpProtocol": "icmp", "FromPort": 252, "ToPort": 86, "CidrIp": "255.255.255.255/32"}
@@ -174,7 +174,7 @@ def test_security_groups_that_name_each_other(stack, ec2, account):
     assert account.inventory() == []
 
 
-def test_endpoints_of_both_kinds(stack, ec2, account):
+def test_gateway_and_interface_endpoints(stack, ec2, account):
     policy = {"Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "*"}]}
     base = {
         **a_vpc(),
@@ -226,7 +226,7 @@ def test_endpoints_of_both_kinds(stack, ec2, account):
     assert account.inventory() == []
 
 
-def test_a_record_of_the_traffic(stack, ec2):
+def test_a_flow_log(stack, ec2):
     def flow_log(**properties):
         return resource(
             "AWS::EC2::FlowLog",
@@ -256,13 +256,13 @@ def test_a_record_of_the_traffic(stack, ec2):
     assert ec2.describe_flow_logs()["FlowLogs"] == []
 
 
-def test_a_flow_log_without_a_destination_is_refused(stack):
+def test_a_flow_log_without_a_destination_is_rejected(stack):
     flows = resource("AWS::EC2::FlowLog", ResourceId={"Ref": "Vpc"}, ResourceType="VPC", TrafficType="ALL")
     assert stack.create({**a_vpc(), "Flows": flows}) == "ROLLBACK_COMPLETE"
     assert "LogDestination" in stack.reasons()
 
 
-def test_another_stack_finds_the_ids_through_parameters(stack):
+def test_another_stack_reads_the_ids_from_parameters(stack):
     ids = {"Fn::Join": [",", ["subnet-1", "subnet-2"]]}
     lists = resource("AWS::SSM::Parameter", Type="StringList", Name="/net/ids", Value=ids)
     assert stack.create({"Ids": lists}) == "CREATE_COMPLETE"

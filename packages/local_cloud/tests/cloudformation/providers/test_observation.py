@@ -1,4 +1,4 @@
-"""SNS, CloudWatch Logs, CloudWatch and Application Auto Scaling."""
+"""SNS, CloudWatch Logs, CloudWatch, and Application Auto Scaling resources."""
 
 import json
 
@@ -211,7 +211,7 @@ def test_an_alarm_on_an_expression(stack):
     assert by_id["calls"]["MetricStat"]["Stat"] == "p99"
 
 
-def test_scaling_by_steps_by_every_measure_and_by_the_clock(stack):
+def test_step_scaling_all_metrics_and_scheduled_actions(stack):
     key = {
         "ServiceNamespace": "sagemaker",
         "ResourceId": "endpoint/e/variant/main",

@@ -1,4 +1,4 @@
-"""SageMaker resources in a stack, with a stand-in for Triton behind the endpoints."""
+"""SageMaker resources in a stack, with a fake Triton."""
 
 import time
 
@@ -23,7 +23,7 @@ def artifact(stack):
 
 
 def serving(artifact, *, tags=(), **environment):
-    """Return a model, a configuration and an endpoint as the stacks of this project put them together."""
+    """Return a model, a configuration, and an endpoint, as the stacks of this project define them."""
     variant = {
         "VariantName": "AllTraffic",
         "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
@@ -60,7 +60,7 @@ def names(stack):
     )
 
 
-def test_an_endpoint_comes_changes_and_goes(stack, artifact):
+def test_create_update_and_delete_an_endpoint(stack, artifact):
     assert stack.create(serving(artifact, FAKE_ANSWER="one")) == "CREATE_COMPLETE"
     assert answer(stack) == "one"
     assert stack.physical_ids()["Endpoint"].startswith("arn:aws:sagemaker:")
@@ -77,7 +77,7 @@ def test_an_endpoint_comes_changes_and_goes(stack, artifact):
     assert names(stack) == (0, 0, 0)
 
 
-def test_an_endpoint_that_does_not_come_up_says_why_and_leaves_nothing(stack, artifact):
+def test_a_failed_endpoint_reports_the_reason_and_leaves_nothing(stack, artifact):
     assert stack.create(serving(artifact, FAKE_STARTS="no")) == "ROLLBACK_COMPLETE"
     assert "no such tensor" in stack.reasons()
     assert names(stack) == (0, 0, 0)
@@ -102,7 +102,7 @@ def test_tags_alone_replace_nothing(stack, artifact):
     assert found == [{"Key": "b", "Value": "2"}]
 
 
-def test_a_stack_can_be_deleted_while_its_endpoint_is_being_made(stack, artifact, fake_tritons, monkeypatch):
+def test_a_stack_can_be_deleted_while_its_endpoint_is_created(stack, artifact, fake_tritons, monkeypatch):
     monkeypatch.setattr(engine, "_PATIENCE_S", 0.1)
     before = len(fake_tritons.started)
     stack.begin_create(serving(artifact, FAKE_STARTS="never"))
@@ -126,7 +126,7 @@ def served(stack, **fields):
     return answer["Body"].read().decode()
 
 
-def test_a_multi_model_endpoint_comes_changes_and_goes(stack, artifact):
+def test_create_update_and_delete_a_multi_model_endpoint(stack, artifact):
     bucket = artifact.split("/")[2]
     s3 = stack.account.client("s3")
     s3.put_object(Bucket=bucket, Key="shelf/a/1/model.tar.gz", Body=multi_model_archive("answer a"))
@@ -158,7 +158,7 @@ def test_a_multi_model_endpoint_comes_changes_and_goes(stack, artifact):
     assert names(stack) == (0, 0, 0)
 
 
-def test_an_endpoint_of_two_variants_comes_changes_and_goes(stack, artifact):
+def test_create_update_and_delete_an_endpoint_with_two_variants(stack, artifact):
     def compared(share):
         resources = serving(artifact, FAKE_ANSWER="one")
         other = serving(artifact, FAKE_ANSWER="two")["Model"]
@@ -191,7 +191,7 @@ ASYNCHRONOUS = {"OutputConfig": {"S3OutputPath": "s3://bucket/answers/"}}
 
 
 def refusal(stack, **resources):
-    """What comes of a template with a topic beside the resources; nothing of it may have been made."""
+    """Return the error of a template with an extra topic; assert that nothing was created."""
     topic = resource("AWS::SNS::Topic", TopicName="beside")
     with pytest.raises(ClientError) as caught:
         stack.propose({"Topic": topic, **resources}, kind="CREATE")
@@ -202,7 +202,7 @@ def refusal(stack, **resources):
 
 
 def config(*, model="m", **changes):
-    """A configuration whose model is only known when it has been made."""
+    """A configuration whose model is known only after its creation."""
     made = resource("AWS::SageMaker::Model", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
     variant = {**VARIANT, **({"ModelName": {"Fn::GetAtt": ["Model", "ModelName"]}} if model else {})}
     variant |= changes.pop("variant", {})
@@ -241,12 +241,10 @@ def config(*, model="m", **changes):
     ],
     ids=["asynchronous", "shadow", "without a model", "managed scaling", "component"],
 )
-def test_what_this_cloud_does_not_reach_is_refused_in_one_sentence_before_anything_is_made(
-    stack, resources, sentence
-):
+def test_unsupported_sagemaker_features_are_rejected_before_creation(stack, resources, sentence):
     assert refusal(stack, **resources) == f"Template error: {sentence}"
 
 
-def test_a_model_of_a_registry_is_refused_before_anything_is_made(stack):
+def test_model_packages_are_rejected_before_creation(stack):
     model = resource("AWS::SageMaker::Model", PrimaryContainer={"ModelPackageName": "package"})
     assert "ContainerDefinition.ModelPackageName: there is no model registry" in refusal(stack, Model=model)

@@ -1,4 +1,4 @@
-"""S3, KMS and ECR: what the services hold after a create, after an update, and after properties go away."""
+"""S3, KMS, and ECR resources after creation, updates, and removed properties."""
 
 import json
 
@@ -35,7 +35,7 @@ MANIFEST = json.dumps(
 )
 
 
-def test_a_bucket_with_everything_and_then_with_nothing(stack):
+def test_a_bucket_with_all_properties_and_then_with_none(stack):
     full = resource(
         "AWS::S3::Bucket",
         BucketName="a-full-bucket",
@@ -107,7 +107,7 @@ def test_lifecycle_rules_are_translated():
     ]
 
 
-def test_a_bucket_policy_comes_changes_and_goes(stack):
+def test_create_update_and_delete_a_bucket_policy(stack):
     bucket = resource("AWS::S3::Bucket", BucketName="with-a-policy")
     policy = resource("AWS::S3::BucketPolicy", Bucket={"Ref": "B"}, PolicyDocument=TLS_ONLY)
     stack.create({"B": bucket, "P": policy})
@@ -145,7 +145,7 @@ def test_a_key_and_its_alias(stack):
     assert not [item for item in kms.list_aliases()["Aliases"] if item["AliasName"] == "alias/mine"]
 
 
-def test_what_a_key_is_for_cannot_be_changed(stack):
+def test_key_usage_cannot_be_changed(stack):
     stack.create({"Key": resource("AWS::KMS::Key")})
     assert stack.update({"Key": resource("AWS::KMS::Key", KeySpec="RSA_2048")}) == "UPDATE_ROLLBACK_COMPLETE"
     assert "KeySpec cannot be changed" in stack.reasons()
@@ -192,7 +192,7 @@ def test_a_repository(stack):
     assert ecr.describe_repositories()["repositories"] == []
 
 
-def test_a_repository_with_images_stays_unless_it_may_be_emptied(stack):
+def test_a_repository_with_images_is_kept_unless_empty_on_delete(stack):
     stack.create({"R": resource("AWS::ECR::Repository", RepositoryName="kept")})
     ecr = stack.account.client("ecr")
     ecr.put_image(repositoryName="kept", imageManifest=MANIFEST, imageTag="one")

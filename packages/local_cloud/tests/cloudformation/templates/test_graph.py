@@ -1,4 +1,4 @@
-"""Dependencies between resources, and circles among them."""
+"""Dependencies between resources, and cycles."""
 
 import json
 
@@ -33,12 +33,12 @@ def test_references_of_every_kind_are_found():
     assert [name for name in order if name != "E"] == ["F", "D", "C", "B", "A"]
 
 
-def test_a_circle_is_named():
+def test_a_dependency_cycle_is_reported():
     with pytest.raises(TemplateError, match="Circular dependency") as refusal:
         in_order(graph_of({"A": {"Type": "T", "DependsOn": "B"}, "B": {"Type": "T", "DependsOn": "A"}}))
     assert "A -> B -> A" in str(refusal.value) or "B -> A -> B" in str(refusal.value)
 
 
-def test_depending_on_what_does_not_exist_is_refused():
+def test_a_dependency_on_a_missing_resource_is_rejected():
     with pytest.raises(TemplateError, match=r"Unresolved resource dependencies \[Nothing\]"):
         graph_of({"A": {"Type": "T", "DependsOn": "Nothing"}})

@@ -1,4 +1,4 @@
-"""Every intrinsic function, what is unknown before a deployment, and what is refused."""
+"""Intrinsic functions, values unknown before deployment, and errors."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_functions(value, expected):
         {"Fn::Base64": {"Ref": "New"}},
     ],
 )
-def test_what_depends_on_a_new_resource_is_unknown(value):
+def test_values_of_new_resources_are_unknown(value):
     assert resolve(value, World()) == LATER
 
 
@@ -90,6 +90,6 @@ def test_a_known_item_of_a_partly_unknown_list_is_known():
         ("{{resolve:secretsmanager:x}}", "Dynamic references are not implemented"),
     ],
 )
-def test_what_cannot_be_resolved_is_refused(value, complaint):
+def test_unresolvable_references_are_rejected(value, complaint):
     with pytest.raises(TemplateError, match=complaint):
         resolve(value, World())

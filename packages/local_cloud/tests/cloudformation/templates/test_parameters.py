@@ -21,13 +21,13 @@ def resolved(declared, *, previous=None, **given):
     )
 
 
-def test_given_values_come_before_defaults():
+def test_given_values_override_defaults():
     declared = {"A": {"Type": "String", "Default": "d"}, "B": {"Type": "Number", "Default": 4}}
     parameters = resolved(declared, A="given")
     assert {key: parameter.resolved for key, parameter in parameters.items()} == {"A": "given", "B": "4"}
 
 
-def test_previous_values_stay_and_new_defaults_fill_in():
+def test_previous_values_are_kept_and_new_parameters_get_defaults():
     declared = {"A": {"Type": "String", "Default": "new"}, "B": {"Type": "String", "Default": "b"}}
     previous = {"A": StackParameter("A", "old", "old", no_echo=False, from_ssm=False)}
     parameters = resolved(declared, previous=previous, A=..., B=...)
@@ -68,7 +68,7 @@ def test_constraints(declaration, good, bad):
         resolved({"A": declaration}, A=bad)
 
 
-def test_what_does_not_fit_is_named():
+def test_invalid_parameters_are_named():
     with pytest.raises(TemplateError, match=r"\[X\] do not exist"):
         resolved({"A": {"Type": "String", "Default": ""}}, X="1")
     with pytest.raises(TemplateError, match=r"\[A\] must have values"):

@@ -1,4 +1,4 @@
-"""Templates as they are written: JSON, YAML with short forms, and what is wrong with them."""
+"""Templates in JSON and YAML with short forms, and their errors."""
 
 import pytest
 
@@ -65,12 +65,12 @@ Resources:
         (f'{{"Resources": {"[" * 100_000}', "nested too deeply"),
     ],
 )
-def test_a_template_that_cannot_be_deployed_is_refused(body, complaint):
+def test_invalid_templates_are_rejected(body, complaint):
     with pytest.raises(TemplateError, match=complaint):
         parse_template(body)
 
 
-def test_every_fault_of_a_template_is_listed():
+def test_all_template_errors_are_listed():
     with pytest.raises(TemplateError) as refusal:
         parse_template('{"Resources": {"A": {}, "B": {"Type": "T", "Wrong": 1}}, "Extra": {}}')
     assert all(word in str(refusal.value) for word in ("Extra", "A has no Type", "Wrong"))

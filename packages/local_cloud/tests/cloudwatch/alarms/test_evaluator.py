@@ -1,4 +1,4 @@
-"""Alarms, metrics, filters and rules of a running cloud: they ring, and tell whom they are to tell."""
+"""Alarms, metrics, metric filters, and rules of a running cloud, with their notifications."""
 
 import json
 import time
@@ -19,7 +19,7 @@ def cloudwatch(account):
 
 
 def eventually(look, wanted=bool):
-    """Look until what is found is as wanted: alarms are evaluated on a clock of their own."""
+    """Poll until the result is as expected: alarms are evaluated asynchronously."""
     deadline = time.monotonic() + PATIENCE_S
     while not wanted(found := look()):
         assert time.monotonic() < deadline, f"still {found}"
@@ -73,7 +73,7 @@ def topic(account):
     return account.client("sns").create_topic(Name="alerts")["TopicArn"]
 
 
-def test_an_alarm_begins_without_data_rings_tells_its_topic_and_calms_down(account, cloudwatch, topic):
+def test_an_alarm_goes_from_insufficient_data_to_alarm_to_ok(account, cloudwatch, topic):
     messages = queue_on(account, topic)
     put_alarm(cloudwatch, AlarmActions=[topic], AlarmDescription="too many")
     assert alarm_of(cloudwatch)["StateValue"] in {"INSUFFICIENT_DATA", "OK"}
@@ -105,7 +105,7 @@ def test_an_alarm_begins_without_data_rings_tells_its_topic_and_calms_down(accou
     ]
 
 
-def test_values_of_this_clouds_own_services_ring_as_well(running_cloud, account, cloudwatch):
+def test_metrics_of_emulated_services_trigger_alarms(running_cloud, account, cloudwatch):
     put_alarm(
         cloudwatch, Dimensions=[{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "v"}]
     )
@@ -114,7 +114,7 @@ def test_values_of_this_clouds_own_services_ring_as_well(running_cloud, account,
     await_state(cloudwatch, "ALARM")
 
 
-def test_dimensions_and_units_are_matched_exactly(cloudwatch):
+def test_dimensions_and_units_match_exactly(cloudwatch):
     put_alarm(cloudwatch, "all", TreatMissingData="ignore")
     put_alarm(cloudwatch, "seconds", Unit="Seconds", TreatMissingData="ignore")
     put_alarm(cloudwatch, "part", Dimensions=[{"Name": "a", "Value": "b"}], TreatMissingData="ignore")
@@ -124,7 +124,7 @@ def test_dimensions_and_units_are_matched_exactly(cloudwatch):
     assert alarm_of(cloudwatch, "part")["StateValue"] == "INSUFFICIENT_DATA"
 
 
-def test_a_percentile_of_too_few_values_changes_nothing_where_that_is_asked(cloudwatch):
+def test_low_sample_percentiles_can_be_ignored(cloudwatch):
     lenient = {"Statistic": None, "ExtendedStatistic": "p90", "TreatMissingData": "missing"}
     put_alarm(cloudwatch, "patient", EvaluateLowSampleCountPercentile="ignore", **lenient)
     put_alarm(cloudwatch, "hasty", **lenient)
@@ -149,7 +149,7 @@ def math_alarm(expression, *metrics):
     }
 
 
-def test_metric_math_rings(account, cloudwatch, topic):
+def test_metric_math_triggers_alarms(account, cloudwatch, topic):
     messages = queue_on(account, topic)
     asked = math_alarm("IF(FILL(calls, 0) > 0, errors, 0)", ("calls", "Calls"), ("errors", "Errors"))
     put_alarm(cloudwatch, **asked, AlarmActions=[topic])
@@ -165,7 +165,7 @@ def test_metric_math_rings(account, cloudwatch, topic):
     assert [query["Id"] for query in told["Trigger"]["Metrics"]] == ["value", "calls", "errors"]
 
 
-def test_alarms_that_would_not_ring_as_on_aws_are_refused(cloudwatch):
+def test_unsupported_alarms_are_rejected(cloudwatch):
     for changes, message in (
         ({"ComparisonOperator": "GreaterThanUpperThreshold"}, "there is no anomaly detection"),
         ({"Period": 45}, "Period must be 10, 20, 30 or a multiple of 60"),
@@ -176,7 +176,7 @@ def test_alarms_that_would_not_ring_as_on_aws_are_refused(cloudwatch):
     assert cloudwatch.describe_alarms()["MetricAlarms"] == []
 
 
-def test_a_state_set_by_hand_holds_until_the_next_look_and_tells_as_well(account, cloudwatch, topic):
+def test_set_alarm_state_notifies_and_lasts_until_the_next_evaluation(account, cloudwatch, topic):
     messages = queue_on(account, topic)
     put_alarm(cloudwatch, AlarmActions=[topic], TreatMissingData="missing")
     cloudwatch.set_alarm_state(AlarmName="a", StateValue="ALARM", StateReason="a drill")
@@ -185,7 +185,7 @@ def test_a_state_set_by_hand_holds_until_the_next_look_and_tells_as_well(account
     assert calmed["StateReason"] == "Insufficient Data: 3 datapoints were unknown."
 
 
-def test_actions_that_are_disabled_or_not_built_are_not_carried_out(account, cloudwatch, topic):
+def test_disabled_and_unsupported_actions_do_not_run(account, cloudwatch, topic):
     messages = queue_on(account, topic)
     reboot = "arn:aws:automate:eu-west-1:ec2:reboot"
     put_alarm(cloudwatch, "quiet", AlarmActions=[topic], ActionsEnabled=False, TreatMissingData="breaching")
@@ -204,7 +204,7 @@ def test_actions_that_are_disabled_or_not_built_are_not_carried_out(account, clo
     assert alarm_of(cloudwatch, "quiet")["ActionsEnabled"] is True
 
 
-def test_an_alarm_put_anew_keeps_its_state_and_history(cloudwatch):
+def test_updating_an_alarm_keeps_its_state_and_history(cloudwatch):
     put_alarm(cloudwatch, TreatMissingData="breaching")
     await_state(cloudwatch, "ALARM")
     put_alarm(cloudwatch, TreatMissingData="ignore", Threshold=1)
@@ -216,7 +216,7 @@ def test_an_alarm_put_anew_keeps_its_state_and_history(cloudwatch):
     ]
 
 
-def test_alarms_are_found_by_what_they_look_at(cloudwatch):
+def test_describe_alarms_for_metric(cloudwatch):
     put_alarm(cloudwatch, "plain")
     put_alarm(cloudwatch, "narrow", Dimensions=[{"Name": "d", "Value": "1"}], AlarmActions=["arn:aws:sns:x"])
 
@@ -252,7 +252,7 @@ def test_composite_alarms_follow_their_rules(account, cloudwatch, topic):
     assert cloudwatch.describe_alarms(AlarmNames=["inner"])["CompositeAlarms"] == []  # as on AWS
 
 
-def test_composite_alarms_that_cannot_be_followed_are_refused(cloudwatch):
+def test_unsupported_composite_alarms_are_rejected(cloudwatch):
     put_alarm(cloudwatch)
     cloudwatch.put_composite_alarm(AlarmName="one", AlarmRule="ALARM(a)")
     cloudwatch.put_composite_alarm(AlarmName="two", AlarmRule="ALARM(one)")
@@ -266,7 +266,7 @@ def test_composite_alarms_that_cannot_be_followed_are_refused(cloudwatch):
             cloudwatch.put_composite_alarm(AlarmName="one", **changes)
 
 
-def test_what_was_published_can_be_read(cloudwatch):
+def test_published_metrics_can_be_read(cloudwatch):
     start = time.time() - 1
     publish(cloudwatch, *range(1, 101), Unit="Count", Dimensions=[{"Name": "d", "Value": "1"}])
     publish(cloudwatch, 500, Dimensions=[{"Name": "d", "Value": "2"}])
@@ -322,7 +322,7 @@ def logs(account):
     return logs
 
 
-def test_lines_of_a_log_ring_through_a_metric_filter(logs, cloudwatch):
+def test_a_metric_filter_triggers_an_alarm(logs, cloudwatch):
     put_filter(logs, defaultValue=0.0)
     put_alarm(cloudwatch, Threshold=2, TreatMissingData="missing")
     write(logs, "all is well")
@@ -331,7 +331,7 @@ def test_lines_of_a_log_ring_through_a_metric_filter(logs, cloudwatch):
     assert "[2.0 (" in await_state(cloudwatch, "ALARM")["StateReason"]
 
 
-def test_the_stacks_alarm_on_tritons_errors_rings_while_somebody_calls(logs, cloudwatch):
+def test_the_stacks_triton_error_alarm_triggers_under_load(logs, cloudwatch):
     put_filter(logs, pattern=FILTER_PATTERNS[LogCount.ERRORS], defaultValue=0.0)
     asked = math_alarm("IF(FILL(calls0, 0) > 0, errors, 0)", ("errors", "Errors"), ("calls0", "Calls"))
     put_alarm(cloudwatch, **asked, Threshold=1)
@@ -340,7 +340,7 @@ def test_the_stacks_alarm_on_tritons_errors_rings_while_somebody_calls(logs, clo
     await_state(cloudwatch, "OK")  # no requests
 
     def called_in_vain():
-        """A minute may end between the two, and then it takes another one with both."""
+        """Retry if a minute ends between the two."""
         write(logs, error)
         publish(cloudwatch, 1, name="Calls")
         return alarm_of(cloudwatch)["StateValue"]
@@ -348,7 +348,7 @@ def test_the_stacks_alarm_on_tritons_errors_rings_while_somebody_calls(logs, clo
     eventually(called_in_vain, lambda state: state == "ALARM")
 
 
-def test_a_filter_is_kept_once_and_goes_with_its_group(logs):
+def test_a_metric_filter_is_unique_and_deleted_with_its_log_group(logs):
     put_filter(logs)
     put_filter(logs, pattern="other")
     (held,) = logs.describe_metric_filters(logGroupName="g")["metricFilters"]
@@ -357,7 +357,7 @@ def test_a_filter_is_kept_once_and_goes_with_its_group(logs):
     assert logs.describe_metric_filters()["metricFilters"] == []
 
 
-def test_filters_that_would_count_nothing_are_refused(logs):
+def test_unsupported_filter_patterns_are_rejected(logs):
     for changes, message in (
         ({"pattern": "{ $.code = 500 }"}, "filter patterns for JSON"),
         ({"metricValue": "$.size"}, "only numbers"),
@@ -368,7 +368,7 @@ def test_filters_that_would_count_nothing_are_refused(logs):
     assert logs.describe_metric_filters()["metricFilters"] == []
 
 
-def test_logs_are_searched_by_the_same_patterns(logs):
+def test_filter_log_events_uses_the_same_patterns(logs):
     write(logs, "E1121 bad", "I1121 good")
     found = logs.filter_log_events(logGroupName="g", filterPattern=r"%^E\d\d\d\d%")["events"]
     assert [event["message"] for event in found] == ["E1121 bad"]

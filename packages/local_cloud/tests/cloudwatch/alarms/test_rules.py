@@ -30,7 +30,7 @@ def test_rules(text, expected):
 @pytest.mark.parametrize(
     "text", ["", "ALARM(", "ALARM()", "RINGS(up)", "ALARM(up) OK(down)", "NOT", "(TRUE", "AND TRUE"]
 )
-def test_what_is_no_rule_is_refused(text):
+def test_invalid_rules_are_rejected(text):
     with pytest.raises(RuleError):
         parse_rule(text)
 
@@ -43,7 +43,7 @@ def test_the_alarms_of_a_rule():
     }
 
 
-def test_circles_and_missing_alarms_are_refused():
+def test_cycles_and_missing_alarms_are_rejected():
     rules = {
         name: parse_rule(text) for name, text in {"a": "ALARM(b)", "b": "ALARM(c)", "c": "OK(a)"}.items()
     }

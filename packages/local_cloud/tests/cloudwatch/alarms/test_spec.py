@@ -1,4 +1,4 @@
-"""What an alarm looks at, and which alarms are refused since they would not ring as on AWS."""
+"""The metrics of an alarm, and alarms rejected because they would differ from AWS."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def with_math(expression, *, period=60, **more):
         (with_math("m", AccountId="111122223333"), "AccountId"),
     ],
 )
-def test_refusals(given, message):
+def test_unsupported_alarms(given, message):
     with pytest.raises(AlarmRefusedError, match=message):
         read_alarm(given)
 
@@ -67,6 +67,6 @@ def test_refusals(given, message):
         (60, 0.5, 1000.7, 999.0, 0.5),
     ],
 )
-def test_windows_end_with_the_last_full_minute(period, minute_s, now, start, length):
+def test_windows_end_with_the_last_complete_minute(period, minute_s, now, start, length):
     span = read_alarm(PLAIN | {"Period": period}).span(now, TimeScale(minute_s))
     assert (span.start, span.length_s, span.count) == pytest.approx((start, length, 3))

@@ -1,4 +1,4 @@
-"""The state of an alarm from its windows: the tables of CloudWatch's user guide, the words of the reasons."""
+"""Alarm states from evaluation windows, as in CloudWatch's user guide, and their reasons."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_missing_data_is_treated_as_documented(datapoints, marks, states, treatm
 
 
 @pytest.mark.parametrize("marks", ["- - - - X", "- - - X -"])
-def test_a_metric_that_flows_now_and_then_does_not_ring_too_early(marks):
+def test_a_sparse_metric_does_not_trigger_early(marks):
     assert state(marks, datapoints=3) != "ALARM"
     assert state(marks, datapoints=3, missing="ignore") is RETAINED
 
@@ -63,7 +63,7 @@ def test_without_datapoints_to_alarm_every_period_must_breach():
     assert state("X X X X 0") == "OK"
 
 
-def test_one_period_is_decided_by_its_newest_value():
+def test_one_period_is_evaluated_by_its_newest_value():
     assert state("X X 0", periods=1) == "OK"
     assert state("0 0 X", periods=1) == "ALARM"
     # The last value is looked at again for as long as it lies in the evaluation range.
@@ -132,7 +132,7 @@ def test_reasons_are_worded_as_on_aws(marks, settings, text):
     assert told(marks, **settings) == text
 
 
-def test_the_reasons_data_hold_what_was_evaluated():
+def test_reason_data_contains_the_evaluated_values():
     asked = condition(periods=2)
     decision = decide(windows("0 0 X X"), asked)
     data = reason_data(decision, asked, at=1_700_001_500.25, watched={"statistic": "Sum", "period": 300})

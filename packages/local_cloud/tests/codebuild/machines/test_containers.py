@@ -1,4 +1,4 @@
-"""Builds in containers: the same CodeBuild, with a Docker engine that holds the project's image."""
+"""Builds in containers of the project's image."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def engine() -> Iterator[Any]:
 
 
 def _shell_image() -> bytes:
-    """A shell of this machine with what it needs, and nothing else: no registry has to be reached."""
+    """An image with this machine's shell only, so that no registry is needed."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         # A folder that is not named would be root's alone.
@@ -106,14 +106,14 @@ def test_commands_run_in_the_projects_image(account: Account, engine: Any) -> No
     assert containers(engine) == []
 
 
-def test_commands_run_as_the_user_that_the_buildspec_names(account: Account) -> None:
+def test_commands_run_as_the_buildspecs_user(account: Account) -> None:
     as_builder = {"run-as": "builder", "commands": ["id -u", "cd /home/builder; B=2"]}
     project(account, "id -u; echo $B $PWD", pre_build=as_builder)
     build = account.ended(account.start())
     assert account.said(build) == ["1234", "0", "2 /home/builder"]
 
 
-def test_exit_codes_and_a_cloud_within_reach(account: Account) -> None:
+def test_exit_codes_and_access_to_the_cloud(account: Account) -> None:
     project(account, "echo $AWS_ENDPOINT_URL", "exit 9")
     build = account.ended(account.start())
     assert account.said(build) == [account.cloud.url]
@@ -129,7 +129,7 @@ def test_stopping_removes_the_container(account: Account, engine: Any) -> None:
     assert containers(engine) == []
 
 
-def test_a_container_that_dies_is_a_fault(account: Account, engine: Any) -> None:
+def test_a_dead_container_fails_the_build_with_fault(account: Account, engine: Any) -> None:
     project(account, "echo up", "sleep 1000")
     build = account.start()
     account.wait_for_line(build, "up")
@@ -139,7 +139,7 @@ def test_a_container_that_dies_is_a_fault(account: Account, engine: Any) -> None
     assert why(build, "BUILD")[0] == "INTERNAL_SERVICE_ERROR"
 
 
-def test_what_an_earlier_cloud_left_is_removed(engine: Any, tmp_path: Path) -> None:
+def test_containers_of_an_earlier_cloud_are_removed(engine: Any, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "other"):
         engine.containers.run(
             IMAGE, ["sleep", "1000"], detach=True, network_mode="none", labels={LABEL: str(folder)}

@@ -1,4 +1,4 @@
-"""What a build's commands find: variables, credentials, folders, programs; and nothing of whoever runs it."""
+"""The environment of a build: variables, credentials, folders, programs, and isolation from the user."""
 
 import json
 import os
@@ -15,7 +15,7 @@ def variables(lines):
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-def test_codebuild_tells_a_build_of_itself(account):
+def test_codebuild_sets_its_own_variables(account):
     build = account.built("env", "pwd")
     seen = variables(account.said(build))
     project = f"arn:aws:codebuild:{REGION}:{account.id}:project/{account.name}"
@@ -30,7 +30,7 @@ def test_codebuild_tells_a_build_of_itself(account):
     assert account.said(build)[-1] == seen["CODEBUILD_SRC_DIR"]
 
 
-def test_nothing_of_the_users_leaks_in(account, monkeypatch):
+def test_the_users_environment_does_not_leak_into_builds(account, monkeypatch):
     monkeypatch.setenv("A_VARIABLE_OF_THE_USERS", "secret")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
     seen = variables(account.said(account.built("env", "echo stdin=$(cat)")))
@@ -66,7 +66,7 @@ def test_a_build_reaches_its_cloud_with_its_role(account):
     assert sts.get_caller_identity()["Arn"] == role
 
 
-def test_without_its_role_nothing_is_built(account):
+def test_a_build_with_a_missing_role_fails(account):
     gone = f"arn:aws:iam::{account.id}:role/gone"
     build = account.built("echo never", serviceRoleOverride=gone)
     assert build["buildStatus"] == "FAILED"
@@ -76,7 +76,7 @@ def test_without_its_role_nothing_is_built(account):
     assert gone in words
 
 
-def test_the_request_wins_over_the_project_and_the_project_over_the_buildspec(account):
+def test_request_overrides_project_overrides_buildspec(account):
     text = {**spec('echo "$A $B $C"'), "env": {"variables": {"A": "spec", "B": "spec", "C": "spec"}}}
     given = [{"name": name, "value": "project"} for name in ("B", "C")]
     account.project(text, environment=an_environment(environmentVariables=given))
@@ -109,7 +109,7 @@ def test_parameters_and_secrets_are_fetched_and_masked_in_the_log(account):
         ({"secrets-manager": {"S": "gone"}}, "Secrets Manager Error", "ResourceNotFoundException"),
     ],
 )
-def test_what_cannot_be_fetched_fails_the_build(account, env, code, message):
+def test_a_missing_parameter_or_secret_fails_the_build(account, env, code, message):
     account.project({**spec("echo never"), "env": env})
     build = account.ended(account.start())
     found, words = why(build, "DOWNLOAD_SOURCE")
@@ -118,7 +118,7 @@ def test_what_cannot_be_fetched_fails_the_build(account, env, code, message):
 
 
 @pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
-def test_the_builders_python_and_home_are_where_its_image_has_them(account):
+def test_python_and_home_are_at_the_images_paths(account):
     code = "import sys, boto3; print(sys.prefix)"
     build = account.built(f'/opt/builder/bin/python -c "{code}"', "cd /home/builder && touch mine && ls")
     assert account.said(build) == ["/opt/builder", "mine", "state"]
@@ -128,21 +128,21 @@ def test_the_builders_python_and_home_are_where_its_image_has_them(account):
 
 
 @pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
-def test_a_build_sees_its_own_processes_alone_and_its_shared_memory_goes_with_it(account):
+def test_a_build_has_its_own_processes_and_shared_memory(account):
     build = account.built("ls /proc | grep -cE '^[0-9]+$'", f"touch {SHARED_MEMORY}/left-by-a-build")
     assert int(account.said(build)[0]) < 8
     assert not os.path.exists(f"{SHARED_MEMORY}/left-by-a-build")
 
 
-def test_a_builds_folder_is_gone_afterwards(account):
+def test_a_builds_folder_is_removed(account):
     build = account.built("echo $CODEBUILD_SRC_DIR", "mkdir -p a/b; touch a/b/c; chmod 500 a")
     (folder,) = account.said(build)
     assert not os.path.exists(folder)
     assert not list(account.cloud.dependencies.folder.glob(build["id"].partition(":")[2]))
 
 
-def test_the_image_is_what_the_builder_is_made_as():
-    """What is played is what containers/builder holds."""
+def test_emulated_settings_match_the_builder_image():
+    """The emulated settings match containers/builder."""
     from tritonstack.base.paths import find_project
     from tritonstack_local.codebuild.machines import processes
 

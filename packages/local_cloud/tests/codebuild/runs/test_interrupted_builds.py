@@ -1,4 +1,4 @@
-"""How builds end before their time: stopped, out of time, dead; and how many there may be at once."""
+"""Builds that are stopped, time out, or die, and the limit of concurrent builds."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ STUBBORN = "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' </dev/nul
 
 
 def processes_of(build):
-    """The processes of this machine that work in a build's folder, or were given its id."""
+    """Return the processes that run in a build's folder or know its id."""
     wanted = build["id"].partition(":")[2].encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -32,7 +32,7 @@ def processes_of(build):
     return [number for number in found if number != os.getpid()]
 
 
-def test_stopping_ends_everything_a_build_has_started(account):
+def test_stopping_a_build_ends_all_its_processes(account):
     account.project(spec(STUBBORN, "echo up", "sleep 100", post_build={"commands": ["echo never"]}))
     build = account.start()
     account.wait_for_line(build, "up")
@@ -45,12 +45,12 @@ def test_stopping_ends_everything_a_build_has_started(account):
     assert account.said(build) == ["up"]
 
 
-def test_stopping_what_has_ended_changes_nothing(account):
+def test_stopping_a_finished_build_changes_nothing(account):
     build = account.built("true")
     assert account.codebuild.stop_build(id=build["id"])["build"]["buildStatus"] == "SUCCEEDED"
 
 
-def test_a_build_that_takes_too_long_times_out(hurried):
+def test_a_slow_build_times_out(hurried):
     hurried.project(spec("sleep 100"), timeoutInMinutes=5)
     build = hurried.ended(hurried.start())
     assert build["buildStatus"] == "TIMED_OUT"
@@ -63,8 +63,8 @@ def test_a_build_that_takes_too_long_times_out(hurried):
     assert not processes_of(build)
 
 
-def test_a_project_builds_as_many_at_once_as_it_allows_and_refuses_more(account):
-    """Its limit makes no queue: CodeBuild queues builds of projects without one alone."""
+def test_a_project_rejects_builds_beyond_its_limit(account):
+    """The limit queues nothing: CodeBuild queues builds of projects without a limit only."""
     account.project(spec("echo up", "sleep 100"), concurrentBuildLimit=2)
     first, second = (account.start(idempotencyToken=token) for token in "ab")
     refused = account.codebuild.exceptions.AccountLimitExceededException
@@ -78,7 +78,7 @@ def test_a_project_builds_as_many_at_once_as_it_allows_and_refuses_more(account)
         account.codebuild.stop_build(id=build["id"])
 
 
-def test_without_a_limit_builds_run_side_by_side(account):
+def test_without_a_limit_builds_run_concurrently(account):
     account.project(spec("echo up", "sleep 100"))
     builds = [account.start() for _ in range(2)]
     for build in builds:
@@ -87,7 +87,7 @@ def test_without_a_limit_builds_run_side_by_side(account):
         account.codebuild.stop_build(id=build["id"])
 
 
-def test_a_build_whose_processes_die_is_at_fault(account):
+def test_a_build_whose_processes_die_ends_with_fault(account):
     account.project(spec("echo up", "sleep 100"))
     build = account.start()
     account.wait_for_line(build, "up")
@@ -109,7 +109,7 @@ def _command(number):
     return Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
 
 
-def test_builds_that_an_earlier_cloud_left_on_their_way_are_told_of(account):
+def test_interrupted_builds_of_an_earlier_cloud_end_with_fault(account):
     build = account.built("true")
     scope = Scope(account.id, REGION)
     record = account.cloud.app.store.builds.get(scope, build["id"])
@@ -139,7 +139,7 @@ def test_builds_end_with_their_cloud(account):
 
 
 @pytest.mark.parametrize("forbidden", [None, "operation not permitted"])
-def test_everything_ends_with_and_without_namespaces(account, monkeypatch, forbidden):
+def test_all_processes_end_with_and_without_namespaces(account, monkeypatch, forbidden):
     monkeypatch.setattr("tritonstack_local.codebuild.machines.processes.why_no_namespaces", lambda: forbidden)
     account.project(spec(STUBBORN, "(" + STUBBORN + ")", "echo up", "sleep 100"))
     build = account.start()
@@ -153,7 +153,7 @@ def test_everything_ends_with_and_without_namespaces(account, monkeypatch, forbi
 
 
 def test_when_the_cloud_is_killed_the_agent_ends_its_build(account, tmp_path):
-    """The end of its standard input is all that the agent gets to know."""
+    """The agent sees only the end of its standard input."""
     from tritonstack_local.codebuild.machines.base import MachineOrder
     from tritonstack_local.codebuild.machines.processes import played_image
 

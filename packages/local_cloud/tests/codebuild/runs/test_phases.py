@@ -1,4 +1,4 @@
-"""What a build runs, phase by phase, and what is told of it."""
+"""The phases of a build, and how they are reported."""
 
 import json
 
@@ -12,7 +12,7 @@ ALL = [
 ]
 
 
-def test_a_build_goes_through_all_phases_and_tells_of_each(account):
+def test_a_build_runs_and_reports_all_phases(account):
     made = account.project(spec("echo hello"))
     started = account.start()
     assert started["buildStatus"] == "IN_PROGRESS"
@@ -46,7 +46,7 @@ def test_a_build_goes_through_all_phases_and_tells_of_each(account):
     assert account.said(build) == ["hello"]
 
 
-def test_phases_run_in_order_and_commands_see_what_earlier_ones_left(account):
+def test_phases_run_in_order_and_share_state(account):
     phases = {
         "install": {"commands": "mkdir deep && cd deep"},
         "pre_build": {"commands": ["NAME=set", "export OTHER=\"two words\nand 'lines'\""]},
@@ -87,7 +87,7 @@ def test_a_failed_command_ends_its_phase_and_post_build_still_runs(account):
         ("post_build", None, set()),
     ],
 )
-def test_what_follows_a_failed_phase(account, failing, on_failure, skipped):
+def test_phases_after_a_failed_phase(account, failing, on_failure, skipped):
     failed = {"commands": ["false"], **({"on-failure": on_failure} if on_failure else {})}
     account.project(spec("true", **{failing: failed}))
     build = account.ended(account.start())
@@ -98,7 +98,7 @@ def test_what_follows_a_failed_phase(account, failing, on_failure, skipped):
     assert kinds(build) == expected
 
 
-def test_finally_runs_after_a_failure_and_its_own_fails_the_phase(account):
+def test_finally_runs_after_a_failure_and_can_fail_the_phase(account):
     account.project(spec(build={"commands": ["false"], "finally": ["echo tidied"]}))
     build = account.ended(account.start())
     assert account.said(build) == ["tidied"]
@@ -110,23 +110,23 @@ def test_finally_runs_after_a_failure_and_its_own_fails_the_phase(account):
     assert why(build, "BUILD")[1].endswith("exit status 4")
 
 
-def test_a_command_of_several_lines_is_one_script(account):
+def test_a_multi_line_command_is_one_script(account):
     build = account.built("if true; then\n  echo yes\nfi\n", "for n in 1 2; do echo $n; done")
     assert account.said(build) == ["yes", "1", "2"]
 
 
-def test_a_shell_can_be_chosen(account):
+def test_the_shell_can_be_set(account):
     text = json.dumps({**spec("x=(a b); echo ${x[1]}"), "env": {"shell": "bash"}})
     account.project(text)
     assert account.said(account.ended(account.start())) == ["b"]
 
 
-def test_what_has_no_line_end_empty_lines_and_strange_bytes_arrive(account):
+def test_partial_lines_empty_lines_and_invalid_bytes_are_logged(account):
     build = account.built("printf 'a\\n\\n\\nb'", "printf '\\377\\n'", "echo 東京; echo err >&2")
     assert account.said(build) == ["a", " ", " ", "b", "\ufffd", "東京", "err"]
 
 
-def test_a_long_log_arrives_whole(account):
+def test_a_long_log_is_complete(account):
     build = account.built("seq 1 30000", "head -c 300000 /dev/zero | tr '\\0' x")
     pages, lines, token = account.client("logs"), [], None
     where = build["logs"]
@@ -146,7 +146,7 @@ def test_a_long_log_arrives_whole(account):
     assert sum(map(len, said[30000:])) == 300000
 
 
-def test_of_a_huge_log_the_beginning_and_the_end_are_kept(account, monkeypatch):
+def test_a_huge_log_keeps_its_beginning_and_end(account, monkeypatch):
     monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.ROOM_BYTES", 1 << 14)
     monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.LAST_LINES", 50)
     account.project(spec("seq 1 5000"))
@@ -164,7 +164,7 @@ def test_of_a_huge_log_the_beginning_and_the_end_are_kept(account, monkeypatch):
     assert "Phase complete: FINALIZING State: SUCCEEDED" in lines[-2]
 
 
-def test_a_log_goes_where_the_project_says_or_nowhere(account):
+def test_a_log_goes_to_the_configured_group_or_nowhere(account):
     kept = {"cloudWatchLogs": {"status": "ENABLED", "groupName": "/mine", "streamName": "builds"}}
     account.project(spec("echo kept"), logsConfig=kept)
     build = account.ended(account.start())
@@ -177,7 +177,7 @@ def test_a_log_goes_where_the_project_says_or_nowhere(account):
     assert "groupName" not in build["logs"]
 
 
-def test_lines_arrive_while_the_build_runs(account):
+def test_lines_are_logged_while_the_build_runs(account):
     account.project(spec("echo first", "sleep 30", "echo never"))
     build = account.start()
     account.wait_for_line(build, "first")
@@ -185,7 +185,7 @@ def test_lines_arrive_while_the_build_runs(account):
     account.codebuild.stop_build(id=build["id"])
 
 
-def test_what_a_build_exports(account):
+def test_exported_variables(account):
     text = {**spec("A=1", "B='two words'"), "env": {"exported-variables": ["A", "B", "NOT_SET"]}}
     account.project(text)
     assert account.ended(account.start())["exportedEnvironmentVariables"] == [
@@ -212,7 +212,7 @@ ALIAS_BOMB = "b0: &b0 [x, x]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n
         ("version: 0.2\nenv: {shell: powershell.exe}\nphases: {}\n", "env.shell"),
     ],
 )
-def test_a_buildspec_that_cannot_be_read_fails_the_build_before_it_runs(account, text, message):
+def test_an_invalid_buildspec_fails_the_build_before_it_runs(account, text, message):
     account.project(text)
     build = account.ended(account.start())
     assert build["buildStatus"] == "FAILED"
@@ -222,7 +222,7 @@ def test_a_buildspec_that_cannot_be_read_fails_the_build_before_it_runs(account,
     assert kinds(build)[-2:] == ["DOWNLOAD_SOURCE", "COMPLETED"]
 
 
-def test_what_of_a_buildspec_has_no_effect_is_said(account):
+def test_buildspec_fields_without_effect_are_reported(account):
     text = {**spec("true"), "cache": {"paths": ["x/**"]}, "reports": {"unit": {"files": ["*.xml"]}}}
     account.project(text)
     log = "\n".join(account.log(account.ended(account.start())))

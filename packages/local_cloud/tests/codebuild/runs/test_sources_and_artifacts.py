@@ -1,4 +1,4 @@
-"""Where a build's files come from, and where they go."""
+"""Sources and artifacts of builds."""
 
 import io
 import json
@@ -27,7 +27,7 @@ def test_an_archive_is_unpacked_with_its_modes_and_its_buildspec_is_found(accoun
     assert build["source"]["location"] == f"arn:aws:s3:::{other}"
 
 
-def test_a_folder_in_s3_is_a_source_and_a_buildspec_may_lie_in_s3(account):
+def test_an_s3_prefix_is_a_source_and_the_buildspec_may_be_in_s3(account):
     s3 = account.client("s3")
     for key, text in (("tree/a", "1"), ("tree/b/c", "2"), ("spec.yml", json.dumps(spec("cat a b/c")))):
         s3.put_object(Bucket=account.bucket, Key=key, Body=text.encode())
@@ -42,7 +42,7 @@ def test_a_folder_in_s3_is_a_source_and_a_buildspec_may_lie_in_s3(account):
     assert account.said(account.ended(account.start())) == ["12"]
 
 
-def test_a_version_of_the_archive_can_be_asked_for(account):
+def test_a_version_of_the_archive_can_be_requested(account):
     s3 = account.client("s3")
     s3.put_bucket_versioning(Bucket=account.bucket, VersioningConfiguration={"Status": "Enabled"})
     location = account.upload("v.zip", {"f": "old"})
@@ -55,7 +55,7 @@ def test_a_version_of_the_archive_can_be_asked_for(account):
     assert account.said(account.ended(account.start())) == ["new"]
 
 
-def test_further_sources_have_folders_of_their_own(account):
+def test_secondary_sources_have_their_own_folders(account):
     location = account.upload("second.zip", {"f": "second"})
     second = {"type": "S3", "location": location, "sourceIdentifier": "lib"}
     account.project(spec("cat $CODEBUILD_SRC_DIR_lib/f"), secondarySources=[second])
@@ -72,7 +72,7 @@ def test_further_sources_have_folders_of_their_own(account):
         ({"n" * 256: "x"}, "File name too long"),
     ],
 )
-def test_a_source_that_cannot_be_had_fails_the_build(account, files, message):
+def test_an_unavailable_source_fails_the_build(account, files, message):
     if isinstance(files, dict):
         account.upload("x.zip", files)
     elif files is not None:
@@ -89,7 +89,7 @@ def test_a_source_that_cannot_be_had_fails_the_build(account, files, message):
 @pytest.mark.parametrize(
     ("buildspec", "message"), [("odd.yml", "can't decode byte 0xff"), ("n" * 256, "File name too long")]
 )
-def test_a_buildspec_that_is_no_text_or_no_name_fails_the_build(account, buildspec, message):
+def test_an_unreadable_buildspec_fails_the_build(account, buildspec, message):
     account.upload("odd.zip", {"odd.yml": b"\xff\xfe"})
     source = {"type": "S3", "location": f"{account.bucket}/odd.zip", "buildspec": buildspec}
     account.project(source=source)
@@ -100,7 +100,7 @@ def test_a_buildspec_that_is_no_text_or_no_name_fails_the_build(account, buildsp
     assert message in words
 
 
-def test_a_source_without_its_buildspec_fails_the_build(account):
+def test_a_source_without_a_buildspec_fails_the_build(account):
     account.project(source={"type": "S3", "location": account.upload("x.zip", {"f": "x"})})
     code, words = why(account.ended(account.start()), "DOWNLOAD_SOURCE")
     assert code == "YAML_FILE_ERROR"
@@ -134,7 +134,7 @@ def artifacts(**fields):
         ({"files": ["out/one", "out/deep/*"]}, {"name": "m"}, ["m/out/deep/two", "m/out/one"]),
     ],
 )
-def test_files_go_to_s3_one_by_one(account, wanted, settings, expected):
+def test_artifacts_are_uploaded_as_files(account, wanted, settings, expected):
     where = {"type": "S3", "location": account.bucket, **settings}
     account.project({**spec(MADE), "artifacts": wanted}, artifacts=where)
     build = account.ended(account.start())
@@ -144,7 +144,7 @@ def test_files_go_to_s3_one_by_one(account, wanted, settings, expected):
     assert build["artifacts"]["location"].startswith(f"arn:aws:s3:::{account.bucket}/")
 
 
-def test_files_go_to_s3_as_an_archive_named_by_the_build(account):
+def test_artifacts_are_uploaded_as_an_archive_named_by_the_build(account):
     settings = {
         "type": "S3",
         "location": account.bucket,
@@ -166,7 +166,7 @@ def test_files_go_to_s3_as_an_archive_named_by_the_build(account):
     assert build["artifacts"]["overrideArtifactName"]
 
 
-def test_further_artifacts_are_told_of_too(account):
+def test_secondary_artifacts_are_reported(account):
     text = {**spec(MADE), "artifacts": {"secondary-artifacts": {"logs": {"files": ["out/*.log"]}}}}
     second = {"type": "S3", "location": account.bucket, "artifactIdentifier": "logs", "name": "kept"}
     account.project(text, secondaryArtifacts=[second])
@@ -184,7 +184,7 @@ def test_further_artifacts_are_told_of_too(account):
         ({"files": ["../../*"]}, "artifact path ../../* is outside the source"),
     ],
 )
-def test_artifacts_that_are_not_there_fail_the_build(account, wanted, message):
+def test_missing_artifacts_fail_the_build(account, wanted, message):
     account.project(
         {**spec("true"), "artifacts": wanted}, artifacts={"type": "S3", "location": account.bucket}
     )

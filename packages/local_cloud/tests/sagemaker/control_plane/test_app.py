@@ -1,4 +1,4 @@
-"""The control plane through boto3: what it writes down, what it refuses, and in which words."""
+"""The control plane through boto3: records, rejections, and messages."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tritonstack_local.sagemaker.unsupported import UNSUPPORTED
 
 
 def _without_checks(cloud):
-    """A client that sends what botocore would hold back."""
+    """A client that skips botocore's parameter validation."""
     return boto3.client(
         "sagemaker",
         endpoint_url=cloud.url,
@@ -34,7 +34,7 @@ def refusal(call, **request):
     return error["Code"], error["Message"]
 
 
-def test_a_model_is_described_as_it_was_made(cloud):
+def test_a_model_is_described_as_created(cloud):
     arn = f"arn:aws:sagemaker:{REGION}:{cloud.account}:model/m"
     made = cloud.model(
         "m",
@@ -59,12 +59,12 @@ def test_a_model_is_described_as_it_was_made(cloud):
     assert cloud.sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "team", "Value": "search and find"}]
 
 
-def test_one_container_in_a_list_is_a_model_too(cloud):
+def test_a_model_may_list_one_container(cloud):
     cloud.sagemaker.create_model(ModelName="m", Containers=[{"Image": IMAGE}])
     assert cloud.sagemaker.describe_model(ModelName="m")["Containers"][0]["Image"] == IMAGE
 
 
-def test_a_configuration_is_described_as_it_was_made(cloud):
+def test_a_configuration_is_described_as_created(cloud):
     cloud.model("m")
     cloud.config("c", model="m", VolumeSizeInGB=5, ContainerStartupHealthCheckTimeoutInSeconds=90)
     described = cloud.sagemaker.describe_endpoint_config(EndpointConfigName="c")
@@ -79,7 +79,7 @@ def test_a_configuration_is_described_as_it_was_made(cloud):
     ]
 
 
-def test_names_are_unique_and_what_is_missing_is_named_by_its_arn(cloud):
+def test_names_are_unique_and_missing_resources_are_named_by_arn(cloud):
     cloud.model("m")
     prefix = f"arn:aws:sagemaker:{REGION}:{cloud.account}"
     with pytest.raises(ClientError, match=f'Cannot create already existing model "{prefix}:model/m".'):
@@ -113,7 +113,7 @@ def test_names_are_unique_and_what_is_missing_is_named_by_its_arn(cloud):
     )
 
 
-def test_deleted_is_forgotten_with_its_tags(cloud):
+def test_deletion_removes_tags(cloud):
     cloud.model("m", Tags=[{"Key": "a", "Value": "b"}])
     cloud.config("c", model="m")
     sagemaker = cloud.sagemaker
@@ -156,7 +156,7 @@ def test_lists_are_filtered_sorted_and_paged(cloud):
         assert (code, message) == ("ValidationException", f"Invalid NextToken '{token}'.")
 
 
-def test_accounts_and_regions_do_not_see_each_other(cloud):
+def test_accounts_and_regions_are_isolated(cloud):
     cloud.model("m")
     assert cloud.client("sagemaker", account="999999999999").list_models()["Models"] == []
     assert cloud.client("sagemaker", region="us-east-1").list_models()["Models"] == []
@@ -201,7 +201,7 @@ def test_accounts_and_regions_do_not_see_each_other(cloud):
         ),
     ],
 )
-def test_what_breaks_the_service_model_is_told_as_aws_tells_it(cloud, change, words):
+def test_violations_of_the_service_model_are_reported_as_on_aws(cloud, change, words):
     request = {"ModelName": "m", "PrimaryContainer": {"Image": IMAGE}, **change}
     request = {name: value for name, value in request.items() if value is not None}
     code, message = refusal(_without_checks(cloud).create_model, **request)
@@ -209,7 +209,7 @@ def test_what_breaks_the_service_model_is_told_as_aws_tells_it(cloud, change, wo
     assert re.search(words, message), message
 
 
-def test_all_violations_are_told_at_once(cloud):
+def test_all_violations_are_reported_together(cloud):
     cloud.model("m")
     variant = {**a_variant("m"), "InstanceType": "ml.tiny", "InitialInstanceCount": 0}
     code, message = refusal(
@@ -221,7 +221,7 @@ def test_all_violations_are_told_at_once(cloud):
     assert "'ml.tiny' at 'productionVariants.1.member.instanceType'" in message
 
 
-def test_a_wrong_type_and_an_unknown_field_are_refused(cloud):
+def test_wrong_types_and_unknown_fields_are_rejected(cloud):
     scope = f"20260101/{REGION}/sagemaker/aws4_request"
 
     def post(target, body):
@@ -273,7 +273,7 @@ def test_a_wrong_type_and_an_unknown_field_are_refused(cloud):
         ),
     ],
 )
-def test_a_container_that_cannot_be_played_is_refused(cloud, container, words):
+def test_unsupported_containers_are_rejected(cloud, container, words):
     code, message = refusal(
         cloud.sagemaker.create_model, ModelName="m", PrimaryContainer={"Image": IMAGE, **container}
     )
@@ -294,7 +294,7 @@ def test_a_container_that_cannot_be_played_is_refused(cloud, container, words):
         ),
     ],
 )
-def test_a_model_is_one_container(cloud, request_fields, words):
+def test_a_model_has_exactly_one_container(cloud, request_fields, words):
     with pytest.raises(ClientError, match=words):
         cloud.sagemaker.create_model(ModelName="m", **request_fields)
 
@@ -323,7 +323,7 @@ def test_a_model_is_one_container(cloud, request_fields, words):
         ),
     ],
 )
-def test_a_configuration_that_cannot_be_played_is_refused(cloud, config, variant, words):
+def test_unsupported_configurations_are_rejected(cloud, config, variant, words):
     cloud.model("m")
     one = {name: value for name, value in {**a_variant("m"), **variant}.items() if value is not None}
     request = {"EndpointConfigName": "c", "ProductionVariants": [one], **config}
@@ -401,7 +401,7 @@ METRICS = {
 }
 
 
-def test_a_configuration_of_metrics_is_described_as_it_was_made(cloud):
+def test_a_metrics_configuration_is_described_as_created(cloud):
     cloud.model("m", url="s3://b/k")
     cloud.sagemaker.create_endpoint_config(
         EndpointConfigName="c", ProductionVariants=[a_variant("m")], MetricsConfig=METRICS
@@ -410,7 +410,7 @@ def test_a_configuration_of_metrics_is_described_as_it_was_made(cloud):
 
 
 @pytest.mark.parametrize("frequency", [0, 1, 59, 600])
-def test_a_frequency_that_sagemaker_does_not_have_is_refused(cloud, frequency):
+def test_an_invalid_metrics_frequency_is_rejected(cloud, frequency):
     cloud.model("m", url="s3://b/k")
     code, message = refusal(
         cloud.sagemaker.create_endpoint_config,
@@ -426,7 +426,7 @@ def test_a_frequency_that_sagemaker_does_not_have_is_refused(cloud, frequency):
 
 
 @pytest.mark.parametrize("shape", sorted(IN_EFFECT))
-def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do_nothing(shape):
+def test_every_field_of_the_service_model_is_supported_rejected_or_listed(shape):
     service = "sagemaker-runtime" if shape == "InvokeEndpoint" else "sagemaker"
     model = botocore.session.get_session().get_service_model(service)
     known = (
@@ -440,6 +440,6 @@ def test_every_field_of_the_service_model_is_in_effect_refused_or_declared_to_do
     assert not tables[0] & tables[1]
 
 
-def test_what_cannot_be_made_here_is_listed_as_none(cloud):
+def test_unsupported_resource_lists_are_empty(cloud):
     assert cloud.sagemaker.list_processing_jobs(NameContains="build")["ProcessingJobSummaries"] == []
     assert cloud.sagemaker.list_inference_components()["InferenceComponents"] == []

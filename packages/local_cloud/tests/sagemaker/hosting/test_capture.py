@@ -1,4 +1,4 @@
-"""Data capture through boto3: which requests are kept, where, and in which form."""
+"""Data capture through boto3: sampling, location, and format."""
 
 import base64
 import json
@@ -41,7 +41,7 @@ def keys(cloud):
 
 
 def kept(cloud):
-    """Every record, once the endpoint that writes them has ended."""
+    """Return all capture records after deleting the endpoint."""
     cloud.sagemaker.delete_endpoint(EndpointName="e")
     cloud.gone("e")
     s3 = cloud.client("s3")
@@ -49,7 +49,7 @@ def kept(cloud):
     return [json.loads(line) for file in files for line in file.splitlines()]
 
 
-def test_requests_and_answers_are_kept_as_json_lines(cloud):
+def test_requests_and_responses_are_captured_as_json_lines(cloud):
     created(cloud, CaptureContentTypeHeader={"CsvContentTypes": ["text/csv"]})
     ask(cloud, ContentType="text/csv; charset=utf-8", InferenceId="id-1")
     ask(cloud, ContentType="application/octet-stream")
@@ -86,7 +86,7 @@ def test_requests_and_answers_are_kept_as_json_lines(cloud):
         (["InputAndOutput"], {"endpointInput", "endpointOutput"}),
     ],
 )
-def test_only_the_sides_asked_for_are_kept(cloud, modes, sides):
+def test_only_the_configured_modes_are_captured(cloud, modes, sides):
     created(cloud, modes=modes)
     ask(cloud)
     (record,) = kept(cloud)
@@ -96,20 +96,20 @@ def test_only_the_sides_asked_for_are_kept(cloud, modes, sides):
 @pytest.mark.parametrize(
     ("settings", "expected"), [({"percent": 25}, 3), ({"percent": 0}, 0), ({"EnableCapture": False}, 0)]
 )
-def test_the_sample_is_as_large_as_asked_for(cloud, settings, expected):
+def test_the_sampling_percentage_is_respected(cloud, settings, expected):
     created(cloud, **settings)
     ask(cloud, times=12)
     assert len(kept(cloud)) == expected
 
 
-def test_failures_are_not_kept(cloud):
+def test_failed_requests_are_not_captured(cloud):
     created(cloud)
     with pytest.raises(cloud.runtime.exceptions.ModelError):
         ask(cloud, Body=b"status=500")
     assert kept(cloud) == []
 
 
-def test_what_is_kept_appears_while_the_endpoint_serves_and_with_its_key(cloud):
+def test_captures_are_written_while_serving_with_the_kms_key(cloud):
     created(cloud, KmsKeyId="alias/data")
     ask(cloud)
     deadline = time.monotonic() + 20
@@ -119,7 +119,7 @@ def test_what_is_kept_appears_while_the_endpoint_serves_and_with_its_key(cloud):
     assert (held["ServerSideEncryption"], held["SSEKMSKeyId"]) == ("aws:kms", "alias/data")
 
 
-def test_an_endpoint_shows_what_it_keeps_and_an_update_changes_it(cloud):
+def test_describe_endpoint_shows_capture_and_updates_change_it(cloud):
     created(cloud, percent=10)
     capturing(cloud, "d", percent=50, EnableCapture=False)
     shown = cloud.settled("e")["DataCaptureConfig"]
@@ -131,7 +131,7 @@ def test_an_endpoint_shows_what_it_keeps_and_an_update_changes_it(cloud):
     assert kept(cloud) == []
 
 
-def test_an_endpoint_serves_on_when_nothing_can_be_kept(cloud):
+def test_an_endpoint_keeps_serving_if_capture_fails(cloud):
     created(cloud, DestinationS3Uri="s3://no-such-bucket/capture")
     ask(cloud)
     assert kept(cloud) == []

@@ -1,4 +1,4 @@
-"""Instances of a variant: as many as asked or held, each watched and restarted, with a log of its own."""
+"""Instances of a variant: count, health checks, restarts, and logs."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ def counts(described):
     return variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]
 
 
-def test_each_instance_is_a_server_with_a_folder_and_a_log_stream_of_its_own(cloud, tritons):
+def test_each_instance_has_its_own_server_folder_and_log_stream(cloud, tritons):
     assert counts(created(cloud, InitialInstanceCount=3)) == (3, 3)
     assert len({server.order.state_dir for server in tritons.started}) == 3
     cloud.sagemaker.delete_endpoint(EndpointName="e")
@@ -48,7 +48,7 @@ def test_each_instance_is_a_server_with_a_folder_and_a_log_stream_of_its_own(clo
     assert len(streams) == 3
 
 
-def test_the_least_busy_instance_is_asked_when_that_is_wanted(cloud, tritons):
+def test_least_outstanding_requests_routing(cloud, tritons):
     created(cloud, InitialInstanceCount=2, RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"})
     with ThreadPoolExecutor(2) as pool:
         held = [pool.submit(asked, cloud, b"hold") for _ in range(2)]
@@ -58,7 +58,7 @@ def test_the_least_busy_instance_is_asked_when_that_is_wanted(cloud, tritons):
         assert [one.result() for one in held] == ["held", "held"]
 
 
-def test_there_are_no_more_instances_than_the_machine_holds(tmp_path, tritons):
+def test_instances_are_limited_by_the_machine(tmp_path, tritons):
     def make_app(dependencies):
         return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
@@ -74,7 +74,7 @@ def test_there_are_no_more_instances_than_the_machine_holds(tmp_path, tritons):
         ]
 
 
-def test_a_machine_holds_at_least_one_and_what_already_runs():
+def test_a_machine_holds_running_instances_and_at_least_one():
     crowded = ServerSlots(cores=8, instance_bytes=1 << 60)
     assert crowded.holds(3, running=0) == 1
     assert crowded.holds(3, running=2) == 2
@@ -107,7 +107,7 @@ def test_scaling_loses_no_request(cloud, tritons):
 
 
 def stage_of(cloud):
-    """What an update that is under way says of its stage, once it says something."""
+    """Return the reported stage of an update in progress."""
     deadline = time.monotonic() + 30
     while True:
         described = cloud.sagemaker.describe_endpoint(EndpointName="e")
@@ -119,7 +119,7 @@ def stage_of(cloud):
         time.sleep(0.01)
 
 
-def test_an_instance_that_leaves_answers_what_runs_on_it(cloud, tritons):
+def test_a_removed_instance_finishes_its_requests(cloud, tritons):
     created(cloud, InitialInstanceCount=2, RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"})
     with ThreadPoolExecutor(2) as pool:
         held = [pool.submit(asked, cloud, b"hold") for _ in range(2)]
@@ -132,14 +132,14 @@ def test_an_instance_that_leaves_answers_what_runs_on_it(cloud, tritons):
     assert counts(cloud.settled("e")) == (1, 1)
 
 
-def test_a_variant_keeps_an_instance(cloud):
+def test_a_variant_keeps_at_least_one_instance(cloud):
     created(cloud)
     with pytest.raises(ClientError, match="only inference components scale to zero"):
         scale(cloud, 0)
     assert asked(cloud) == "yes"
 
 
-def test_a_request_that_outlasts_the_wait_for_it_ends_like_any_other():
+def test_a_request_longer_than_the_drain_timeout_completes():
     class Busy:
         available = True
 
@@ -165,7 +165,7 @@ def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
     assert asked(cloud) == "yes"
 
 
-def test_a_restart_that_breaks_is_tried_again_whatever_broke_it(cloud, tritons, monkeypatch):
+def test_a_failed_restart_is_retried(cloud, tritons, monkeypatch):
     created(cloud)
 
     def breaks(*_arguments):
@@ -178,14 +178,14 @@ def test_a_restart_that_breaks_is_tried_again_whatever_broke_it(cloud, tritons, 
     assert len(tritons.started) == 2
 
 
-def test_a_request_that_finds_its_server_dead_goes_to_another(cloud, tritons):
+def test_a_request_to_a_dead_server_is_sent_to_another(cloud, tritons):
     created(cloud, InitialInstanceCount=2)
     for server in tritons.started:
         server.die()
     assert asked(cloud) == "yes"
 
 
-def test_only_the_request_in_flight_fails_with_a_server(cloud, tritons):
+def test_only_requests_in_flight_fail_with_their_server(cloud, tritons):
     created(cloud)
     with pytest.raises(ClientError) as caught:
         asked(cloud, b"die")
@@ -193,7 +193,7 @@ def test_only_the_request_in_flight_fails_with_a_server(cloud, tritons):
     assert asked(cloud) == "yes"
 
 
-def test_a_restart_goes_on_in_the_same_log_stream(cloud, tritons):
+def test_a_restart_continues_the_log_stream(cloud, tritons):
     created(cloud)
     tritons.started[0].die()
     assert asked(cloud) == "yes"

@@ -1,4 +1,4 @@
-"""The life of an endpoint, through boto3, with a strict stand-in for Triton."""
+"""The life cycle of an endpoint through boto3, with a strict fake Triton."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ def asked(cloud, name="e"):
     return cloud.runtime.invoke_endpoint(EndpointName=name, Body=b"ask")["Body"].read().decode()
 
 
-def test_an_endpoint_comes_into_service_with_what_its_model_asks_for(cloud, tritons):
+def test_an_endpoint_starts_with_the_models_settings(cloud, tritons):
     url = cloud.upload("m.tar.gz", tarball({"m/1/model.onnx": b"x"}))
     ready_to_create(cloud, url=url)
     made = cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
@@ -69,7 +69,7 @@ def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
         cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
 
 
-def test_an_endpoint_that_is_being_created_can_be_deleted(cloud, tritons):
+def test_a_creating_endpoint_can_be_deleted(cloud, tritons):
     ready_to_create(cloud, FAKE_STARTS="never")
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
     while not tritons.started:
@@ -81,7 +81,7 @@ def test_an_endpoint_that_is_being_created_can_be_deleted(cloud, tritons):
     assert asked(cloud, "f") == "f"
 
 
-def test_a_variants_own_time_limit_holds(cloud, tritons):
+def test_a_variants_startup_timeout_applies(cloud, tritons):
     cloud.model("e")
     cloud.config("e", ContainerStartupHealthCheckTimeoutInSeconds=90)
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
@@ -89,7 +89,7 @@ def test_a_variants_own_time_limit_holds(cloud, tritons):
     assert tritons.started[0].startup_timeout_s == 90
 
 
-def test_what_a_killed_cloud_left_is_removed(tmp_path):
+def test_leftovers_of_a_killed_cloud_are_removed(tmp_path):
     folder = tmp_path / "endpoints"
     (folder / "1/eu-west-1/e/i-1").mkdir(parents=True)
 
@@ -102,7 +102,7 @@ def test_what_a_killed_cloud_left_is_removed(tmp_path):
     assert not folder.exists()
 
 
-def test_without_a_server_an_endpoint_fails_and_says_how_to_get_one(tmp_path):
+def test_without_a_server_an_endpoint_fails_with_a_remedy(tmp_path):
     def make_app(dependencies):
         return create_app(dependencies=dependencies, server_home=tmp_path)
 
@@ -113,7 +113,7 @@ def test_without_a_server_an_endpoint_fails_and_says_how_to_get_one(tmp_path):
     assert "no Triton server is installed" in described["FailureReason"]
 
 
-def test_a_server_that_does_not_start_fails_the_endpoint_in_its_own_words(cloud, tritons, tmp_path):
+def test_a_server_that_does_not_start_fails_the_endpoint_with_its_message(cloud, tritons, tmp_path):
     described = created(cloud, FAKE_STARTS="no")
     assert described["EndpointStatus"] == "Failed"
     assert "variant AllTraffic did not pass the ping health check" in described["FailureReason"]
@@ -137,7 +137,7 @@ def test_a_server_that_does_not_start_fails_the_endpoint_in_its_own_words(cloud,
     ],
     ids=short_id,
 )
-def test_an_artifact_that_cannot_be_had_fails_the_endpoint(cloud, tritons, content, words):
+def test_an_unavailable_artifact_fails_the_endpoint(cloud, tritons, content, words):
     url = f"s3://{cloud.bucket}/gone.tar.gz" if content is None else cloud.upload("m.tar.gz", content)
     described = created(cloud, url=url)
     assert described["EndpointStatus"] == "Failed"
@@ -146,7 +146,7 @@ def test_an_artifact_that_cannot_be_had_fails_the_endpoint(cloud, tritons, conte
     assert tritons.started == []
 
 
-def test_an_update_takes_over_without_a_failed_request(cloud, tritons):
+def test_an_update_fails_no_request(cloud, tritons):
     created(cloud, "old")
     ready_to_create(cloud, "new")
     ended, answers = threading.Event(), []
@@ -173,7 +173,7 @@ def test_an_update_takes_over_without_a_failed_request(cloud, tritons):
     assert [server.running for server in tritons.started] == [False, False, False, True]
 
 
-def test_requests_that_run_during_an_update_end_on_the_old_server(cloud, tritons):
+def test_requests_in_flight_during_an_update_finish_on_the_old_server(cloud, tritons):
     created(cloud, "old")
     ready_to_create(cloud, "new")
     with ThreadPoolExecutor(1) as pool:
@@ -192,7 +192,7 @@ def test_requests_that_run_during_an_update_end_on_the_old_server(cloud, tritons
     assert not tritons.started[0].running
 
 
-def test_a_failed_update_keeps_what_was_there(cloud, tritons):
+def test_a_failed_update_keeps_the_previous_configuration(cloud, tritons):
     created(cloud, "old")
     ready_to_create(cloud, "bad", FAKE_STARTS="no")
     cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="bad")
@@ -207,7 +207,7 @@ def test_a_failed_update_keeps_what_was_there(cloud, tritons):
     assert "FailureReason" not in cloud.settled("old")
 
 
-def test_a_server_that_dies_is_started_again(cloud, tritons):
+def test_a_dead_server_is_restarted(cloud, tritons):
     created(cloud)
     with pytest.raises(ClientError, match="sending request to model") as caught:
         cloud.runtime.invoke_endpoint(EndpointName="e", Body=b"die")
@@ -217,7 +217,7 @@ def test_a_server_that_dies_is_started_again(cloud, tritons):
     assert len(tritons.started) == 2
 
 
-def test_a_deleted_endpoint_answers_what_runs_and_is_gone(cloud, tritons, tmp_path):
+def test_a_deleted_endpoint_finishes_requests_and_disappears(cloud, tritons, tmp_path):
     created(cloud)
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="e", Body=b"hold")
@@ -260,7 +260,7 @@ def numbers(cloud):
         ),
     ],
 )
-def test_an_update_keeps_the_numbers_it_is_told_to_keep(cloud, options, expected):
+def test_an_update_retains_variant_properties(cloud, options, expected):
     created(cloud)
     cloud.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="e",
@@ -297,7 +297,7 @@ def test_a_scaled_variant_keeps_its_instance_type(cloud):
     assert cloud.settled("e")["EndpointConfigName"] == "two"
 
 
-def test_an_unknown_variant_is_not_scaled(cloud):
+def test_an_unknown_variant_cannot_be_scaled(cloud):
     created(cloud)
     with pytest.raises(ClientError, match='Could not find variants "other"'):
         cloud.sagemaker.update_endpoint_weights_and_capacities(
@@ -318,7 +318,7 @@ def test_a_deployment_configuration_is_shown_and_retained(cloud):
         assert cloud.settled("e").get("LastDeploymentConfig") == expected
 
 
-def test_what_breaks_on_the_way_leaves_no_endpoint_on_its_way(cloud, monkeypatch):
+def test_unexpected_errors_leave_no_endpoint_in_progress(cloud, monkeypatch):
     created(cloud)
     ready_to_create(cloud, "other")
 
@@ -340,7 +340,7 @@ def test_what_breaks_on_the_way_leaves_no_endpoint_on_its_way(cloud, monkeypatch
     cloud.gone("other")
 
 
-def test_launches_that_fail_leave_nothing_behind(cloud, tritons):
+def test_failed_launches_leave_nothing(cloud, tritons):
     created(cloud)
     ready_to_create(cloud, "bad", FAKE_STARTS="no")
     for _ in range(2):
@@ -350,7 +350,7 @@ def test_launches_that_fail_leave_nothing_behind(cloud, tritons):
     assert sum(server.running for server in tritons.started) == 1
 
 
-def test_weights_that_are_set_at_once_end_as_they_are_told(cloud):
+def test_concurrent_weight_changes_end_consistently(cloud):
     created(cloud)
     hosting, store = cloud.app._hosting, cloud.app._store
     (stale,) = [record for _, record in store.endpoints.everywhere()]
@@ -362,7 +362,7 @@ def test_weights_that_are_set_at_once_end_as_they_are_told(cloud):
     assert hosting.fleets(stale.plan.scope, "e")[0]._weights == {"AllTraffic": 7}
 
 
-def test_logs_are_carried_to_the_endpoints_group(cloud):
+def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
     created(cloud)
     cloud.sagemaker.delete_endpoint(EndpointName="e")
     cloud.gone("e")
@@ -377,7 +377,7 @@ def test_logs_are_carried_to_the_endpoints_group(cloud):
     ]
 
 
-def test_long_and_half_written_lines_arrive_whole(cloud, tmp_path):
+def test_long_and_partial_lines_are_shipped_completely(cloud, tmp_path):
     log, logs, group = tmp_path / "log", cloud.client("logs"), "/aws/sagemaker/Endpoints/lines"
     shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
     with log.open("w") as file:
@@ -403,7 +403,7 @@ def test_long_and_half_written_lines_arrive_whole(cloud, tmp_path):
     assert (begins, line, end) == ("begins", "half of a line", "no end")
 
 
-def test_a_log_group_with_retention_is_kept(cloud):
+def test_an_existing_log_group_keeps_its_retention(cloud):
     logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
     logs.create_log_group(logGroupName=group)
     logs.put_retention_policy(logGroupName=group, retentionInDays=7)
@@ -415,7 +415,7 @@ def test_a_log_group_with_retention_is_kept(cloud):
     assert logs.describe_log_streams(logGroupName=group)["logStreams"]
 
 
-def test_closing_ends_what_serves_and_what_is_on_its_way(cloud, tritons):
+def test_closing_ends_running_and_starting_endpoints(cloud, tritons):
     created(cloud, "serves")
     ready_to_create(cloud, "starts", FAKE_STARTS="never")
     cloud.sagemaker.create_endpoint(EndpointName="starts", EndpointConfigName="starts")
@@ -425,7 +425,7 @@ def test_closing_ends_what_serves_and_what_is_on_its_way(cloud, tritons):
     assert [server.running for server in tritons.started] == [False, False]
 
 
-def test_many_endpoints_live_side_by_side(cloud):
+def test_many_endpoints_run_concurrently(cloud):
     names = [f"e{number}" for number in range(6)]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda name: created(cloud, name), names))

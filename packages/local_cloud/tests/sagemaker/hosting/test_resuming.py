@@ -1,4 +1,4 @@
-"""What an ended cloud has left in its tables, brought back by the next one."""
+"""Restore endpoints from the tables of an earlier cloud."""
 
 import pickle
 import time
@@ -23,7 +23,7 @@ SLOW = TimeScale(minute_s=60)
 
 @pytest.fixture
 def clouds(tmp_path, tritons):
-    """Clouds one after the other, each with what the one before has left, as it can be stored."""
+    """Start clouds one after the other, each with the persisted tables of the previous one."""
     stored, account = {}, None
 
     @contextmanager
@@ -57,7 +57,7 @@ def asked(cloud, name="e"):
     return cloud.runtime.invoke_endpoint(EndpointName=name, Body=b"ask")["Body"].read().decode()
 
 
-def test_an_endpoint_comes_back_although_its_configuration_has_gone(clouds):
+def test_an_endpoint_is_restored_without_its_configuration(clouds):
     with clouds() as cloud:
         created(cloud)
         cloud.sagemaker.delete_endpoint_config(EndpointConfigName="e")
@@ -71,7 +71,7 @@ def test_an_endpoint_comes_back_although_its_configuration_has_gone(clouds):
         assert described["ProductionVariants"][0]["CurrentInstanceCount"] == 2
 
 
-def test_the_numbers_of_a_scaled_endpoint_come_back_with_it(clouds):
+def test_a_scaled_endpoint_is_restored_with_its_counts(clouds):
     with clouds() as cloud:
         created(cloud)
         cloud.sagemaker.update_endpoint_weights_and_capacities(
@@ -83,7 +83,7 @@ def test_the_numbers_of_a_scaled_endpoint_come_back_with_it(clouds):
         assert cloud.settled("e")["ProductionVariants"][0]["CurrentInstanceCount"] == 3
 
 
-def test_an_update_that_was_interrupted_is_carried_on(clouds):
+def test_an_interrupted_update_resumes(clouds):
     with clouds() as cloud:
         created(cloud)
         cloud.model("new", environment={"FAKE_ANSWER": "new"})
@@ -104,7 +104,7 @@ def test_an_update_that_was_interrupted_is_carried_on(clouds):
         assert asked(cloud) == "new"
 
 
-def test_an_interrupted_update_that_fails_leaves_what_served(clouds, tritons):
+def test_an_interrupted_update_that_fails_keeps_the_previous_configuration(clouds, tritons):
     with clouds() as cloud:
         created(cloud)
         cloud.model("new", environment={"FAKE_STARTS": "never"})
@@ -120,7 +120,7 @@ def test_an_interrupted_update_that_fails_leaves_what_served(clouds, tritons):
         assert asked(cloud) == "e"
 
 
-def test_an_endpoint_that_was_being_created_is_created(clouds, tritons):
+def test_an_interrupted_creation_resumes(clouds, tritons):
     with clouds() as cloud:
         created(cloud, settled=False, FAKE_STARTS="never")
         until(lambda: len(tritons.started) == 2)
@@ -129,7 +129,7 @@ def test_an_endpoint_that_was_being_created_is_created(clouds, tritons):
         until(lambda: len(tritons.started) == 4)
 
 
-def test_a_deletion_goes_on(clouds, tritons):
+def test_an_interrupted_deletion_resumes(clouds, tritons):
     with clouds() as cloud:
         created(cloud)
         with ThreadPoolExecutor(1) as pool:
@@ -145,7 +145,7 @@ def test_a_deletion_goes_on(clouds, tritons):
         assert cloud.endpoint_names() == []
 
 
-def test_an_endpoint_whose_model_has_gone_fails_and_says_why(clouds, tritons):
+def test_an_endpoint_whose_server_no_longer_starts_fails_with_a_reason(clouds, tritons):
     with clouds() as cloud:
         created(cloud)
         for server in tritons.started:

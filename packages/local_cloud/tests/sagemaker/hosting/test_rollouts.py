@@ -1,4 +1,4 @@
-"""A deployment configuration as steps: shares, counts and waits, and what SageMaker refuses."""
+"""Rollout steps of a deployment configuration, and invalid configurations."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def steps(config, new, old=None):
 
 
 @pytest.mark.parametrize("config", [None, {}, {"AutoRollbackConfiguration": {}}])
-def test_without_a_policy_all_moves_at_once(config):
+def test_without_a_policy_all_traffic_shifts_at_once(config):
     assert steps(config, {"a": 3}) == [(3, 3, 0, 1.0, 0)]
 
 
@@ -49,7 +49,7 @@ def test_all_at_once_bakes_before_the_old_fleet_goes():
 @pytest.mark.parametrize(
     ("size", "canary"), [(percent(25), 1), (percent(50), 2), (percent(1), 1), (count(2), 2)]
 )
-def test_a_canary_is_one_part_and_then_the_rest(size, canary):
+def test_a_canary_shifts_one_part_and_then_the_rest(size, canary):
     assert steps(blue_green(bake=300, Type="CANARY", CanarySize=size), {"a": 4}) == [
         (4, canary, 4, canary / 4, 60),
         (4, 4, 0, 1.0, 300),
@@ -66,30 +66,30 @@ def test_linear_steps_are_equal(size, active):
     assert [step[2] for step in found] == [4] * (len(active) - 1) + [0]
 
 
-def test_a_linear_step_that_does_not_divide_the_fleet_ends_with_a_smaller_one():
+def test_an_uneven_linear_rollout_ends_with_a_smaller_step():
     found = steps(blue_green(Type="LINEAR", LinearStepSize=count(2)), {"a": 5})
     assert [step[1] for step in found] == [2, 4, 5]
 
 
-def test_variants_go_side_by_side_each_in_its_own_parts():
+def test_variants_shift_together_each_in_its_own_steps():
     rollout = plan_rollout(
         blue_green(Type="LINEAR", LinearStepSize=percent(50)), new={"a": 4, "b": 2}, old={"a": 4, "b": 2}
     )
     assert [dict(step.active) for step in rollout.steps] == [{"a": 2, "b": 1}, {"a": 4, "b": 2}]
 
 
-def test_rolling_replaces_batch_by_batch_and_the_old_fleet_keeps_an_instance_until_the_end():
+def test_rolling_replaces_batches_and_keeps_one_old_instance_until_the_end():
     assert steps(rolling(percent(50)), {"a": 4}) == [(2, 2, 2, 0.5, 60), (4, 4, 0, 1.0, 60)]
     assert [step[2] for step in steps(rolling(count(1)), {"a": 4}, {"a": 1})] == [1, 1, 1, 0]
 
 
-def test_rolling_says_how_the_old_fleet_comes_back():
+def test_rolling_plans_its_rollback():
     assert plan_rollout(rolling(count(1)), new={"a": 4}, old={"a": 4}).rollback_batch is None
     config = rolling(count(1), RollbackMaximumBatchSize=percent(50))
     assert plan_rollout(config, new={"a": 4}, old={"a": 4}).rollback_batch == 2
 
 
-def test_alarms_and_the_time_limit_are_handed_on():
+def test_alarms_and_the_timeout_are_passed_on():
     config = blue_green(Type="ALL_AT_ONCE")
     config["BlueGreenUpdatePolicy"]["MaximumExecutionTimeoutInSeconds"] = 600
     config["AutoRollbackConfiguration"] = {"Alarms": [{"AlarmName": "x"}, {"AlarmName": "y"}]}
@@ -112,6 +112,6 @@ def test_alarms_and_the_time_limit_are_handed_on():
         (rolling(count(1)) | blue_green(**ALL), {"a": 2}, "Only one of"),
     ],
 )
-def test_what_sagemaker_refuses_is_refused(config, counts, words):
+def test_invalid_deployment_configurations_are_rejected(config, counts, words):
     with pytest.raises(ServiceError, match=words):
         check_rollout(config, counts)

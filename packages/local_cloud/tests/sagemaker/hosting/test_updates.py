@@ -1,4 +1,4 @@
-"""Updates in steps, through boto3: alarms that take them back, what is told meanwhile, no failed request."""
+"""Updates in steps through boto3: rollback on alarms, reported stages, and no failed request."""
 
 import threading
 import time
@@ -92,7 +92,7 @@ def update(cloud, config, to="new"):
 
 @contextmanager
 def statuses_of(cloud):
-    """Each status that the endpoint takes on, in order: whoever asks may come too late for a short one."""
+    """Return each status of the endpoint in order; polling could miss short ones."""
     statuses, endpoints = [], cloud.app.tables["endpoints"]
 
     def note(key, *, slow=False):
@@ -103,7 +103,7 @@ def statuses_of(cloud):
 
 
 def told(cloud):
-    """The stage that the variant on its way is in, and how many instances it has."""
+    """Return the stage of the pending variant, and its instance count."""
     (variant,) = cloud.sagemaker.describe_endpoint(EndpointName="e")["PendingDeploymentSummary"][
         "ProductionVariants"
     ]
@@ -138,7 +138,7 @@ ROLLING = {
     [policy({"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}, bake=60), policy(CANARY), ROLLING],
     ids=["all at once", "canary", "rolling"],
 )
-def test_an_update_goes_through_its_steps_without_a_failed_request(endpoint, tritons, config):
+def test_an_update_in_steps_fails_no_request(endpoint, tritons, config):
     with asked_all_the_time(endpoint) as answers:
         update(endpoint, config)
         described = endpoint.settled("e")
@@ -150,7 +150,7 @@ def test_an_update_goes_through_its_steps_without_a_failed_request(endpoint, tri
     assert [server.running for server in tritons.started] == [False, False, True, True]
 
 
-def test_each_stage_is_told_in_sagemakers_words_and_traffic_moves_with_it(tmp_path, tritons):
+def test_each_stage_is_reported_and_shifts_traffic(tmp_path, tritons):
     def make_app(dependencies):
         return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
@@ -176,7 +176,7 @@ def test_each_stage_is_told_in_sagemakers_words_and_traffic_moves_with_it(tmp_pa
 @pytest.mark.parametrize(
     "config", [policy({**CANARY, "WaitIntervalInSeconds": LONG}), ROLLING], ids=["canary", "rolling"]
 )
-def test_an_alarm_takes_an_update_back_without_a_failed_request(endpoint, tritons, config):
+def test_an_alarm_rolls_back_an_update_without_a_failed_request(endpoint, tritons, config):
     with asked_all_the_time(endpoint):
         ring(endpoint)
         with statuses_of(endpoint) as statuses:
@@ -201,7 +201,7 @@ def test_an_alarm_that_does_not_exist_fails_the_update_before_it_begins(endpoint
     assert len(tritons.started) == 2
 
 
-def test_an_alarm_that_goes_while_it_is_counted_on_takes_the_update_back(endpoint, tritons):
+def test_deleting_a_rollback_alarm_rolls_back_the_update(endpoint, tritons):
     update(endpoint, policy(CANARY, bake=LONG))
     while len(tritons.started) < 4:
         time.sleep(0.01)
@@ -211,19 +211,19 @@ def test_an_alarm_that_goes_while_it_is_counted_on_takes_the_update_back(endpoin
     assert "do not exist: latency" in described["FailureReason"]
 
 
-def test_an_update_that_waits_longer_than_it_may_is_taken_back(endpoint):
+def test_an_update_beyond_its_timeout_is_rolled_back(endpoint):
     update(endpoint, policy(LINEAR, MaximumExecutionTimeoutInSeconds=600))
     assert "MaximumExecutionTimeoutInSeconds, 600 s" in endpoint.settled("e")["FailureReason"]
     assert asked(endpoint) == "old"
 
 
-def test_what_cannot_be_rolled_out_is_refused_and_changes_nothing(endpoint):
+def test_an_invalid_rollout_is_rejected_and_changes_nothing(endpoint):
     with pytest.raises(ClientError, match="CanarySize must be less than or equal to 50%"):
         update(endpoint, policy({**CANARY, "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 2}}))
     assert endpoint.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "InService"
 
 
-def test_an_endpoint_that_is_updated_is_neither_updated_nor_deleted(endpoint):
+def test_an_updating_endpoint_rejects_updates_and_deletion(endpoint):
     update(endpoint, policy({**CANARY, "WaitIntervalInSeconds": LONG}))
     for call in (
         lambda: update(endpoint, {}),
@@ -234,7 +234,7 @@ def test_an_endpoint_that_is_updated_is_neither_updated_nor_deleted(endpoint):
     assert endpoint.settled("e")["EndpointConfigName"] == "new"
 
 
-def test_closing_ends_an_update_that_waits(endpoint, tritons):
+def test_closing_ends_a_waiting_update(endpoint, tritons):
     slow = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
     update(endpoint, policy(slow, bake=3600))
     while len(tritons.started) < 4:

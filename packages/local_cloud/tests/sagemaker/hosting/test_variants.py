@@ -1,4 +1,4 @@
-"""Endpoints with two production variants, through boto3, with a strict stand-in for each one's Triton."""
+"""Endpoints with two production variants through boto3, with strict fake Tritons."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +54,7 @@ def numbers(described):
     }
 
 
-def test_each_variant_has_a_server_and_gets_its_share(endpoint, tritons):
+def test_each_variant_has_a_server_and_gets_its_share_of_requests(endpoint, tritons):
     assert numbers(endpoint.settled("e")) == {"main": (1, 0.75), "challenger": (1, 0.25)}
     assert sorted(server.order.environment["FAKE_ANSWER"] for server in tritons.started) == [
         "challenger",
@@ -66,13 +66,13 @@ def test_each_variant_has_a_server_and_gets_its_share(endpoint, tritons):
     assert "challenger" in answers[:4]
 
 
-def test_a_caller_may_name_the_variant(endpoint):
+def test_a_request_can_name_its_variant(endpoint):
     assert {asked(endpoint, TargetVariant="challenger") for _ in range(4)} == {"challenger"}
     with pytest.raises(ClientError, match="Variant other not found for endpoint e"):
         asked(endpoint, TargetVariant="other")
 
 
-def test_weights_can_be_changed_while_it_serves(endpoint):
+def test_weights_can_be_changed_while_serving(endpoint):
     endpoint.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="e",
         DesiredWeightsAndCapacities=[
@@ -85,14 +85,14 @@ def test_weights_can_be_changed_while_it_serves(endpoint):
     assert asked(endpoint, TargetVariant="main") == "main"
 
 
-def test_variants_that_have_no_weight_at_all_share_alike(cloud):
+def test_variants_without_weight_share_equally(cloud):
     configured(cloud, "c", variant("main", weight=0), variant("challenger", weight=0))
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
     cloud.settled("e")
     assert sorted(asked(cloud) for _ in range(4)) == ["challenger"] * 2 + ["main"] * 2
 
 
-def test_an_update_keeps_the_numbers_of_the_variants_that_stay(endpoint):
+def test_an_update_retains_properties_of_remaining_variants(endpoint):
     endpoint.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="e",
         DesiredWeightsAndCapacities=[{"VariantName": "main", "DesiredInstanceCount": 3, "DesiredWeight": 4}],
@@ -103,7 +103,7 @@ def test_an_update_keeps_the_numbers_of_the_variants_that_stay(endpoint):
     assert numbers(updated(endpoint, "f", variant("main"))) == {"main": (1, 1.0)}
 
 
-def test_a_variant_that_does_not_start_fails_all_of_the_update(endpoint, tritons):
+def test_a_variant_that_does_not_start_fails_the_update(endpoint, tritons):
     endpoint.model("bad", environment={"FAKE_STARTS": "no"})
     described = updated(endpoint, "d", variant("main"), variant("challenger", model="bad"))
     assert described["EndpointConfigName"] == "c"
@@ -120,7 +120,7 @@ def test_an_endpoint_with_a_variant_that_does_not_start_leaves_no_server(cloud, 
     assert [server.running for server in tritons.started] == [False, False]
 
 
-def test_a_server_that_dies_is_started_again_beside_the_other(endpoint, tritons):
+def test_a_dead_server_is_restarted_beside_the_other(endpoint, tritons):
     with pytest.raises(ClientError, match="sending request to model"):
         endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"die", TargetVariant="challenger")
     assert asked(endpoint, TargetVariant="main") == "main"
@@ -133,7 +133,7 @@ def test_a_server_that_dies_is_started_again_beside_the_other(endpoint, tritons)
     [(variant("main"),), (variant("main"), variant("challenger", InstanceType="ml.g5.2xlarge"))],
     ids=["removed", "another type"],
 )
-def test_a_scaled_variant_is_neither_removed_nor_moved(endpoint, without):
+def test_a_scaled_variant_cannot_be_removed_or_change_its_instance_type(endpoint, without):
     scaling = endpoint.client("application-autoscaling")
     target = {**SCALING, "ResourceId": "endpoint/e/variant/challenger"}
     scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
@@ -170,7 +170,7 @@ class _Deployment:
 
 
 @pytest.mark.parametrize("weights", [{"a": 0.9, "b": 0.1}, {"a": 3, "b": 2}, {"a": 1, "b": 0}])
-def test_any_run_of_requests_is_split_as_evenly_as_whole_requests_can_be(weights):
+def test_requests_are_split_by_weight_as_evenly_as_possible(weights):
     fleet = Fleet([_Deployment("a"), _Deployment("b")], weights=weights)
     chosen = [fleet.choose(None).variant for _ in range(200)]
     for end in range(1, 201):
@@ -178,7 +178,7 @@ def test_any_run_of_requests_is_split_as_evenly_as_whole_requests_can_be(weights
         assert abs(chosen[:end].count("b") - end * share) <= 1
 
 
-def test_weights_of_variants_that_have_gone_say_nothing():
+def test_weights_of_removed_variants_are_ignored():
     fleet = Fleet([_Deployment("a"), _Deployment("b")], weights={"a": 1, "b": 0})
     fleet.weigh({"b": 1, "gone": 5})
     assert sorted(fleet.choose(None).variant for _ in range(4)) == ["a", "a", "b", "b"]

@@ -1,4 +1,4 @@
-"""A strict stand-in for a Triton that serves many models."""
+"""A strict fake of a multi-model Triton."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FULL = "CUDA out of memory"
 
 
 def archive(behaviour: str) -> bytes:
-    """A model for the stand-in, by what it does when it is loaded.
+    """A model for the fake Triton; its text defines what a load does.
 
     `answer WORDS`, `refuse STATUS WORDS`, `hang`, `die`, or `stall`, which waits for `released`.
     """
@@ -25,7 +25,7 @@ def archive(behaviour: str) -> bytes:
 
 
 class MultiModelTriton:
-    """Loads, asks and unloads models by Triton's rules, and refuses what breaks or hangs a real one.
+    """Loads, invokes, and unloads models by Triton's rules; rejects what breaks or hangs a real one.
 
     A load waits for `may_load`; a request whose body is `hold` for `released`; one whose body is `greedy`
     lacks memory as long as another model is loaded, a `hopeless` one always; a `late` one runs until

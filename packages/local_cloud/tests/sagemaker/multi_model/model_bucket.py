@@ -1,4 +1,4 @@
-"""A strict stand-in for the S3 client that models are fetched with."""
+"""A strict fake of the S3 client that downloads models."""
 
 import io
 import threading
@@ -11,7 +11,7 @@ BUCKET = "shelf"
 
 
 class ModelBucket:
-    """Gives the objects below `models/` of one bucket, and counts how often each was asked for."""
+    """Serves the objects below `models/` of one bucket, and counts the requests for each."""
 
     def __init__(self):
         self.objects = {}

@@ -1,4 +1,4 @@
-"""Multi-model endpoints through boto3, with a strict stand-in for the Triton behind them."""
+"""Multi-model endpoints through boto3, with a strict fake Triton."""
 
 import gzip
 import tarfile
@@ -27,7 +27,7 @@ def tritons():
 
 @pytest.fixture
 def loaded_models():
-    """How many models an instance may hold loaded."""
+    """The maximum number of loaded models per instance."""
     return
 
 
@@ -69,7 +69,7 @@ def asked(cloud, target, body=b"ask"):
 
 
 def claiming(size):
-    """An archive of a file that says to be of this size, and is cut off."""
+    """A truncated archive of a file with this declared size."""
     header = tarfile.TarInfo("model/weights")
     header.size = size
     return gzip.compress(header.tobuf() + bytes(10_000), mtime=0)
@@ -81,7 +81,7 @@ def failure(cloud, **fields):
     return caught.value.response
 
 
-def test_models_are_loaded_when_they_are_first_asked_for(endpoint, tritons):
+def test_models_are_loaded_on_first_request(endpoint, tritons):
     (triton,) = tritons
     assert triton.loads == []
     assert asked(endpoint, "a.tar.gz") == "a"
@@ -93,7 +93,7 @@ def test_models_are_loaded_when_they_are_first_asked_for(endpoint, tritons):
     assert described["PrimaryContainer"]["Mode"] == "MultiModel"
 
 
-def test_a_request_is_passed_on_with_its_headers(endpoint):
+def test_a_request_is_forwarded_with_its_headers(endpoint):
     answer = endpoint.runtime.invoke_endpoint(
         EndpointName="e", Body=b"ask", TargetModel="a.tar.gz", ContentType="text/csv", CustomAttributes="t=1"
     )
@@ -102,7 +102,7 @@ def test_a_request_is_passed_on_with_its_headers(endpoint):
 
 
 @pytest.mark.parametrize("shelf", ["endpoints/e/", "endpoints/e"])
-def test_a_target_lies_below_the_models_prefix(cloud, shelf):
+def test_a_target_is_below_the_models_prefix(cloud, shelf):
     created(cloud, shelf=shelf)
     assert asked(cloud, "a.tar.gz") == "a"
 
@@ -121,7 +121,7 @@ def test_a_model_is_loaded_once_under_concurrent_first_requests(endpoint, triton
     assert sorted(triton.loads) == ["a.tar.gz", "b/1/model.tar.gz"]
 
 
-def test_a_missing_object_is_refused_and_found_once_it_is_there(endpoint, tritons):
+def test_a_missing_object_is_rejected_and_found_once_uploaded(endpoint, tritons):
     error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
     assert error["Code"] == "ValidationError"
     assert error["Message"] == (
@@ -134,7 +134,7 @@ def test_a_missing_object_is_refused_and_found_once_it_is_there(endpoint, triton
     assert asked(endpoint, "c.tar.gz") == "c"
 
 
-def test_a_load_that_fails_is_told_in_the_containers_words_and_tried_again(endpoint, tritons):
+def test_a_failed_load_returns_the_containers_message_and_is_retried(endpoint, tritons):
     endpoint.upload(f"{SHELF}c.tar.gz", archive("refuse 400 no such tensor"))
     response = failure(endpoint, TargetModel="c.tar.gz")
     assert response["Error"]["Code"] == "ModelError"
@@ -148,7 +148,7 @@ def test_a_load_that_fails_is_told_in_the_containers_words_and_tried_again(endpo
     assert tritons[0].loads == ["c.tar.gz"] * 3
 
 
-def test_an_archive_that_must_not_be_unpacked_is_refused(endpoint, tritons):
+def test_an_unsafe_archive_is_rejected(endpoint, tritons):
     endpoint.upload(f"{SHELF}c.tar.gz", b"no archive")
     error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
     assert error["Code"] == "ValidationError"
@@ -156,7 +156,7 @@ def test_an_archive_that_must_not_be_unpacked_is_refused(endpoint, tritons):
     assert tritons[0].loads == []
 
 
-def test_a_target_that_no_triton_should_see_is_refused(endpoint, tritons):
+def test_an_unsafe_target_is_rejected(endpoint, tritons):
     targets = ["a b", "$(id).tar.gz", "a;b", "../a.tar.gz", "x/../a.tar.gz", "/a.tar.gz", "./a", "a//b", "a/"]
     for target in targets:
         error = failure(endpoint, TargetModel=target)["Error"]
@@ -166,20 +166,20 @@ def test_a_target_that_no_triton_should_see_is_refused(endpoint, tritons):
     assert tritons[0].loads == []
 
 
-def test_a_target_that_breaks_the_apis_own_pattern_is_refused(endpoint):
+def test_a_target_outside_the_apis_pattern_is_rejected(endpoint):
     error = failure(endpoint, TargetModel="a" * 1025)["Error"]
     assert (
         "at 'targetModel' failed to satisfy constraint: Member must have length less than" in error["Message"]
     )
 
 
-def test_a_request_without_a_target_is_refused(endpoint):
+def test_a_request_without_a_target_is_rejected(endpoint):
     error = failure(endpoint)["Error"]
     assert error["Code"] == "ValidationError"
     assert "is missing a target model header" in error["Message"]
 
 
-def test_a_server_that_dies_at_a_load_is_started_again(endpoint, tritons):
+def test_a_server_that_dies_during_a_load_is_restarted(endpoint, tritons):
     endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
     assert asked(endpoint, "a.tar.gz") == "a"
     assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"] == "InternalFailure"
@@ -189,7 +189,7 @@ def test_a_server_that_dies_at_a_load_is_started_again(endpoint, tritons):
     assert tritons[1].loads == ["a.tar.gz"]
 
 
-def test_a_restart_leaves_the_models_of_before_no_room(endpoint, tritons, tmp_path):
+def test_a_restart_frees_the_disk_of_earlier_models(endpoint, tritons, tmp_path):
     endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
     for _ in range(2):
         assert asked(endpoint, "a.tar.gz") == "a"
@@ -200,7 +200,7 @@ def test_a_restart_leaves_the_models_of_before_no_room(endpoint, tritons, tmp_pa
 
 
 @pytest.mark.parametrize("loaded_models", [1])
-def test_requests_that_wait_for_room_outlive_the_server(endpoint, tritons):
+def test_requests_waiting_for_memory_survive_a_server_restart(endpoint, tritons):
     (first,) = tritons
     with ThreadPoolExecutor(2) as pool:
         held = pool.submit(asked, endpoint, "a.tar.gz", b"hold")
@@ -215,7 +215,7 @@ def test_requests_that_wait_for_room_outlive_the_server(endpoint, tritons):
     assert len(tritons) == 2
 
 
-def test_a_request_that_waited_for_an_instance_waits_for_its_model_no_longer_than_is_left(endpoint, tritons):
+def test_waiting_for_an_instance_shortens_the_wait_for_the_model(endpoint, tritons):
     endpoint.app._invocations._timeout_s = 60.0
     asked_to_wait = []
     instance = endpoint.app._hosting.live[0]
@@ -237,7 +237,7 @@ def _answers(cloud):
         return False
 
 
-def test_an_update_begins_without_models_and_loses_no_request(endpoint, tritons):
+def test_an_update_starts_without_models_and_fails_no_request(endpoint, tritons):
     assert asked(endpoint, "a.tar.gz") == "a"
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(asked, endpoint, "a.tar.gz", b"hold")
@@ -255,7 +255,7 @@ def test_an_update_begins_without_models_and_loses_no_request(endpoint, tritons)
     assert tritons[1].loads == ["b/1/model.tar.gz", "a.tar.gz"]
 
 
-def test_a_deleted_endpoint_leaves_no_model(endpoint, tritons, tmp_path):
+def test_a_deleted_endpoint_leaves_no_models(endpoint, tritons, tmp_path):
     asked(endpoint, "a.tar.gz")
     assert any("behaviour" in path for path in tree(tmp_path))
     endpoint.sagemaker.delete_endpoint(EndpointName="e")
@@ -265,7 +265,7 @@ def test_a_deleted_endpoint_leaves_no_model(endpoint, tritons, tmp_path):
     assert endpoint.client("s3").get_object(Bucket=endpoint.bucket, Key=f"{SHELF}a.tar.gz")["Body"].read()
 
 
-def test_without_a_cache_a_model_goes_when_its_last_request_has_ended(cloud, tritons):
+def test_without_a_cache_a_model_is_unloaded_after_its_last_request(cloud, tritons):
     created(cloud, ModelCacheSetting="Disabled")
     (triton,) = tritons
     with ThreadPoolExecutor(2) as pool:
@@ -284,18 +284,18 @@ def test_without_a_cache_a_model_goes_when_its_last_request_has_ended(cloud, tri
 
 
 @pytest.mark.parametrize("loaded_models", [1])
-def test_an_instance_holds_as_many_models_as_the_cloud_lets_it(endpoint, tritons):
+def test_the_number_of_loaded_models_can_be_limited(endpoint, tritons):
     assert [asked(endpoint, target) for target in ("a.tar.gz", "b/1/model.tar.gz", "a.tar.gz")] == list("aba")
     assert tritons[0].unloads == ["a.tar.gz", "b/1/model.tar.gz"]
 
 
-def test_a_container_that_lacks_memory_for_a_request_gets_some(endpoint, tritons):
+def test_a_container_short_of_memory_for_a_request_unloads_a_model(endpoint, tritons):
     assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
     assert asked(endpoint, "a.tar.gz", b"greedy") == "a"
     assert tritons[0].unloads == ["b/1/model.tar.gz"]
 
 
-def test_a_model_that_always_lacks_memory_evicts_one_neighbor_per_request(endpoint, tritons):
+def test_a_model_that_never_fits_evicts_one_model_per_request(endpoint, tritons):
     for target in ("c.tar.gz", "d.tar.gz"):
         endpoint.upload(f"endpoints/e/{target}", archive("answer more"))
         asked(endpoint, target)
@@ -306,7 +306,7 @@ def test_a_model_that_always_lacks_memory_evicts_one_neighbor_per_request(endpoi
         assert tritons[0].unloads == ["c.tar.gz", "d.tar.gz"][:number]
 
 
-def test_a_container_that_lacks_memory_for_nothing_but_a_request_tells_so(endpoint, tritons):
+def test_a_request_that_never_fits_returns_the_containers_error(endpoint, tritons):
     assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(asked, endpoint, "b/1/model.tar.gz", b"hold")
@@ -318,7 +318,7 @@ def test_a_container_that_lacks_memory_for_nothing_but_a_request_tells_so(endpoi
     assert tritons[0].unloads == []
 
 
-def test_what_lies_outside_the_prefix_is_out_of_reach(endpoint, tritons):
+def test_objects_outside_the_prefix_are_unreachable(endpoint, tritons):
     endpoint.upload("endpoints/other/a.tar.gz", archive("answer the other endpoint's"))
     endpoint.upload("endpoints/e-a.tar.gz", archive("answer a name that begins alike"))
     for target in ("../other/a.tar.gz", "%2e%2e/other/a.tar.gz", "..", "b/../../other/a.tar.gz"):
@@ -329,7 +329,7 @@ def test_what_lies_outside_the_prefix_is_out_of_reach(endpoint, tritons):
     assert tritons[0].loads == []
 
 
-def test_a_models_volume_has_the_size_that_its_variant_asks_for(endpoint):
+def test_the_volume_has_the_variants_size(endpoint):
     endpoint.config("small", model="e", VolumeSizeInGB=1)
     endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="small")
     assert endpoint.settled("e")["EndpointConfigName"] == "small"
@@ -339,7 +339,7 @@ def test_a_models_volume_has_the_size_that_its_variant_asks_for(endpoint):
     assert "does not fit on the instance's volume of 1 GB" in error["Message"]
 
 
-def test_the_metrics_of_a_multi_model_endpoint_are_there_to_read(endpoint):
+def test_multi_model_metrics_are_published(endpoint):
     begun = datetime.now(UTC)
     for target in ("a.tar.gz", "a.tar.gz", "b/1/model.tar.gz"):
         asked(endpoint, target)
@@ -352,8 +352,8 @@ def test_the_metrics_of_a_multi_model_endpoint_are_there_to_read(endpoint):
         assert time.monotonic() < deadline
 
 
-def test_cold_loads_are_overhead_that_the_loading_time_explains(endpoint, tritons):
-    """What the overhead-p99 alarm computes of multi-model endpoints stays below its usual 500 ms."""
+def test_cold_loads_count_as_overhead_and_loading_time(endpoint, tritons):
+    """The overhead-p99 alarm of multi-model endpoints subtracts the loading time."""
     begun, targets = datetime.now(UTC), [f"cold/{number}.tar.gz" for number in range(24)]
     for target in targets:
         endpoint.upload(f"{SHELF}{target}", archive("answer x"))
@@ -371,7 +371,7 @@ def test_cold_loads_are_overhead_that_the_loading_time_explains(endpoint, triton
 
 
 def statistics(cloud, namespace, name, since):
-    """How many values a metric has, and their maximum or, of hits, their sum."""
+    """Return the count of a metric's values, and their maximum (for hits, their sum)."""
     variant = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "AllTraffic"}]
     points = cloud.client("cloudwatch").get_metric_statistics(
         Namespace=namespace,

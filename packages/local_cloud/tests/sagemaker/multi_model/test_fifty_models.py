@@ -1,4 +1,4 @@
-"""The proof of multi-model hosting: 50 models through a real Triton that holds 5, and 16 clients at once."""
+"""Fifty models on a real Triton that holds five, called by 16 clients."""
 
 import json
 import random
@@ -40,7 +40,7 @@ ENVIRONMENT = {
 
 
 class Watched:
-    """A server, with what it is asked to load and unload, and what it weighs meanwhile."""
+    """A server that records its loads, unloads, and memory use."""
 
     def __init__(self, server):
         self._server = server
@@ -101,7 +101,7 @@ def cloud(tmp_path, servers):
 
 
 def popular_in_turn(seed=5):
-    """Model 0 is always asked for, the others have their time one after the other; a few come back."""
+    """Model 0 is requested throughout, the others in turn; a few return."""
     chance = random.Random(seed)  # noqa: S311 - the same requests in every run
     for turn in range(REQUESTS):
         newest = 1 + turn * (MODELS - 1) // REQUESTS
@@ -175,7 +175,7 @@ def test_fifty_models_through_a_server_that_holds_five(cloud, servers, capsys):
 
 
 def published(cloud, *, since, requests):
-    """Read the metrics back, as soon as those of every request have arrived."""
+    """Read the metrics once those of every request have arrived."""
     deadline = time.monotonic() + 20
     while True:
         found = {name: statistics(cloud, name, since) for name in METRICS}
@@ -201,7 +201,7 @@ def statistics(cloud, name, since):
 
 
 def report(capsys, server, metrics, took_s):
-    """Print the figures of the proof."""
+    """Print the results."""
     wait = metrics["ModelLoadingWaitTime"]
     mib = [weight / 2**20 for weight in server.weights]
     half = len(mib) // 2

@@ -1,4 +1,4 @@
-"""The models of a server that lacks room for all of them, with strict stand-ins for it and for S3."""
+"""Models on a server that cannot hold all of them, with strict fakes of the server and S3."""
 
 import random
 import threading
@@ -38,7 +38,7 @@ def holding(number):
 
 
 class Hosting:
-    """A server, its volume, and the shelf that its models are on."""
+    """A server, its volume, and the S3 prefix of its models."""
 
     def __init__(self, folder, limits, **options):
         self.folder = folder / "models"
@@ -98,7 +98,7 @@ def eventually(condition):
         time.sleep(0.002)
 
 
-def test_the_least_recently_used_model_makes_room(instance):
+def test_the_least_recently_used_model_is_unloaded(instance):
     one = instance(holding(2))
     assert [one.said(target) for target in "abac"] == list("abac")
     assert one.server.unloads == ["b"]
@@ -108,14 +108,14 @@ def test_the_least_recently_used_model_makes_room(instance):
     assert one.server.most_loaded == 2
 
 
-def test_an_unloaded_model_is_loaded_again_from_the_volume(instance):
+def test_an_unloaded_model_is_reloaded_from_the_volume(instance):
     one = instance(holding(1))
     assert [one.said(target) for target in "abab"] == list("abab")
     assert one.server.loads == list("abab")
     assert one.shelf.asked == {"a": 1, "b": 1}
 
 
-def test_nobody_notices_that_an_object_has_changed_or_gone_while_it_is_on_the_volume(instance):
+def test_a_cached_model_is_not_downloaded_again(instance):
     one = instance(holding(1))
     assert one.said("a") + one.said("b") == "ab"
     one.shelf.objects["a"] = archive("answer changed")
@@ -123,7 +123,7 @@ def test_nobody_notices_that_an_object_has_changed_or_gone_while_it_is_on_the_vo
     assert one.said("a") + one.said("b") == "ab"
 
 
-def test_with_the_cache_off_a_changed_object_is_noticed(instance):
+def test_without_a_cache_a_changed_object_is_downloaded(instance):
     one = instance(keep=False)
     assert one.said("a") == "a"
     one.shelf.objects["a"] = archive("answer changed")
@@ -147,7 +147,7 @@ def test_a_model_in_use_is_not_unloaded_and_the_request_waits(instance):
     assert one.server.unloads == ["a"]
 
 
-def test_a_request_that_was_given_up_may_still_be_running(instance, monkeypatch):
+def test_a_timed_out_request_keeps_its_model_in_use(instance, monkeypatch):
     monkeypatch.setattr(hosted_module, "GIVEN_UP_REQUEST_S", 0.3)
     one = instance(holding(1))
     with pytest.raises(TritonTimeoutError):
@@ -160,7 +160,7 @@ def test_a_request_that_was_given_up_may_still_be_running(instance, monkeypatch)
     assert one.server.unloads == ["a"]
 
 
-def test_a_request_that_has_waited_too_long_for_room_is_told_to_come_again(instance):
+def test_a_request_that_waits_too_long_gets_model_not_ready(instance):
     one = instance(holding(1))
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(one.said, "a", b"hold")
@@ -174,7 +174,7 @@ def test_a_request_that_has_waited_too_long_for_room_is_told_to_come_again(insta
     assert one.server.loads == ["a", "b"]
 
 
-def test_a_load_that_never_gets_room_is_given_up_and_keeps_what_it_has_downloaded(instance):
+def test_an_abandoned_load_keeps_its_download(instance):
     one = instance(holding(1), limit_s=0.5)
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(one.said, "a", b"hold")
@@ -187,7 +187,7 @@ def test_a_load_that_never_gets_room_is_given_up_and_keeps_what_it_has_downloade
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_model_that_takes_long_goes_on_loading_for_the_requests_that_come_again(instance, keep):
+def test_a_slow_load_continues_for_later_requests(instance, keep):
     one = instance(keep=keep)
     one.server.may_load.clear()
     refused = one.refusal("a", timeout_s=0.01)
@@ -197,13 +197,13 @@ def test_a_model_that_takes_long_goes_on_loading_for_the_requests_that_come_agai
     assert one.server.loads == ["a"]
 
 
-def test_fetching_has_the_time_limit_of_a_load(instance):
+def test_downloads_share_the_load_timeout(instance):
     one = instance(limit_s=-1)
     assert "was not downloaded and unpacked within" in one.refusal("a").message
     assert one.server.loads == []
 
 
-def test_a_server_that_is_about_to_end_fetches_nothing_more(instance):
+def test_an_ending_server_starts_no_downloads(instance):
     one = instance()
     one.models.close()
     with pytest.raises(TritonUnreachableError, match="the endpoint's server is ending"):
@@ -212,7 +212,7 @@ def test_a_server_that_is_about_to_end_fetches_nothing_more(instance):
     assert "ModelCacheHit" not in {datum.name for datum in one.data}  # another server counts the request
 
 
-def test_507_at_a_load_unloads_the_least_recently_used_and_loads_again(instance):
+def test_507_unloads_the_least_recently_used_model_and_retries(instance):
     one = instance()
     one.server.capacity = 2
     assert [one.said(target) for target in "abac"] == list("abac")
@@ -220,7 +220,7 @@ def test_507_at_a_load_unloads_the_least_recently_used_and_loads_again(instance)
     assert one.server.loads == list("abcc")
 
 
-def test_507_with_nothing_left_to_unload_is_told_in_the_containers_words(instance):
+def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
     one = instance()
     one.server.capacity = 1
     assert one.said("a") == "a"
@@ -232,7 +232,7 @@ def test_507_with_nothing_left_to_unload_is_told_in_the_containers_words(instanc
     assert one.said("b") == "b"
 
 
-def test_a_load_that_always_lacks_memory_evicts_one_model_per_request(instance):
+def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
     one = instance()
     assert [one.said(target) for target in "abcd"] == list("abcd")
     one.shelf.objects["e"] = archive("refuse 507 CUDA out of memory: tried to allocate 90 GiB")
@@ -242,8 +242,8 @@ def test_a_load_that_always_lacks_memory_evicts_one_model_per_request(instance):
         assert one.server.unloads == list("ab")[:number]
 
 
-def test_a_load_that_hangs_does_not_block_others(instance, monkeypatch):
-    """Nothing else could leave for it, so that it was let through alone, and others wait for it."""
+def test_a_hanging_load_does_not_block_others(instance, monkeypatch):
+    """Nothing else could be unloaded for it, so it runs alone and others wait."""
     monkeypatch.setattr(hosted_module, "HANGING_AFTER_S", 0.2)
     one = instance(replace(UNLIMITED, memory_bytes=1))
     one.shelf.objects["a"] = archive("stall")
@@ -256,7 +256,7 @@ def test_a_load_that_hangs_does_not_block_others(instance, monkeypatch):
         assert hanging.result() == ""
 
 
-def test_of_loads_that_leave_each_other_no_room_one_goes_first(instance):
+def test_competing_loads_run_one_after_the_other(instance):
     one = instance()
     one.server.capacity = 1
     one.server.may_load.clear()
@@ -267,7 +267,7 @@ def test_of_loads_that_leave_each_other_no_room_one_goes_first(instance):
         assert [answer.result() for answer in answers] == list("abcd")
 
 
-def test_one_that_comes_while_another_takes_its_last_try_waits_for_it(instance):
+def test_a_load_waits_for_another_loads_final_attempt(instance):
     one = instance()
     one.server.capacity = 1
     one.server.may_load.clear()
@@ -280,7 +280,7 @@ def test_one_that_comes_while_another_takes_its_last_try_waits_for_it(instance):
         assert [answer.result() for answer in answers] == list("abc")
 
 
-def test_relieve_unloads_one_idle_model_for_a_request_that_lacks_memory(instance):
+def test_relieve_unloads_one_idle_model(instance):
     one = instance()
     assert [one.said(target) for target in "abc"] == list("abc")
     with one.models.in_use("a", timeout_s=10):
@@ -291,7 +291,7 @@ def test_relieve_unloads_one_idle_model_for_a_request_that_lacks_memory(instance
     assert one.server.unloads == ["b", "c"]
 
 
-def test_a_request_does_not_wait_for_an_unloading_longer_than_it_has_time(instance):
+def test_waiting_for_an_unload_respects_the_requests_timeout(instance):
     one, goes_on = instance(), threading.Event()
     one.server.while_unloading = lambda: goes_on.wait(20)
     assert one.said("a") == "a"
@@ -301,7 +301,7 @@ def test_a_request_does_not_wait_for_an_unloading_longer_than_it_has_time(instan
     assert one.said("a") == "a"
 
 
-def test_a_model_whose_folder_cannot_be_let_go_is_loaded_again_all_the_same(instance, monkeypatch):
+def test_a_model_whose_unload_failed_can_be_loaded_again(instance, monkeypatch):
     one = instance()
     assert one.said("a") == "a"
 
@@ -315,7 +315,7 @@ def test_a_model_whose_folder_cannot_be_let_go_is_loaded_again_all_the_same(inst
     assert one.said("a", timeout_s=10) == "a"
 
 
-def test_models_are_unloaded_when_the_servers_memory_runs_short(instance):
+def test_models_are_unloaded_when_server_memory_is_short(instance):
     one = instance(replace(UNLIMITED, memory_bytes=100 * MIB))
     one.server.weight = 31 * MIB
     assert [one.said(target) for target in "abcd"] == list("abcd")
@@ -324,7 +324,7 @@ def test_models_are_unloaded_when_the_servers_memory_runs_short(instance):
     assert one.server.most_loaded == 3
 
 
-def test_a_model_is_judged_by_what_it_brings(instance):
+def test_needed_memory_is_estimated_from_the_unpacked_size(instance):
     one = instance(replace(UNLIMITED, memory_bytes=10 * MIB))
     one.server.weight = 4 * MIB
     one.shelf.objects["b"] = packed("b", int(4.9 * MIB))
@@ -336,7 +336,7 @@ def test_a_model_is_judged_by_what_it_brings(instance):
     assert one.server.unloads == ["a", "b"]
 
 
-def test_the_machines_own_memory_is_a_limit_too(instance, monkeypatch):
+def test_the_machines_memory_is_a_limit(instance, monkeypatch):
     one = instance()
     assert one.said("a") == "a"
     monkeypatch.setattr(limits_module, "free_memory", lambda: 0)
@@ -344,26 +344,26 @@ def test_the_machines_own_memory_is_a_limit_too(instance, monkeypatch):
     assert one.server.unloads == ["a"]
 
 
-def test_a_model_that_is_too_large_for_the_memory_is_left_to_the_container(instance):
+def test_a_model_larger_than_memory_is_still_loaded(instance):
     one = instance(replace(UNLIMITED, memory_bytes=1))
     assert [one.said(target) for target in "aba"] == list("aba")
     assert one.server.unloads == list("ab")
 
 
 def packed(target, size):
-    """A model that takes a little more than this on the volume; its archive takes nearly nothing."""
+    """A model slightly larger than this on the volume; its archive is tiny."""
     return tarball({"model/behaviour": f"answer {target}", "model/weights": bytes(size)})
 
 
 @pytest.fixture
 def small_volume(instance):
-    """A volume for two models."""
+    """A volume that holds two models."""
     one = instance(Limits(memory_bytes=None, volume_bytes=500 * KIB, loaded_models=2))
     one.shelf.objects = {target: packed(target, 200 * KIB) for target in TARGETS}
     return one
 
 
-def test_a_full_volume_gives_up_what_is_not_loaded(small_volume):
+def test_a_full_volume_deletes_unloaded_models(small_volume):
     one = small_volume
     assert one.said("a") + one.said("b") == "ab"
     one.models.relieve()
@@ -375,14 +375,14 @@ def test_a_full_volume_gives_up_what_is_not_loaded(small_volume):
     assert one.shelf.asked["a"] == 2
 
 
-def test_a_full_volume_of_loaded_models_gives_up_an_idle_one_once_it_is_unloaded(small_volume):
+def test_a_full_volume_of_loaded_models_unloads_and_deletes_an_idle_one(small_volume):
     one = small_volume
     assert [one.said(target) for target in "abc"] == list("abc")
     assert one.server.unloads == ["a"]
     assert one.on_volume == 2
 
 
-def test_what_was_loaded_again_from_the_volume_is_no_more_deleted_than_before(small_volume):
+def test_a_reloaded_model_is_not_deleted_from_the_volume(small_volume):
     one = small_volume
     assert one.said("a") + one.said("b") == "ab"
     one.models.relieve()
@@ -391,7 +391,7 @@ def test_what_was_loaded_again_from_the_volume_is_no_more_deleted_than_before(sm
     assert [one.models.holds(target) for target in "abc"] == [True, False, True]
 
 
-def test_a_full_volume_of_models_in_use_is_waited_for(small_volume):
+def test_a_full_volume_of_models_in_use_makes_loads_wait(small_volume):
     one = small_volume
     with ThreadPoolExecutor(3) as pool:
         held = [pool.submit(one.said, target, b"hold") for target in "ab"]
@@ -403,7 +403,7 @@ def test_a_full_volume_of_models_in_use_is_waited_for(small_volume):
         assert [one.result() for one in (*held, waiting)] == list("abc")
 
 
-def test_a_model_that_is_larger_than_the_volume_is_refused(small_volume):
+def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     one = small_volume
     one.shelf.objects["a"] = packed("a", 600 * KIB)
     refused = one.refusal("a")
@@ -413,14 +413,14 @@ def test_a_model_that_is_larger_than_the_volume_is_refused(small_volume):
     assert one.said("b") + one.said("c") == "bc"
 
 
-def test_the_last_of_the_machines_disk_is_left_to_others(instance, monkeypatch):
+def test_part_of_the_machines_disk_stays_free(instance, monkeypatch):
     one = instance()
     monkeypatch.setattr("tritonstack_local.sagemaker.multi_model.downloads.DISK_RESERVE_BYTES", 1 << 62)
     assert "no space is left on the instance's volume" in one.refusal("a").message
     assert one.on_volume == 0
 
 
-def test_a_load_that_fails_leaves_its_room_to_others(instance):
+def test_a_failed_load_releases_its_disk_space(instance):
     one = instance(holding(1))
     one.shelf.objects["a"] = archive("refuse 400 no such tensor")
     one.server.may_load.clear()
@@ -435,7 +435,7 @@ def test_a_load_that_fails_leaves_its_room_to_others(instance):
     assert one.on_volume == 1
 
 
-def test_the_folder_of_a_model_stays_as_long_as_nobody_knows_what_the_server_does_with_it(instance):
+def test_a_models_folder_is_kept_while_its_unload_is_unconfirmed(instance):
     one = instance(holding(1))
     assert one.said("a") == "a"
     one.server.refuses_to_unload = True
@@ -446,7 +446,7 @@ def test_the_folder_of_a_model_stays_as_long_as_nobody_knows_what_the_server_doe
     assert one.shelf.asked["a"] == 1
 
 
-def test_a_load_that_has_taken_too_long_may_have_been_done_all_the_same(instance):
+def test_a_timed_out_load_may_have_succeeded(instance):
     one = instance()
     one.shelf.objects["a"] = archive("hang answer")
     assert one.refusal("a").status == 0
@@ -454,7 +454,7 @@ def test_a_load_that_has_taken_too_long_may_have_been_done_all_the_same(instance
     assert one.said("a") == "answer"
 
 
-def test_a_server_that_unloads_a_model_need_not_answer_pings(instance, tmp_path):
+def test_a_server_may_miss_pings_during_an_unload(instance, tmp_path):
     one, answered = instance(holding(1)), []
 
     class Deaf:
@@ -471,7 +471,7 @@ def test_a_server_that_unloads_a_model_need_not_answer_pings(instance, tmp_path)
     assert not watched.answers_ping(1)
 
 
-def test_requests_that_wait_hear_that_the_server_has_seen_nothing_of_them(instance):
+def test_waiting_requests_learn_that_they_were_not_sent(instance):
     one = instance(holding(1))
     with ThreadPoolExecutor(2) as pool:
         held = pool.submit(one.said, "a", b"hold")
@@ -495,7 +495,7 @@ def test_requests_that_wait_hear_that_the_server_has_seen_nothing_of_them(instan
     ],
     ids=["number", "507", "volume", "number-uncached", "507-uncached"],
 )
-def test_many_requests_for_more_models_than_there_is_room_for(instance, limits, capacity, keep):
+def test_many_requests_for_more_models_than_fit(instance, limits, capacity, keep):
     one = instance(limits, keep=keep)
     one.server.capacity = capacity
     if limits.volume_bytes:
@@ -512,7 +512,7 @@ def test_many_requests_for_more_models_than_there_is_room_for(instance, limits, 
     assert threading.active_count() < 40
 
 
-def test_what_is_measured(instance):
+def test_published_metrics(instance):
     one = instance(holding(1))
     for target in "aab":
         one.said(target)

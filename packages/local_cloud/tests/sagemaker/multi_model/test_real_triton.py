@@ -1,4 +1,4 @@
-"""Multi-model endpoints and two variants with a real Triton behind them: single models and an ensemble."""
+"""Multi-model endpoints and two variants with a real Triton: single models and an ensemble."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +55,7 @@ QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false", "SAGEMAKER_TRITON_PING_MODE": 
 
 
 def chain(first=2, second=3):
-    """An ensemble of two models beside it."""
+    """An ensemble of two models."""
     return tarball(
         {
             "chain/config.pbtxt": ENSEMBLE,
@@ -75,7 +75,7 @@ def endpoint(real_cloud):
 
 @pytest.fixture
 def endpoint_of_one(tmp_path):
-    """The same in a cloud that lets an instance hold one model."""
+    """The same, in a cloud that limits instances to one loaded model."""
     home = find_project(Path(__file__)).state_dir / "server"
 
     def make_app(dependencies):
@@ -108,7 +108,7 @@ def infer(cloud, target, value, **fields):
     return client.infer({"x": np.array([[value]], np.float32)})["y"].item()
 
 
-def test_two_models_and_an_ensemble_answer_and_a_mended_one_does_too(endpoint, tmp_path):
+def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
     with ThreadPoolExecutor(8) as pool:
         targets = ["double/d1", "treble/d2", "chain/d3"] * 4
         answers = list(pool.map(lambda target: infer(endpoint, f"{target}/model.tar.gz", 7), targets))
@@ -156,7 +156,7 @@ def test_without_a_cache_each_request_loads_its_model(endpoint):
     assert answers == [0, 6, 12, 18]
 
 
-def test_ensembles_whose_parts_have_the_same_names_take_each_others_place(endpoint_of_one):
+def test_ensembles_with_equal_part_names_replace_each_other(endpoint_of_one):
     endpoint_of_one.upload("endpoints/e/other/d4/model.tar.gz", chain(5, 7))
     endpoint_of_one.upload("endpoints/e/chain/d3/model.tar.gz", chain())
     asked = ["chain/d3", "other/d4", "chain/d3"]
@@ -191,8 +191,8 @@ def others(mark):
 )
 
 
-def test_a_server_that_lacks_memory_for_a_load_or_a_request_gets_some(endpoint, tmp_path):
-    """The models say that there is no memory while another one of them is loaded; Triton makes it a 507."""
+def test_a_server_short_of_memory_unloads_models(endpoint, tmp_path):
+    """The models report a lack of memory while another one is loaded; Triton answers 507."""
     greedy = MODEL.replace("if x.flat[0] == -1:", 'if x.flat[0] == -1 and glob.glob("/tmp/endpoints-*"):')
     greedy = greedy.replace("minus one is no input", "CUDA out of memory").replace(
         "import time", "import glob"

@@ -1,4 +1,4 @@
-"""InvokeEndpoint through boto3: what passes through, and how each failure looks to the caller."""
+"""InvokeEndpoint through boto3: forwarding, and the error of each failure."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -42,7 +42,7 @@ def test_body_and_headers_pass_through(endpoint):
 @pytest.mark.parametrize(
     ("status", "side"), [(400, "client"), (404, "client"), (500, "server"), (503, "server")]
 )
-def test_any_other_status_of_the_container_is_a_model_error(endpoint, status, side):
+def test_container_errors_become_model_errors(endpoint, status, side):
     response = failure(endpoint, f"status={status}".encode())
     group = "/aws/sagemaker/Endpoints/e"
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 424
@@ -56,21 +56,21 @@ def test_any_other_status_of_the_container_is_a_model_error(endpoint, status, si
     assert response["LogStreamArn"] == f"arn:aws:logs:{REGION}:{endpoint.account}:log-group:{group}"
 
 
-def test_a_container_that_does_not_answer_in_time(endpoint):
+def test_a_container_that_times_out(endpoint):
     response = failure(endpoint, b"slow")
     assert response["Error"]["Code"] == "ModelError"
     assert response["OriginalStatusCode"] == 0
     assert response["OriginalMessage"].startswith("Your invocation timed out while waiting for a response")
 
 
-def test_a_container_that_has_died(endpoint):
+def test_a_dead_container(endpoint):
     response = failure(endpoint, b"dead")
     assert response["Error"]["Code"] == "InternalFailure"
     assert "An exception occurred while sending request to model" in response["Error"]["Message"]
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 500
 
 
-def test_no_such_endpoint_and_not_in_this_account(endpoint):
+def test_missing_endpoints_and_endpoints_of_other_accounts(endpoint):
     expected = ("ValidationError", f"Endpoint other of account {endpoint.account} not found.")
     error = failure(endpoint, EndpointName="other")["Error"]
     assert (error["Code"], error["Message"]) == expected
@@ -94,13 +94,13 @@ def test_no_such_endpoint_and_not_in_this_account(endpoint):
         ({"EndpointName": "not_a_name"}, "at 'endpointName' failed"),
     ],
 )
-def test_what_cannot_be_done_is_refused(endpoint, fields, words):
+def test_unsupported_requests_are_rejected(endpoint, fields, words):
     error = failure(endpoint, **fields)["Error"]
     assert error["Code"] == "ValidationError"
     assert words in error["Message"]
 
 
-def test_other_operations_of_the_runtime_are_refused(endpoint):
+def test_other_runtime_operations_are_rejected(endpoint):
     with pytest.raises(ClientError, match="offers InvokeEndpoint alone"):
         endpoint.runtime.invoke_endpoint_async(EndpointName="e", InputLocation="s3://b/k")
 
@@ -114,7 +114,7 @@ def test_the_payload_limit_is_the_documented_one(endpoint):
     assert f"less than or equal to {invocations.PAYLOAD_LIMIT_BYTES}" in error["Message"]
 
 
-def test_the_projects_own_client_tells_the_failures_apart(endpoint):
+def test_the_client_maps_failures_to_error_types(endpoint):
     def client(name):
         return EndpointClient(endpoint_name=name, runtime=endpoint.runtime)
 

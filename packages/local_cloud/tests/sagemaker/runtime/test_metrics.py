@@ -1,4 +1,4 @@
-"""The metrics of an endpoint: of every request, and of every instance's machine."""
+"""The metrics of an endpoint: requests, and resource use of instances."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def endpoint(cloud):
 
 
 def statistics(cloud, name, *, namespace="AWS/SageMaker"):
-    """Sum, number and largest value of all that was published."""
+    """Return sum, count, and maximum of all published values."""
     now = datetime.now(UTC)
     points = cloud.client("cloudwatch").get_metric_statistics(
         Namespace=namespace,
@@ -57,7 +57,7 @@ def ask(cloud, body):
     return None
 
 
-def test_every_request_is_counted_with_what_came_of_it(endpoint):
+def test_every_request_is_counted_with_its_result(endpoint):
     for body in (b"ask", b"ask", b"status=400", b"status=503", b"dead", b"slow"):
         ask(endpoint, body)
     totals = {
@@ -79,7 +79,7 @@ def test_every_request_is_counted_with_what_came_of_it(endpoint):
     }
 
 
-def test_latencies_tell_the_model_from_the_rest_in_microseconds(endpoint):
+def test_model_latency_and_overhead_are_in_microseconds(endpoint):
     for _ in range(3):
         ask(endpoint, b"ask")
     for name in ("ModelLatency", "OverheadLatency"):
@@ -89,7 +89,7 @@ def test_latencies_tell_the_model_from_the_rest_in_microseconds(endpoint):
     assert published(endpoint, "ConcurrentRequestsPerModel", samples=1)[2] >= 1
 
 
-def test_a_request_that_no_instance_could_take_is_an_error_that_alarms_hear_of(endpoint, tritons):
+def test_a_request_without_an_instance_counts_as_an_error(endpoint, tritons):
     endpoint.app._invocations._timeout_s = 0.2
     for server in tritons.started:
         server.healthy = False
@@ -101,7 +101,7 @@ def test_a_request_that_no_instance_could_take_is_an_error_that_alarms_hear_of(e
     assert published(endpoint, "Invocation5XXErrors", samples=3)[:2] == (3, 3)
 
 
-def test_a_request_that_is_refused_before_it_reaches_the_model_is_not_counted(endpoint):
+def test_a_rejected_request_is_not_counted(endpoint):
     with pytest.raises(ClientError):
         endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"ask", TargetVariant="other")
     ask(endpoint, b"ask")
@@ -109,13 +109,13 @@ def test_a_request_that_is_refused_before_it_reaches_the_model_is_not_counted(en
 
 
 @pytest.mark.parametrize("name", ["CPUUtilization", "MemoryUtilization", "DiskUtilization"])
-def test_each_instance_tells_what_it_uses_of_the_machine(endpoint, name):
+def test_each_instance_publishes_its_resource_use(endpoint, name):
     total, _, largest = published(endpoint, name, samples=2, namespace="/aws/sagemaker/Endpoints")
     assert 0 <= largest <= 100 * os.cpu_count()
     assert total >= 0
 
 
-def test_what_a_process_uses_includes_its_descendants():
+def test_process_usage_includes_descendants():
     burn = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True); time.sleep(60)"
     shell = subprocess.Popen(
         ["sh", "-c", f'python3 -c "{burn}"; true'], stdout=subprocess.PIPE, start_new_session=True

@@ -1,4 +1,4 @@
-"""Archives that must not be unpacked, and those that must."""
+"""Unpack safe archives; reject unsafe ones."""
 
 import gzip
 import io
@@ -32,7 +32,7 @@ def one_member(name, *, kind=tarfile.REGTYPE, link="", size=0):
     return gzip.compress(buffer.getvalue(), mtime=0)
 
 
-def test_a_repository_is_unpacked_as_it_is(tmp_path):
+def test_a_repository_is_unpacked_unchanged(tmp_path):
     root = unpacked(tmp_path, tarball({"m/config.pbtxt": "x", "m/1/model.onnx": b"\0", "./n/1/.keep": ""}))
     assert tree(root) == ["m", "m/1", "m/1/model.onnx", "m/config.pbtxt", "n", "n/1", "n/1/.keep"]
 
@@ -69,7 +69,7 @@ def test_a_link_within_the_archive_is_kept(tmp_path):
     ],
     ids=short_id,
 )
-def test_what_reaches_outside_or_misleads_a_shell_is_refused(tmp_path, archive, words):
+def test_unsafe_paths_are_rejected(tmp_path, archive, words):
     with pytest.raises(ArtifactError, match=words) as caught:
         unpacked(tmp_path, archive)
     assert f'Refused to unpack the model data at "{URL}"' in caught.value.message
@@ -77,7 +77,7 @@ def test_what_reaches_outside_or_misleads_a_shell_is_refused(tmp_path, archive, 
     assert tree(tmp_path) == ["model", "model.tar.gz"]
 
 
-def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path):
+def test_a_decompression_bomb_is_rejected_before_it_fills_the_disk(tmp_path):
     archive = one_member("m/zeros", size=50_000_000)
     assert len(archive) < 100_000
     with pytest.raises(ArtifactError, match="does not fit on the instance's volume"):
@@ -122,12 +122,12 @@ FILE, FOLDER, SYMLINK, HARDLINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMT
         ([("m/n/l", SYMLINK, "../..")], "leads to itself"),
     ],
 )
-def test_links_and_names_that_mislead_are_refused(tmp_path, described, words):
+def test_unsafe_links_and_names_are_rejected(tmp_path, described, words):
     with pytest.raises(ArtifactError, match=words):
         unpacked(tmp_path, members(*described))
 
 
-def test_links_that_mislead_nobody_are_kept(tmp_path):
+def test_safe_links_are_kept(tmp_path):
     archive = members(
         ("m/1", FOLDER, ""), ("m/1/f", FILE, ""), ("m/2", SYMLINK, "1"), ("m/k", SYMLINK, "../m/1/f")
     )
@@ -136,7 +136,7 @@ def test_links_that_mislead_nobody_are_kept(tmp_path):
     assert (root / "m/k").is_file()
 
 
-def test_a_hard_link_to_a_file_before_it_and_a_folder_that_comes_twice_are_as_with_tar(tmp_path):
+def test_hard_links_and_repeated_folders_behave_as_in_tar(tmp_path):
     root = unpacked(
         tmp_path, members(("m", FOLDER, ""), ("m/f", FILE, ""), ("h", HARDLINK, "m/f"), ("m", FOLDER, ""))
     )
@@ -168,7 +168,7 @@ def with_field(field, value):
     ],
     ids=lambda value: value[:12],
 )
-def test_fields_that_are_too_long_or_too_large_are_refused(tmp_path, field, value):
+def test_oversized_header_fields_are_rejected(tmp_path, field, value):
     if field == "uid":  # owners are not taken over
         assert tree(unpacked(tmp_path, with_field(field, value))) == ["m", "m/weights"]
         return
@@ -177,8 +177,8 @@ def test_fields_that_are_too_long_or_too_large_are_refused(tmp_path, field, valu
     assert tree(tmp_path / "model") in ([], ["m"])
 
 
-def test_a_truncated_archive_is_refused_wherever_it_ends(tmp_path):
-    """The compressed stream is whole each time; only its content ends early, or is damaged."""
+def test_a_truncated_archive_is_rejected(tmp_path):
+    """The compressed stream is intact; only its content is truncated or damaged."""
     plain = gzip.decompress(tarball({"a": "x" * 600, "b": "y"}))
     for number, length in enumerate((300, 512, 700, 1536, 1800, 2048, 2400, 2560)):
         with pytest.raises(ArtifactError, match="Failed to extract model data archive"):
@@ -188,7 +188,7 @@ def test_a_truncated_archive_is_refused_wherever_it_ends(tmp_path):
         unpacked(tmp_path / "damaged", gzip.compress(damaged))
 
 
-def test_a_sparse_file_is_refused(tmp_path):
+def test_a_sparse_file_is_rejected(tmp_path):
     info = tarfile.TarInfo("m/weights")
     info.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,10"}
     buffer = io.BytesIO()
@@ -205,19 +205,19 @@ def header(name, kind, size):
 
 
 @pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE], ids=["long name", "pax"])
-def test_a_header_that_is_read_whole_can_not_be_of_any_length(tmp_path, kind):
+def test_header_length_is_bounded(tmp_path, kind):
     archive = gzip.compress(header("m", kind, 1 << 30) + bytes(2 << 20))
     with pytest.raises(ArtifactError, match="holds headers that are larger than 1 MiB"):
         unpacked(tmp_path, archive)
 
 
-def test_headers_without_end_are_no_archive(tmp_path):
+def test_endless_headers_are_rejected(tmp_path):
     archive = gzip.compress((header("m", tarfile.GNUTYPE_LONGNAME, 2) + b"ab".ljust(512, b"\0")) * 900)
     with pytest.raises(ArtifactError):
         unpacked(tmp_path, archive)
 
 
-def test_a_size_that_leads_back_to_the_header_is_refused(tmp_path):
+def test_a_negative_size_is_rejected(tmp_path):
     info = tarfile.TarInfo("m")
     info.pax_headers = {"size": "-1024"}
     archive = info.tobuf(format=tarfile.PAX_FORMAT) + bytes(10_240)
@@ -225,20 +225,20 @@ def test_a_size_that_leads_back_to_the_header_is_refused(tmp_path):
         unpacked(tmp_path, gzip.compress(archive))
 
 
-def test_padding_without_end_is_refused(tmp_path, monkeypatch):
+def test_endless_padding_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(artifacts, "PADDING_LIMIT_BYTES", 1 << 20)
     archive = gzip.compress(gzip.decompress(tarball({"a": "x"})) + bytes(2 << 20))
     with pytest.raises(ArtifactError, match="follow its last member"):
         unpacked(tmp_path, archive)
 
 
-def test_an_archive_in_several_compressed_parts_is_one(tmp_path):
+def test_a_multi_member_gzip_archive_is_unpacked(tmp_path):
     plain = gzip.decompress(tarball({"a": "x", "b": "y"}))
     parts = gzip.compress(plain[:700]) + gzip.compress(plain[700:])
     assert tree(unpacked(tmp_path, parts)) == ["a", "b"]
 
 
-def test_too_many_members_are_refused(tmp_path, monkeypatch):
+def test_too_many_members_are_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(artifacts, "MEMBER_LIMIT", 2)
     with pytest.raises(ArtifactError, match="more than 2 members"):
         unpacked(tmp_path, tarball({"a": "", "b": "", "c": ""}))
@@ -252,12 +252,12 @@ GOOD = tarball({"m/1/model.onnx": b"\1\2\3" * 50_000})
     [b"", b"no archive", GOOD[:200], GOOD[:-20], GOOD[:100] + b"\xff" * 40 + GOOD[140:], b"PK\3\4zip"],
     ids=short_id,
 )
-def test_what_is_no_archive_is_named_as_aws_names_it(tmp_path, archive):
+def test_an_invalid_archive_has_awss_message(tmp_path, archive):
     with pytest.raises(ArtifactError, match="Failed to extract model data archive from URL"):
         unpacked(tmp_path, archive)
 
 
-def test_long_work_can_be_ended(tmp_path):
+def test_unpacking_can_be_cancelled(tmp_path):
     class EndedError(Exception):
         pass
 
@@ -269,8 +269,8 @@ def test_long_work_can_be_ended(tmp_path):
         unpack(tmp_path / "a.tar.gz", to=tmp_path, url=URL, checkpoint=checkpoint)
 
 
-def test_a_damaged_byte_is_found_even_where_everything_unpacks(tmp_path):
-    """The members can be whole tar-wise while the stream's checksum says that a byte has changed."""
+def test_a_damaged_byte_is_detected_even_if_unpacking_succeeds(tmp_path):
+    """All members can be valid while the stream's checksum shows a changed byte."""
     archive = bytearray(gzip.compress(gzip.decompress(tarball({"m/1/model.onnx": b"x" * 5000})), 0))
     archive[archive.index(b"x" * 50) + 20] ^= 1
     with pytest.raises(ArtifactError, match="Failed to extract model data archive"):

@@ -6,25 +6,25 @@ from tritonstack_local.sagemaker.servers.limits import Limits, limits_of, volume
 MIB, GIB = 2**20, 2**30
 
 
-def test_the_instance_type_and_the_volume_are_the_limits():
+def test_limits_of_an_instance_type_and_volume():
     found = limits_of("ml.c5.large", volume_gb=None, loaded_models=None)
     assert found == Limits(memory_bytes=4 * GIB, volume_bytes=30 * GIB, loaded_models=None)
     assert limits_of("ml.m5.xlarge", volume_gb=100, loaded_models=5) == Limits(16 * GIB, 100 * GIB, 5)
 
 
-def test_an_instance_with_disks_of_its_own_has_the_machines():
+def test_an_instance_with_local_disks_uses_the_machines_disk():
     assert volume_bytes("ml.g5.xlarge", None) is None
     assert volume_bytes("ml.g5.xlarge", 5) == 5 * GIB
 
 
-def test_a_type_that_is_not_known_has_the_machines_memory():
+def test_an_unknown_instance_type_uses_the_machines_memory():
     found = limits_of("ml.new.xlarge", volume_gb=None, loaded_models=None)
     assert found == Limits(memory_bytes=None, volume_bytes=30 * GIB)
     assert not found.is_short_of_memory(held=1 << 60, needed=1)
     assert found.is_short_of_memory(held=0, needed=1 << 60)
 
 
-def test_a_control_group_that_is_nearly_full_leaves_less_than_the_machine(tmp_path, monkeypatch):
+def test_free_memory_is_limited_by_the_control_group(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "_OWN_GROUP", tmp_path)
     whole = limits.free_memory()
     assert whole > 10 * MIB
