@@ -8,7 +8,7 @@ import pytest
 
 from model_build.build import BuildFolders, build_model
 from model_build.needed_python import require_python, server_python
-from tests.model_build.test_python_models import python_model
+from tests.model_build.recipes.test_python_models import python_model
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import find_installation

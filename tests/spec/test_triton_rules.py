@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model_build.repositories import a_model
+from tests.model_build.repository.tiny_repositories import a_model
 from tritonstack.base.documents import Record
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec

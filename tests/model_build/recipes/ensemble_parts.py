@@ -13,7 +13,7 @@ from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_graph_model, add_python_model
 from model_build.sources import FetchedSource
 from model_build.store.archive import pack
-from tests.model_build.repositories import PARITY
+from tests.model_build.repository.tiny_repositories import PARITY
 from tritonstack.base.documents import Document
 from tritonstack.records.manifests import (
     ARCHIVE_NAME,

@@ -11,7 +11,7 @@ import pytest
 from model_build.build import BuildFolders, build_model
 from model_build.engines import machine
 from model_build.progress import Progress
-from tests.model_build.stand_in_machine import simulated_machine, simulated_server
+from tests.model_build.engines.stand_in_machine import simulated_machine, simulated_server
 from tests.model_build.tiny import TEXTS, trusting
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import UsageError

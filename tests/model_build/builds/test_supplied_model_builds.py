@@ -12,6 +12,7 @@ from model_build.errors import ParityError
 from model_build.progress import Progress
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
+from tests.model_build.recipes.test_vllm import vllm_model
 from tests.model_build.supplied_models import (
     PYTHON_MODEL,
     save_lightgbm,
@@ -23,7 +24,6 @@ from tests.model_build.supplied_models import (
     write_entry,
     write_supplied,
 )
-from tests.model_build.test_vllm import vllm_model
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import UsageError
 from tritonstack.spec.models.model import ModelSpec

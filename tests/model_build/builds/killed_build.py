@@ -1,6 +1,6 @@
 """Build the plain model in a separate process, and kill it at the step that the first argument names.
 
-python -m tests.model_build.killed_build STEP|POINT|nowhere MODEL ARTIFACTS CACHE SERVER
+python -m tests.model_build.builds.killed_build STEP|POINT|nowhere MODEL ARTIFACTS CACHE SERVER
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from model_build.environments import packing as environments
 from model_build.environments import wheels
 from model_build.progress import Progress
 from model_build.store import archive, artifacts
-from tests.model_build.plain_model import PlainRecipe, write_plain_model
+from tests.model_build.builds.plain_model import PlainRecipe, write_plain_model
 from tritonstack.runtime import TritonServer
 
 

@@ -17,7 +17,7 @@ from model_build.data.graphs import ExportedGraph
 from model_build.graphs import precision
 from model_build.graphs.candidates import LEAST_GAIN, Candidate, choose
 from model_build.graphs.levels import FP32, INT8, INT8_FUSED
-from tests.model_build.test_levels import settle
+from tests.model_build.graphs.test_levels import settle
 from tests.model_build.tiny_graphs import answered, perceptron
 from tritonstack.base.files import sha256_of
 from tritonstack.records.manifests import TensorSpec

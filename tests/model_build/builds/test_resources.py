@@ -23,9 +23,9 @@ from model_build.resources import (
     shortages_explained,
 )
 from model_build.store import archive
-from tests.model_build.plain_model import PlainRecipe, write_plain_model
-from tests.model_build.test_build import nothing_is_left
-from tests.model_build.test_execution_environment import write_wheel
+from tests.model_build.builds.plain_model import PlainRecipe, write_plain_model
+from tests.model_build.builds.test_build import nothing_is_left
+from tests.model_build.environments.test_execution_environment import write_wheel
 from tests.model_build.tiny import write_model
 
 

@@ -24,8 +24,8 @@ from model_build.engines.trtexec import EngineOrder, ProfileShapes, version_of_b
 from model_build.errors import EngineError
 from model_build.progress import BuildSteps, Progress
 from model_build.sources import FetchedSource
-from tests.model_build import stand_in_trtexec
-from tests.model_build.stand_in_machine import Machine, simulated_machine
+from tests.model_build.engines import stand_in_trtexec
+from tests.model_build.engines.stand_in_machine import Machine, simulated_machine
 from tests.model_build.tiny_graphs import answered, lookup, normalized, perceptron
 from tests.moto_aws import simulated_aws
 from tritonstack.base.documents import Document, load_document

@@ -12,7 +12,7 @@ import pytest
 
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import Around, add_python_model
-from tests.model_build.repositories import a_model
+from tests.model_build.repository.tiny_repositories import a_model
 from tritonstack.base.paths import find_project
 from tritonstack.client import TopClasses, decode_reply, encode_request, parse_classes
 from tritonstack.records.manifests import TensorSpec

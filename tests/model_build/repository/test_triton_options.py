@@ -13,7 +13,15 @@ from google.protobuf import text_format
 from model_build.repository.config import model_config_schema, read_config
 from model_build.repository.language import add_vllm_model
 from model_build.repository.parts import Around, add_ensemble, add_graph_model
-from tests.model_build.repositories import IDS, MASK, SCORES, a_graph, a_model, graph_config, python_config
+from tests.model_build.repository.tiny_repositories import (
+    IDS,
+    MASK,
+    SCORES,
+    a_graph,
+    a_model,
+    graph_config,
+    python_config,
+)
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target

@@ -12,8 +12,8 @@ import pytest
 
 from model_build.build import BuildFolders
 from model_build.store.artifacts import ArtifactStore, verify_artifact
-from tests.model_build.killed_build import EVERYWHERE
-from tests.model_build.test_execution_environment import write_wheel
+from tests.model_build.builds.killed_build import EVERYWHERE
+from tests.model_build.environments.test_execution_environment import write_wheel
 
 pytestmark = pytest.mark.soak
 
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.soak
 def build(where: str, folder: Path, folders: BuildFolders) -> subprocess.CompletedProcess[str]:
     places = [folder / "model", folders.artifacts, folders.cache, folders.server]
     return subprocess.run(
-        [sys.executable, "-m", "tests.model_build.killed_build", where, *map(str, places)],
+        [sys.executable, "-m", "tests.model_build.builds.killed_build", where, *map(str, places)],
         env={**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "index")},
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=False,

@@ -16,7 +16,7 @@ from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.store.archive import pack
-from tests.model_build.ensemble_parts import (
+from tests.model_build.recipes.ensemble_parts import (
     build_context_for,
     classifier_graph,
     graph_artifact,

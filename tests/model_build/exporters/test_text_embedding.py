@@ -28,7 +28,7 @@ from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import sha256_of
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parents[3]
 
 
 def recipe(**changes: object) -> TextEmbeddingRecipe:

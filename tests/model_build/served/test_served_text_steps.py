@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from model_build.exporters.spans import best_answer
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
-from tests.model_build.served import load_served
+from tests.model_build.served.loading import load_served
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import QUESTIONS, TOKEN_LABELS, save_text_model
 from tritonstack.spec.models.recipes import Recipe

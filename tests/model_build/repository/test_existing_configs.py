@@ -10,7 +10,7 @@ import pytest
 from model_build.repository.config import parse_config
 from model_build.repository.locating import field_lines, line_of
 from model_build.repository.parts import Around, add_graph_model
-from tests.model_build.repositories import a_graph, a_model
+from tests.model_build.repository.tiny_repositories import a_graph, a_model
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.targets import parse_target
 
