@@ -107,8 +107,8 @@ def starting(folder: Path, rounds: int) -> Iterator[Row]:
                 if number == rounds - 1:
                     idle.append((f"{kind}: memory, idle", str(footprint(started.pid))))
                     idle.append((f"{kind}: CPU, idle", idle_processor(started.pid, seconds=IDLE_S)))
-    for kind, taken in times.items():
-        seconds = f"{statistics.median(taken):.2f} s, best {min(taken):.2f}, worst {max(taken):.2f}"
+    for kind, elapsed in times.items():
+        seconds = f"{statistics.median(elapsed):.2f} s, best {min(elapsed):.2f}, worst {max(elapsed):.2f}"
         yield f"{kind}: start to ready", seconds
     yield from sorted(idle)
 
@@ -177,10 +177,10 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
             "the cloud, boto3": asking_with_boto3(session, started.url),
         }
         times = taking_turns(asked, requests)
-    bare = statistics.median(times["bare tritonserver"])
-    for name, taken in times.items():
-        median, slow = statistics.median(taken), np.percentile(taken, 99)
-        more = "" if median == bare else f", {median - bare:+.1f} ms"
+    baseline = statistics.median(times["bare tritonserver"])
+    for name, elapsed in times.items():
+        median, slow = statistics.median(elapsed), np.percentile(elapsed, 99)
+        more = "" if median == baseline else f", {median - baseline:+.1f} ms"
         yield f"an invocation: {name}", f"p50 {median:.1f} ms, p99 {slow:.1f} ms{more}"
 
 
@@ -231,9 +231,9 @@ def asking_with_boto3(session: boto3.Session, url: str) -> Callable[[], int]:
 @contextmanager
 def bare_triton(folder: Path, repository: Path) -> Iterator[TritonServer]:
     """Start the same server with the same model, without a cloud in front of it."""
-    home = find_project(Path(__file__).parent).server_dir
+    server_dir = find_project(Path(__file__).parent).server_dir
     with TritonServer.start(
-        installation=find_installation(home=home),
+        installation=find_installation(home=server_dir),
         model_root=repository,
         environment=QUIET,
         state_dir=folder / "bare",

@@ -63,10 +63,10 @@ def main() -> None:
         near = {name: _cosines(run, framework, texts) for name, run in runs.items()}
     table = Table("graph", "MB", "cosine min", "mean", *(f"b{b} s{s} ms" for b, s in SHAPES))
     table.title = f"MiniLM, {options.threads} thread(s), median of {options.rounds}"
-    for name, taken in times.items():
+    for name, elapsed in times.items():
         cosines = near[name]
         size = f"{sizes[name] / 1e6:.1f}" if name in sizes else ""
-        figures = (f"{cosines.min():.5f}", f"{cosines.mean():.5f}", *(f"{one:.2f}" for one in taken))
+        figures = (f"{cosines.min():.5f}", f"{cosines.mean():.5f}", *(f"{one:.2f}" for one in elapsed))
         table.add_row(name, size, *figures)
     Console().print(table)
 
@@ -119,13 +119,13 @@ def _tokens(batch: int, length: int) -> dict[str, Array]:
 
 def _times(runs: Mapping[str, Run], inputs: Mapping[str, Array], rounds: int) -> dict[str, float]:
     """Return the median milliseconds of each; the first round is a warm-up."""
-    taken: dict[str, list[float]] = {name: [] for name in runs}
+    elapsed: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
         for name, run in runs.items():
             begin = time.perf_counter()
             run(inputs)
-            taken[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(seconds[1:]) * 1000 for name, seconds in taken.items()}
+            elapsed[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(seconds[1:]) * 1000 for name, seconds in elapsed.items()}
 
 
 def _cosines(run: Run, framework: TextFramework, texts: list[str]) -> Array:
@@ -133,8 +133,8 @@ def _cosines(run: Run, framework: TextFramework, texts: list[str]) -> Array:
     cosines = []
     for text in texts:
         inputs = framework.tokenize([text])
-        ours, theirs = run(inputs)[0], framework.answer(inputs)["embedding"][0]
-        cosines.append(float(ours @ theirs / np.linalg.norm(ours) / np.linalg.norm(theirs)))
+        actual, expected = run(inputs)[0], framework.answer(inputs)["embedding"][0]
+        cosines.append(float(actual @ expected / np.linalg.norm(actual) / np.linalg.norm(expected)))
     return np.array(cosines)
 
 

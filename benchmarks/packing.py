@@ -50,25 +50,25 @@ def main() -> None:
     parser.add_argument(
         "--cache", type=Path, help="where fetched wheels are kept; default: a temporary folder"
     )
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as temporary:
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         folder = Path(temporary)
-        Console().print(measure_archives(folder, given.rounds))
-        Console().print(measure_environments(folder, given.cache or folder / "cache"))
+        Console().print(measure_archives(folder, options.rounds))
+        Console().print(measure_environments(folder, options.cache or folder / "cache"))
 
 
 def measure_archives(folder: Path, rounds: int) -> Table:
     """Compare the build's archive of a model directory with tar's."""
     model = write_model(folder / "model")
-    ours, theirs = folder / "ours.tar.gz", folder / "theirs.tar.gz"
+    streamed, standard = folder / "ours.tar.gz", folder / "theirs.tar.gz"
     results, tar_times = [], []
     for _ in range(rounds):
-        results.append(_pack_in_a_process_of_its_own(model, ours))
+        results.append(_pack_in_a_process_of_its_own(model, streamed))
         with stopwatch() as elapsed:
-            command("tar", "-czf", str(theirs), "-C", str(model), ".")
+            command("tar", "-czf", str(standard), "-C", str(model), ".")
         tar_times.append(elapsed[0])
     best, tar_best = min(float(result["seconds"]) for result in results), min(tar_times)
-    size, other = ours.stat().st_size, theirs.stat().st_size
+    size, other = streamed.stat().st_size, standard.stat().st_size
     digests = {str(result["digest"]) for result in results}
     peak = max(int(result["peak"]) for result in results)
     table = Table("what", "measured", "limit", title="a model directory of 500 MB, packed")

@@ -92,17 +92,17 @@ def _project(text: str) -> Project:
 
 def _own_standard_output() -> TextIO:
     """Reserve standard output for events; send what libraries print to standard error."""
-    mine = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+    stdout = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
     sys.stdout.flush()
     os.dup2(2, 1)
-    return mine
+    return stdout
 
 
 def _notifier(out: TextIO, *, as_json: bool) -> Notify:
-    words: Callable[[dict[str, Any]], str] = json.dumps if as_json else _words
+    render: Callable[[dict[str, Any]], str] = json.dumps if as_json else _words
 
     def notify(event: dict[str, Any]) -> None:
-        print(words(event), file=out, flush=True)
+        print(render(event), file=out, flush=True)
 
     return notify
 
@@ -113,8 +113,8 @@ def _words(event: dict[str, Any]) -> str:
             return f"{event['model']} {event['digest'][:12]} for {event['target']}: {event['directory']}"
         case "failed":
             remedy = f"\n  help: {event['remedy']}" if event.get("remedy") else ""
-            where = f"{event['where']}: " if event.get("where") else ""
-            return f"{heading(event['code'])}: {where}{event['message']}{remedy}"
+            location = f"{event['where']}: " if event.get("where") else ""
+            return f"{heading(event['code'])}: {location}{event['message']}{remedy}"
     detail = f" {event['detail']}" if event["detail"] else ""
     return f"{event['step']}: {event['state']}{detail}"
 

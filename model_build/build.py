@@ -166,7 +166,7 @@ class _Build:
             self._spec.source,
             model_folder=self._model.file.parent,
             cache_dir=self._folders.cache,
-            wanted=wanted_files(self._spec),
+            selection=wanted_files(self._spec),
             external=self._spec.trust.external_source is not None,
         )
 
@@ -198,7 +198,9 @@ class _Build:
             update={"examples_sha256": examples.sha256}
         )
         folder = self._steps.run(
-            "keep", lambda: self._store.keep(packed.file, examples, manifest), lambda kept: kept.name[:12]
+            "keep",
+            lambda: self._store.keep(packed.file, examples, manifest),
+            lambda artifact: artifact.name[:12],
         )
         return BuiltArtifact(manifest, folder, reused=False)
 
@@ -220,7 +222,7 @@ class _Build:
             max_batch=self._max_batch(written),
             work=work,
             arguments=server_arguments_of(self._spec.name, self._models),
-            notify=lambda what: self._steps.note("serve", what),
+            notify=lambda message: self._steps.note("serve", message),
         )
 
     def _examples(self, packed: PackedArchive, written: WrittenRepository) -> Examples:
@@ -317,8 +319,8 @@ class _Build:
     def _own_choice(self, written: WrittenRepository) -> dict[str, str]:
         if self._spec.precision != "auto":
             return {}
-        kept = next(candidate for candidate in written.candidates if candidate.kept)
-        return {self._spec.name: kept.name}
+        choice = next(candidate for candidate in written.candidates if candidate.kept)
+        return {self._spec.name: choice.name}
 
     def _max_batch(self, written: WrittenRepository) -> int:
         return self._spec.batching.max_batch if written.max_batch is None else written.max_batch

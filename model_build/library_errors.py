@@ -54,5 +54,5 @@ def as_build_error(error: BaseException) -> TritonstackError:
     """Convert any exception that ends a step to an error of this project."""
     if isinstance(error, TritonstackError):
         return error
-    name, words = type(error).__name__, brief(error)
-    return LibraryError(f"{name}: {words}" if words else name, remedy=known_help(error))
+    name, message = type(error).__name__, brief(error)
+    return LibraryError(f"{name}: {message}" if message else name, remedy=known_help(error))

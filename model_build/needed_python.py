@@ -24,7 +24,7 @@ def require_python(model: Document[ModelSpec], installation: TritonInstallation)
     problems = [
         *_python_problems(model, recipe, installation),
         *numpy_problems(
-            model, release=installation.release, what="the local server", otherwise=f"; or {ELSEWHERE}"
+            model, release=installation.release, subject="the local server", otherwise=f"; or {ELSEWHERE}"
         ),
     ]
     if problems:

@@ -73,9 +73,9 @@ class BuildSteps:
         self.failed = ""
         """The step that failed; cleared when the next one starts."""
 
-    def announce(self, what: str) -> None:
+    def announce(self, message: str) -> None:
         """Report a wait that is not a step."""
-        self._notify(Progress(what, "started"))
+        self._notify(Progress(message, "started"))
 
     def note(self, name: str, detail: str) -> None:
         """Report what a long step is doing."""

@@ -44,7 +44,7 @@ class BuildStack(EnvironmentStack):
             description=f"tritonstack: build infrastructure of {environment.name}",
             environment=environment,
         )
-        key_arn = self.shared_value("KeyArn", what=naming.KEY_PARAMETER)
+        key_arn = self.shared_value("KeyArn", name=naming.KEY_PARAMETER)
         source = BuildSource(
             self, "Source", project=workspace.project, encrypted_with=environment.bootstrap_kms_key
         )

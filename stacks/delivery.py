@@ -52,8 +52,8 @@ class DeliveryStack(cdk.Stack):
 
     def __init__(self, scope: Construct, *, target: DeliveryTarget) -> None:
         spec = target.spec
-        kept = {key: value for key, value in spec.tags.items() if key != "environment"}
-        tags = {**kept, "project": spec.name_prefix, "purpose": f"delivery of {spec.name}"}
+        shared_tags = {key: value for key, value in spec.tags.items() if key != "environment"}
+        tags = {**shared_tags, "project": spec.name_prefix, "purpose": f"delivery of {spec.name}"}
         super().__init__(
             scope,
             target.base,
@@ -120,7 +120,7 @@ class DeliveryStack(cdk.Stack):
         execution = ServiceRole(
             self,
             "PreviewExecution",
-            taken_on_by={"cloudformation.amazonaws.com": None},
+            assumed_by={"cloudformation.amazonaws.com": None},
             role_name=naming.preview_execution_role_name(self._target.base),
             description="IAM role for CloudFormation to create previews",
             policy_name="make-previews",
@@ -207,15 +207,15 @@ class DeliveryStack(cdk.Stack):
         home = self._home
         if source.account != home.account:
             return grants.take_on([self._reader_arn(source)])
-        there = Home(home.partition, source.region, source.account)
+        target = Home(home.partition, source.region, source.account)
         return grants.explained(
-            reading_grants(there, source, grants.some_key(there)),
+            reading_grants(target, source, grants.some_key(target)),
             "everything to promote from there: artifacts and their events",
         )
 
     def _reader_arn(self, source: EnvironmentSpec) -> str:
-        there = Home(self._home.partition, source.region, source.account)
-        return grants.global_arn(there, f"role/{naming.promotion_role_name(source.delivery_base)}")
+        target = Home(self._home.partition, source.region, source.account)
+        return grants.global_arn(target, f"role/{naming.promotion_role_name(source.delivery_base)}")
 
     def _clean_up(self) -> list[Grant]:
         home, spec = self._home, self._target.spec

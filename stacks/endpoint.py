@@ -55,7 +55,7 @@ class EndpointStack(EnvironmentStack):
 
     def _compose(self, deployment: EndpointDeployment) -> None:
         environment = deployment.environment
-        key_arn = self.shared_value("KeyArn", what=naming.KEY_PARAMETER)
+        key_arn = self.shared_value("KeyArn", name=naming.KEY_PARAMETER)
         network = self._network(environment)
         serving = TritonEndpoint(
             self,
@@ -111,8 +111,8 @@ class EndpointStack(EnvironmentStack):
         if existing is not None:
             return ModelNetwork(list(existing.subnet_ids), list(existing.security_group_ids))
         return ModelNetwork(
-            self.shared_values("SubnetIds", what=naming.SUBNETS_PARAMETER),
-            self.shared_values("SecurityGroupIds", what=naming.SECURITY_GROUPS_PARAMETER),
+            self.shared_values("SubnetIds", name=naming.SUBNETS_PARAMETER),
+            self.shared_values("SecurityGroupIds", name=naming.SECURITY_GROUPS_PARAMETER),
         )
 
     def _say(self, deployment: EndpointDeployment, serving: TritonEndpoint) -> None:

@@ -35,22 +35,22 @@ class EnvironmentStack(cdk.Stack):
         """Add a CloudFormation output without an export."""
         cdk.CfnOutput(self, logical_id, value=value, description=description)
 
-    def shared_value(self, logical_id: str, *, what: str) -> str:
+    def shared_value(self, logical_id: str, *, name: str) -> str:
         """Return the id that another stack of this environment published (names: tritonstack.base.naming).
 
         CloudFormation resolves it at deployment; synthesis needs no account access.
         """
-        return self._shared(logical_id, what, "String").value_as_string
+        return self._shared(logical_id, name, "String").value_as_string
 
-    def shared_values(self, logical_id: str, *, what: str) -> list[str]:
+    def shared_values(self, logical_id: str, *, name: str) -> list[str]:
         """Return the list of ids that another stack of this environment published."""
-        return self._shared(logical_id, what, "List<String>").value_as_list
+        return self._shared(logical_id, name, "List<String>").value_as_list
 
-    def _shared(self, logical_id: str, what: str, value_type: str) -> cdk.CfnParameter:
+    def _shared(self, logical_id: str, name: str, value_type: str) -> cdk.CfnParameter:
         return cdk.CfnParameter(
             self,
             logical_id,
             type=f"AWS::SSM::Parameter::Value<{value_type}>",
-            default=naming.parameter_name(self._base, what),
+            default=naming.parameter_name(self._base, name),
             description="Published by another stack of this environment",
         )

@@ -41,7 +41,7 @@ class NetworkStack(EnvironmentStack):
             "Traffic",
             name=naming.flow_log_group(base),
             vpc_id=network.vpc_id,
-            key_arn=self.shared_value("KeyArn", what=naming.KEY_PARAMETER),
+            key_arn=self.shared_value("KeyArn", name=naming.KEY_PARAMETER),
             removal=removal_policy(environment),
         )
         SharedValue(

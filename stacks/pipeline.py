@@ -121,11 +121,13 @@ class PipelineStack(cdk.Stack):
         Steps before an approval cannot reach roles that are used after it.
         """
         tools = self._line.pipeline
-        held = {"synth": self._step_role("synth")}
+        roles = {"synth": self._step_role("synth")}
         for spec in self._line.environments:
             for duty in self._duties(spec):
-                way = steps.duty_role_arn(self._home, spec, duty)
-                held[_of(duty, spec)] = self._step_role(_of(duty, spec), way, fetches=duty == "clean-up")
+                role_arn = steps.duty_role_arn(self._home, spec, duty)
+                roles[_of(duty, spec)] = self._step_role(
+                    _of(duty, spec), role_arn, fetches=duty == "clean-up"
+                )
         return PipelineRoles(
             self,
             "Roles",
@@ -137,11 +139,11 @@ class PipelineStack(cdk.Stack):
                 connection=tools.connection,
                 source=(tools.bucket.bucket, tools.bucket.key) if tools.bucket else None,
             ),
-            steps=held,
+            steps=roles,
         )
 
-    def _step_role(self, what: str, *takes_on: str, fetches: bool = False) -> StepRole:
-        return StepRole(naming.pipeline_role_name(self._line.prefix, what), takes_on, fetches)
+    def _step_role(self, step: str, *assumes: str, fetches: bool = False) -> StepRole:
+        return StepRole(naming.pipeline_role_name(self._line.prefix, step), assumes, fetches)
 
     def _duties(self, spec: EnvironmentSpec) -> list[DeliveryRole]:
         previews = self._line.delivery.previews
@@ -151,7 +153,7 @@ class PipelineStack(cdk.Stack):
 
     def _pipeline(self) -> None:
         line = self._line
-        held = codepipeline.Pipeline(
+        resource = codepipeline.Pipeline(
             self,
             "Line",
             pipeline_name=line.name,
@@ -171,7 +173,7 @@ class PipelineStack(cdk.Stack):
         pipeline = pipelines.CodePipeline(
             self,
             "Steps",
-            code_pipeline=held,
+            code_pipeline=resource,
             # An action with its own role requires the pipeline to pass that role; the pipeline's role is used
             # instead.
             use_pipeline_role_for_actions=True,
@@ -186,7 +188,7 @@ class PipelineStack(cdk.Stack):
             gate, promoted = self._promotion(spec, source, promoted)
             self._wave(pipeline, spec, source, promoted, gate)
         pipeline.build_pipeline()
-        held.node.add_dependency(*self._roles.policies)
+        resource.node.add_dependency(*self._roles.policies)
         self._store.leave_to_roles()
 
     def _wave(

@@ -57,19 +57,19 @@ def _workspace_of(app: cdk.App, project: Project) -> Workspace:
 
 def _instance_of(app: cdk.App, template: Template) -> Instance:
     """What of the context makes an instance of a template: nothing of it is made up here."""
-    given = {key: app.node.try_get_context(key) for key in (*RESERVED, *template.head.parameters)}
-    if missing := [key for key in RESERVED if not given[key]]:
+    context = {key: app.node.try_get_context(key) for key in (*RESERVED, *template.head.parameters)}
+    if missing := [key for key in RESERVED if not context[key]]:
         raise UsageError(
             f"an instance of {template.name} was asked for without {' and '.join(missing)}",
             remedy=f"`tritonstack deploy {template.name} --name <name>` says all of it, or add "
             + " ".join(f"-c {key}=…" for key in missing),
             code="TS904",
         )
-    own = {key: str(given[key]) for key in template.head.parameters if given[key] is not None}
+    parameters = {key: str(context[key]) for key in template.head.parameters if context[key] is not None}
     return Instance(
         template.name,
-        str(given["name"]),
-        tag_text(str(given[OWNER])),
-        moment_text(parse_moment(str(given[EXPIRES]))),
-        template.parameters(own),
+        str(context["name"]),
+        tag_text(str(context[OWNER])),
+        moment_text(parse_moment(str(context[EXPIRES]))),
+        template.parameters(parameters),
     )

@@ -66,8 +66,8 @@ def compiled(file: str, needs: Iterable[str], *arguments: str, python: str = PYT
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
     options = ["--no-header", "--no-annotate", f"--python-version={python}"]
     with tempfile.TemporaryDirectory() as folder:
-        wanted, written = Path(folder, "wanted.in"), Path(folder, "written.txt")
-        wanted.write_text("\n".join(needs), encoding="utf-8")
+        source, written = Path(folder, "wanted.in"), Path(folder, "written.txt")
+        source.write_text("\n".join(needs), encoding="utf-8")
         if (ROOT / file).is_file():
             written.write_text((ROOT / file).read_text(encoding="utf-8"), encoding="utf-8")
         # Without local settings, the result is the same on every machine.
@@ -75,7 +75,7 @@ def compiled(file: str, needs: Iterable[str], *arguments: str, python: str = PYT
             name: text for name, text in os.environ.items() if not name.startswith(("PIP_", "UV_"))
         }
         subprocess.run(
-            [*command, *options, *arguments, f"--output-file={written}", str(wanted)],
+            [*command, *options, *arguments, f"--output-file={written}", str(source)],
             check=True,
             env=environment,
         )

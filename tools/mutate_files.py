@@ -141,16 +141,16 @@ def _try_one(project: Project, file: Path, chance: random.Random, usual: float, 
     finally:
         file.write_bytes(content)
     tally.slowest_s = max(tally.slowest_s, took - usual)
-    own = [problem for problem in problems if problem.file == file]
+    own_problems = [problem for problem in problems if problem.file == file]
     if not problems:
         tally.accepted += 1
         return
     tally.refused += 1
     # The error may be reported in a file that refers to this one.
-    if any(_is_complete(problem, mutated) for problem in own or problems):
+    if any(_is_complete(problem, mutated) for problem in own_problems or problems):
         tally.complete += 1
     else:
-        tally.incomplete.append(str((own or problems)[0]))
+        tally.incomplete.append(str((own_problems or problems)[0]))
 
 
 def _is_complete(problem: FileProblem, content: bytes) -> bool:
@@ -192,9 +192,9 @@ def _new_value(lines: list[bytes], at: int, chance: random.Random) -> None:
 
 
 def _misspell(lines: list[bytes], at: int, chance: random.Random) -> None:
-    words = list(re.finditer(rb"[A-Za-z_]{3,}", lines[at]))
-    if words:
-        begin = chance.choice(words).start()
+    matches = list(re.finditer(rb"[A-Za-z_]{3,}", lines[at]))
+    if matches:
+        begin = chance.choice(matches).start()
         lines[at] = lines[at][:begin] + lines[at][begin + 1 :]
 
 

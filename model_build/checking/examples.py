@@ -41,15 +41,15 @@ def examples_of(
         usual = [case for case in cases if case.typical] or cases
         least = sorted(usual, key=_size)[:MOST_REQUESTS]
         written = [_example(case, accept, precision) for case in least]
-    kept = list(_that_fit(written))
+    selected = list(_that_fit(written))
     none_because = ""
-    if not kept:
+    if not selected:
         size = min(map(_bytes_of, written)) / 1e6
         none_because = (
             f"the smallest test input and its answer take {size:.0f} MB; the limit is "
             f"{MOST_BYTES_ALONE / 1e6:.0f} MB"
         )
-    return Examples(model=model, digest=digest, requests=tuple(kept), none_because=none_because)
+    return Examples(model=model, digest=digest, requests=tuple(selected), none_because=none_because)
 
 
 def examples_of_texts(texts: Sequence[str], *, model: str, digest: str) -> Examples:
@@ -95,9 +95,9 @@ def _example(
     )
 
 
-def _tolerance(held: Tolerance) -> Tolerance:
+def _tolerance(tolerance: Tolerance) -> Tolerance:
     """Return the bounds only, without `accept.outputs`."""
-    return Tolerance(**held.model_dump(include=set(Tolerance.model_fields)))
+    return Tolerance(**tolerance.model_dump(include=set(Tolerance.model_fields)))
 
 
 def _bytes_of(example: Example) -> int:

@@ -83,12 +83,12 @@ class InvocationClient:
         ]
 
 
-def require_success(reply: TritonResponse, server: TritonServer, what: str) -> None:
-    """Raise ServingError, beginning with `what`, unless the status of a reply is 200."""
+def require_success(reply: TritonResponse, server: TritonServer, subject: str) -> None:
+    """Raise ServingError, beginning with `subject`, unless the status of a reply is 200."""
     if reply.status != 200:
         kind = SilentModelError if SILENT.search(reply.body) else ServingError
         body = reply.body.decode(errors="replace")[:500]
-        raise kind(f"{what} {reply.status}: {body}\n{server.log_tail()}")
+        raise kind(f"{subject} {reply.status}: {body}\n{server.log_tail()}")
 
 
 def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyReport:

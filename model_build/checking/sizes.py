@@ -125,7 +125,7 @@ def check_sizes(
     answer: Answer,
     cases: Iterable[SizedCase],
     *,
-    what: str,
+    subject: str,
     precision: Precision = "fp32",
 ) -> None:
     """Raise InvalidFilesError if `answer` is wrong at another size."""
@@ -137,7 +137,7 @@ def check_sizes(
             built_in = " or ".join(map(str, axis.sizes))
             wrong[axis] = model.problem(
                 axis.problem_path(model.record),
-                f"{what} is wrong at sizes not in the test inputs: at size {sized.size} of "
+                f"{subject} is wrong at sizes not in the test inputs: at size {sized.size} of "
                 f"{axis.title}, {difference}; size {built_in} is a constant in the graph",
                 remedy="compute sizes with tensor operations, or script the module (torch.jit.script) "
                 f"instead of tracing it; or declare the size fixed: {_fixed(axis)}",
@@ -152,7 +152,7 @@ def check_batches(
     answer: Answer,
     cases: Iterable[Case],
     *,
-    what: str,
+    subject: str,
     precision: Precision = "fp32",
 ) -> None:
     """Raise InvalidFilesError if a batched row gets a different answer than the row alone."""
@@ -163,7 +163,7 @@ def check_batches(
                 [
                     model.problem(
                         ("batching", "max_batch"),
-                        f"{what}: {case.name} and its rows alone get different answers: {difference}",
+                        f"{subject}: {case.name} and its rows alone get different answers: {difference}",
                         remedy="set `batching: {max_batch: 0}`, or export the model with a variable batch "
                         "and independent rows",
                         code="TS313",

@@ -37,11 +37,11 @@ def graph_for_engine(
 
 def _check_types(graph: ExportedGraph, version: Version) -> None:
     known = tensor_types(version)
-    strange = [tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype not in known]
-    if strange:
+    unknown = [tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype not in known]
+    if unknown:
         raise EngineError(
             f"TensorRT {'.'.join(map(str, version))} does not support the tensor types of "
-            + ", ".join(f"{tensor.name} ({tensor.datatype})" for tensor in strange),
+            + ", ".join(f"{tensor.name} ({tensor.datatype})" for tensor in unknown),
             remedy=f"save the graph with inputs and outputs of {', '.join(sorted(known))}, or set "
             "`format: onnx`",
         )
@@ -54,9 +54,9 @@ def with_narrow_integers(graph: ExportedGraph, folder: Path) -> ExportedGraph:
     """
     model = onnx.load(graph.file)
     # Older graphs list their weights among the inputs.
-    taken = {tensor.name for tensor in graph.inputs}
+    names = {tensor.name for tensor in graph.inputs}
     for value in model.graph.input:
-        if _is_wide(value) and value.name in taken:
+        if _is_wide(value) and value.name in names:
             inner = f"{value.name}.wide"
             _rename(model, value.name, inner, ends="input")
             model.graph.node.insert(0, _cast(value.name, inner, onnx.TensorProto.INT64))

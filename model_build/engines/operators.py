@@ -57,9 +57,9 @@ def _rewrite(node: ir.Node) -> None:
     if node.op_type not in AXES_BECAME_INPUT:
         return
     spared = node.attributes.pop("noop_with_empty_axes", None)
-    given = node.inputs[1] if len(node.inputs) > 1 else None
-    axes = ir.convenience.get_const_tensor(given) if given is not None else None
-    if given is not None and axes is None:
+    scale = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = ir.convenience.get_const_tensor(scale) if scale is not None else None
+    if scale is not None and axes is None:
         raise EngineError(
             f"{node.op_type} has dynamic axes, which this TensorRT does not support",
             remedy="save the graph with constant axes, or choose triton_release 24.05 or later",

@@ -66,13 +66,13 @@ def _varying(tensor: TensorSpec, profile: Profile, spec: ModelSpec) -> Range:
 
 
 def _given(tensor: TensorSpec, shapes: Shapes, *, batches: bool) -> Iterator[Range]:
-    wanted = (-1, *tensor.shape) if batches else tensor.shape
+    dims = (-1, *tensor.shape) if batches else tensor.shape
     sizes = list(zip(shapes.min, shapes.opt, shapes.max, strict=True))
-    if len(sizes) != len(wanted) or any(
-        fixed >= 0 and set(size) != {fixed} for fixed, size in zip(wanted, sizes, strict=False)
+    if len(sizes) != len(dims) or any(
+        fixed >= 0 and set(size) != {fixed} for fixed, size in zip(dims, sizes, strict=False)
     ):
         raise EngineError(
-            f"tensorrt.profiles: {len(sizes)} sizes of {tensor.name} do not match {list(wanted)}",
+            f"tensorrt.profiles: {len(sizes)} sizes of {tensor.name} do not match {list(dims)}",
             remedy="give every dimension, batch first, fixed ones included",
         )
     for least, best, most in sizes:

@@ -38,25 +38,25 @@ class _Contents:
     unpacked_bytes: int = 0
 
 
-def accept_environment(given: Path, *, file: Path, pythons: Collection[str] = PYTHONS) -> EnvironmentReport:
+def accept_environment(archive: Path, *, file: Path, pythons: Collection[str] = PYTHONS) -> EnvironmentReport:
     """Check a conda-pack archive and copy it to `file`, in the model's folder of the repository.
 
     `pythons` (3.10) are those of the images that may run it.
     """
-    contents = _read(given)
+    contents = _read(archive)
     missing = [name for name in NEEDED if name not in contents.names]
     if missing:
         raise EnvironmentBuildError(
-            f"{given} is not a conda-pack archive; missing: {', '.join(missing)}", remedy=RECIPE
+            f"{archive} is not a conda-pack archive; missing: {', '.join(missing)}", remedy=RECIPE
         )
     fitting = sorted(contents.pythons & set(pythons))
     if len(contents.pythons) != 1 or not fitting:
         raise EnvironmentBuildError(
-            f"{given} has Python {' and '.join(sorted(contents.pythons)) or 'none'}; Triton's images "
+            f"{archive} has Python {' and '.join(sorted(contents.pythons)) or 'none'}; Triton's images "
             f"have {', '.join(pythons)}",
             remedy="create the environment with the Python of the Triton release that serves it",
         )
-    shutil.copyfile(given, file)
+    shutil.copyfile(archive, file)
     return EnvironmentReport(
         path=f"{file.parent.name}/{file.name}",
         sha256=sha256_of(file),
@@ -67,30 +67,30 @@ def accept_environment(given: Path, *, file: Path, pythons: Collection[str] = PY
     )
 
 
-def _read(given: Path) -> _Contents:
+def _read(archive: Path) -> _Contents:
     contents = _Contents()
     try:
-        with tarfile.open(given, mode="r|gz") as tar:
+        with tarfile.open(archive, mode="r|gz") as tar:
             for member in tar:
-                _take(given, member, contents)
+                _take(archive, member, contents)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise EnvironmentBuildError(f"{given} cannot be read: {error}", remedy=RECIPE) from error
+        raise EnvironmentBuildError(f"{archive} cannot be read: {error}", remedy=RECIPE) from error
     return contents
 
 
-def _take(given: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
+def _take(archive: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
     name = posixpath.normpath(member.name)
     if name.startswith(("/", "../")) or name == "..":
-        raise EnvironmentBuildError(f"{given}: {member.name!r} is outside the archive", remedy=RECIPE)
+        raise EnvironmentBuildError(f"{archive}: {member.name!r} is outside the archive", remedy=RECIPE)
     if member.issym() or member.islnk():
-        _check_link(given, name, member)
+        _check_link(archive, name, member)
     elif not (member.isreg() or member.isdir()):
-        raise EnvironmentBuildError(f"{given}: {name} is not a file, folder, or link")
+        raise EnvironmentBuildError(f"{archive}: {name} is not a file, folder, or link")
     contents.names.add(name)
     contents.unpacked_bytes += member.size
     if contents.unpacked_bytes > LIMIT_BYTES or len(contents.names) > LIMIT_MEMBERS:
         raise EnvironmentBuildError(
-            f"{given} unpacks to more than {LIMIT_BYTES >> 30} GiB or {LIMIT_MEMBERS} files"
+            f"{archive} unpacks to more than {LIMIT_BYTES >> 30} GiB or {LIMIT_MEMBERS} files"
         )
     if found := _PACKAGE.fullmatch(name):
         contents.packages.add(f"{found['name']}=={found['version']}")
@@ -98,12 +98,12 @@ def _take(given: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
         contents.pythons.add(found["version"])
 
 
-def _check_link(given: Path, name: str, member: tarfile.TarInfo) -> None:
+def _check_link(archive: Path, name: str, member: tarfile.TarInfo) -> None:
     """Resolve a link: symbolic links from their own folder, hard links from the archive root."""
     start = posixpath.dirname(name) if member.issym() else ""
     target = posixpath.normpath(posixpath.join(start, member.linkname))
     if target.startswith(("/", "../")) or target == "..":
         raise EnvironmentBuildError(
-            f"{given}: the link {name} points to {member.linkname}, outside the archive",
+            f"{archive}: the link {name} points to {member.linkname}, outside the archive",
             remedy="an environment must be self-contained; " + RECIPE,
         )

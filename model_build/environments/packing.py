@@ -110,9 +110,9 @@ def build_environment(
     """
     chosen = sorted(set(pythons or PYTHONS), key=_by_age)
     folders = _folders(requirements, chosen, cache_dir / "wheels", dependencies) if requirements else {}
-    kept = cache_dir / "environments" / _key(folders)
-    with only_one(kept.with_name(f".{kept.name}.lock")):
-        report = _reuse(kept, file) or _pack(folders, kept, file)
+    cached = cache_dir / "environments" / _key(folders)
+    with only_one(cached.with_name(f".{cached.name}.lock")):
+        report = _reuse(cached, file) or _pack(folders, cached, file)
     return report.model_copy(update={"path": f"{file.parent.name}/{file.name}"})
 
 
@@ -150,12 +150,12 @@ def _folders(
     for wheels in found.values():
         shared &= {wheel.name for wheel in wheels}
     folders = {ANY_PYTHON: tuple(by_name[name] for name in sorted(shared))}
-    own = {
+    own_code = {
         f"{ANY_PYTHON}-{_tag(python)}": tuple(wheel for wheel in wheels if wheel.name not in shared)
         for python, wheels in found.items()
     }
     # An empty folder per Python still marks that Python as supported.
-    return {**folders, **own} if any(own.values()) or not serves_all else folders
+    return {**folders, **own_code} if any(own_code.values()) or not serves_all else folders
 
 
 def _key(folders: Folders) -> str:
@@ -172,20 +172,20 @@ def _key(folders: Folders) -> str:
     return digest.hexdigest()[:32]
 
 
-def _reuse(kept: Path, file: Path) -> EnvironmentReport | None:
+def _reuse(cached: Path, file: Path) -> EnvironmentReport | None:
     """Return the cached report; None if the cached archive is missing or corrupt."""
     try:
-        report = EnvironmentReport.model_validate_json((kept / REPORT_NAME).read_bytes())
-        shutil.copyfile(kept / ARCHIVE_NAME, file)
+        report = EnvironmentReport.model_validate_json((cached / REPORT_NAME).read_bytes())
+        shutil.copyfile(cached / ARCHIVE_NAME, file)
     except (FileNotFoundError, ValueError):
         return None
     return report if sha256_of(file) == report.sha256 else None
 
 
-def _pack(folders: Folders, kept: Path, file: Path) -> EnvironmentReport:
+def _pack(folders: Folders, cached: Path, file: Path) -> EnvironmentReport:
     """Pack next to the cache folder, and move the result there when complete."""
-    new = kept.with_name(f".{kept.name}.new")
-    for leftover in (new, kept):
+    new = cached.with_name(f".{cached.name}.new")
+    for leftover in (new, cached):
         shutil.rmtree(leftover, ignore_errors=True)
     _write(new / "environment", folders)
     packed = archive.pack(new / "environment", new / ARCHIVE_NAME, any_name=True, links=(PYTHON_LINK,))
@@ -199,8 +199,8 @@ def _pack(folders: Folders, kept: Path, file: Path) -> EnvironmentReport:
         pythons=tuple(name.partition("-")[2] for name in folders if name != ANY_PYTHON),
     )
     (new / REPORT_NAME).write_text(report.model_dump_json(indent=2) + "\n")
-    new.rename(kept)
-    shutil.copyfile(kept / ARCHIVE_NAME, file)
+    new.rename(cached)
+    shutil.copyfile(cached / ARCHIVE_NAME, file)
     return report
 
 

@@ -73,5 +73,5 @@ def _each_channel(value: Any) -> list[float]:
     return [float(item) for item in value] if isinstance(value, list | tuple) else [float(value)] * 3
 
 
-def _refusal(kind: str, what: str) -> ExportError:
-    return ExportError(f"the model's {kind} {what}, which the served step does not support", remedy=REMEDY)
+def _refusal(kind: str, reason: str) -> ExportError:
+    return ExportError(f"the model's {kind} {reason}, which the served step does not support", remedy=REMEDY)

@@ -112,8 +112,8 @@ def put_into_lower_case(tokenizer: Any) -> None:
     normalizer = json.loads(backend.to_str())["normalizer"]
     steps = (normalizer or {}).get("normalizers", [normalizer] if normalizer else [])
     if not any(step["type"] == "Lowercase" or step.get("lowercase") is True for step in steps):
-        own = [backend.normalizer] if backend.normalizer is not None else []
-        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
+        existing = [backend.normalizer] if backend.normalizer is not None else []
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *existing])
 
 
 def _tokenizer_help(folder: Path) -> str:
@@ -149,24 +149,24 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _told_as(what: str, *, trust: Trust, remedy: str | None = None) -> Iterator[None]:
+def _told_as(subject: str, *, trust: Trust, remedy: str | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         if "trust_remote_code" in str(error) and trust.remote_code is None:
             raise ExportError(
-                f"{what}: it contains Python code, which would run here",
+                f"{subject}: it contains Python code, which would run here",
                 remedy="review that code; to allow it, set `trust: {remote_code: <reason>}` in model.yaml",
             ) from error
         if isinstance(error, pickle.UnpicklingError):
             # PyTorch's own message advises loading it anyway.
             raise ExportError(
-                f"{what}: its pickle holds more than tensors, which is rejected even if trusted",
+                f"{subject}: its pickle holds more than tensors, which is rejected even if trusted",
                 remedy="in a sandbox, load the model once and save it again with "
                 "`save_pretrained(folder)`, which writes safetensors; then use file://",
             ) from error
-        words = f"{type(error).__name__}: {brief(error)}"
-        raise ExportError(f"{what}: {words}", remedy=known_help(error) or remedy) from error
+        message = f"{type(error).__name__}: {brief(error)}"
+        raise ExportError(f"{subject}: {message}", remedy=known_help(error) or remedy) from error
 
 
 def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:

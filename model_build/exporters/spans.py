@@ -19,11 +19,11 @@ def best_answer(
         return "", 0.0, 0, 0
     chances_of_start = torch.softmax(torch.from_numpy(starts[tokens]).double(), dim=0)
     chances_of_end = torch.softmax(torch.from_numpy(ends[tokens]).double(), dim=0)
-    best, where = -1.0, (0, 0)
+    best, span = -1.0, (0, 0)
     for i, first in enumerate(tokens):
         for j, last in enumerate(tokens[i:], start=i):
             chance = float(chances_of_start[i] * chances_of_end[j])
             if last - first < max_answer_tokens and chance > best:
-                best, where = chance, (first, last)
-    begin, end = int(offsets[where[0], 0]), int(offsets[where[1], 1])
+                best, span = chance, (first, last)
+    begin, end = int(offsets[span[0], 0]), int(offsets[span[1], 1])
     return context[begin:end], best, begin, end

@@ -178,9 +178,9 @@ class TextFramework(Framework):
         """Whether the tokenizer uses token types; only then does the graph need them."""
         sample: Sample = ("a", "a") if self._pairs else "a"
         texts, pairs = _columns([sample])
-        given = "token_type_ids" in self._tokenizer.model_input_names
+        has_types = "token_type_ids" in self._tokenizer.model_input_names
         types = self._tokenizer(texts, pairs, return_token_type_ids=True)["token_type_ids"]
-        return given and any(any(row) for row in types)
+        return has_types and any(any(row) for row in types)
 
     def _check_vocabulary(self) -> None:
         """Reject token ids beyond the vocabulary, which would fail whole batches."""

@@ -130,10 +130,10 @@ def save_torchscript(traced: TracedModule, folder: Path) -> Path:
     with _quiet():
         _JIT.save(traced.script, buffer)
     file = folder / FILE_NAME
-    with zipfile.ZipFile(buffer) as saved, zipfile.ZipFile(file, "w") as kept:
+    with zipfile.ZipFile(buffer) as saved, zipfile.ZipFile(file, "w") as archive:
         for entry in sorted(saved.namelist()):
             if not entry.endswith(_UNNEEDED) and _UNNEEDED_FOLDER not in entry:
-                kept.writestr(_aligned(kept, entry), saved.read(entry))
+                archive.writestr(_aligned(archive, entry), saved.read(entry))
     return file
 
 

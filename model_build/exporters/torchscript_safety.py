@@ -60,9 +60,11 @@ def _not_torchscript(file: Path) -> ExportError:
     with file.open("rb") as stream:
         begin = stream.read(4)
     is_pickle = zipfile.is_zipfile(file) or begin[:1] == PICKLE_MAGIC
-    what = "a pickle of weights or of a module (torch.save)" if is_pickle else "a file not saved by torch.jit"
+    found = (
+        "a pickle of weights or of a module (torch.save)" if is_pickle else "a file not saved by torch.jit"
+    )
     return ExportError(
-        f"{file.name} is {what}, not TorchScript; `trust` does not change that",
+        f"{file.name} is {found}, not TorchScript; `trust` does not change that",
         remedy=_USE_ENTRY,
         code="TS307",
     )

@@ -64,9 +64,9 @@ def _is_usually_dropped(name: str, model: Any) -> bool:
     inner = name.removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
     if DROPPED.fullmatch(inner):
         return True
-    own = {*_children(base), *(_children(model) if model is not base else ())}
+    modules = {*_children(base), *(_children(model) if model is not base else ())}
     top = inner.partition(".")[0]
-    return HEADS.fullmatch(top) is not None and top not in own
+    return HEADS.fullmatch(top) is not None and top not in modules
 
 
 def _children(module: Any) -> Collection[str]:

@@ -73,14 +73,14 @@ def steps_out_of_range(file: Path, cases: Sequence[Case]) -> list[str]:
 def _drop_repeats(model: onnx.ModelProto) -> None:
     """Deduplicate the casts that the converter adds per fp32 node under one name."""
     made: set[str] = set()
-    kept = []
+    nodes = []
     for node in model.graph.node:
         if node.op_type == "Cast" and made.issuperset(node.output):
             continue
         made.update(node.output)
-        kept.append(node)
+        nodes.append(node)
     del model.graph.node[:]
-    model.graph.node.extend(kept)
+    model.graph.node.extend(nodes)
 
 
 def _drop_detours(model: ir.Model) -> None:

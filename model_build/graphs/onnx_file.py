@@ -67,7 +67,7 @@ def _strip(model: ir.Model) -> None:
     model.metadata_props.clear()
     model.graph.metadata_props.clear()
     model.graph.doc_string = None
-    kept = {id(value) for value in (*model.graph.inputs, *model.graph.outputs)}
+    values = {id(value) for value in (*model.graph.inputs, *model.graph.outputs)}
     for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()):
         _strip_value(value)
     for number, node in enumerate(model.graph.all_nodes()):
@@ -76,7 +76,7 @@ def _strip(model: ir.Model) -> None:
         node.metadata_props.clear()
         for position, value in enumerate(node.outputs):
             _strip_value(value)
-            if id(value) not in kept:
+            if id(value) not in values:
                 # Exporters may reuse output names for nodes, and number symbolic sizes per process. Runtimes
                 # infer the shapes again.
                 value.name = f"{node.name}.{position}"

@@ -44,9 +44,9 @@ class GraphSession:
 
     def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
         """Return the named outputs, or all."""
-        wanted = list(names) or [output.name for output in self._session.get_outputs()]
+        outputs = list(names) or [output.name for output in self._session.get_outputs()]
         try:
-            return dict(zip(wanted, self._session.run(wanted, dict(inputs)), strict=True))
+            return dict(zip(outputs, self._session.run(outputs, dict(inputs)), strict=True))
         except self._faults as error:
             raise ExportError(f"ONNX Runtime cannot run the graph: {error}", code="TS306") from error
 
@@ -90,11 +90,11 @@ def time_graphs(
     for shape, inputs in requests.items():
         slowest = max(_once(session, inputs) for session in files.values())
         rounds = int(min(max(SECONDS_A_SHAPE / slowest / len(files), ROUNDS[0]), ROUNDS[1]))
-        taken: dict[str, list[float]] = {name: [] for name in files}
+        elapsed: dict[str, list[float]] = {name: [] for name in files}
         for _ in range(rounds):
             for name, session in files.items():
-                taken[name].append(_once(session, inputs))
-        for name, seconds in taken.items():
+                elapsed[name].append(_once(session, inputs))
+        for name, seconds in elapsed.items():
             times[name][shape] = round(min(seconds) * 1000, 3)
     return times
 

@@ -30,24 +30,24 @@ def array_of(value: Any, datatype: str | None = None, *, allow_nan: bool = False
     """
     leaves = list(_leaves(value))
     shape = _shape(value)
-    wanted = datatype or _natural_type(leaves)
+    target = datatype or _natural_type(leaves)
     if shape is None:
         raise UnfitValuesError("its lists have different lengths", "make sibling lists equally long")
     if None in leaves:
         raise UnfitValuesError("null is not a value", "write .nan for a missing number in a float input")
-    if wanted is None:
+    if target is None:
         raise UnfitValuesError("its values have mixed types", "use numbers, strings, or booleans only")
-    if wanted not in NUMPY_TYPES:
-        raise UnfitValuesError(f"{wanted} values cannot be written inline", "choose another type")
-    is_float = NUMPY_TYPES[wanted].kind == "f"
+    if target not in NUMPY_TYPES:
+        raise UnfitValuesError(f"{target} values cannot be written inline", "choose another type")
+    is_float = NUMPY_TYPES[target].kind == "f"
     for leaf in leaves:
         if isinstance(leaf, float) and math.isnan(leaf) and is_float:
             if allow_nan:
                 continue
             raise UnfitValuesError(".nan is allowed in inputs only", "write a number; NaN equals nothing")
-        if not _fits(leaf, wanted):
-            raise UnfitValuesError(f"{leaf!r} is not {_in_words(wanted)}", f"write {_in_words(wanted)}")
-    array = np.empty(shape, NUMPY_TYPES[wanted])
+        if not _fits(leaf, target):
+            raise UnfitValuesError(f"{leaf!r} is not {_in_words(target)}", f"write {_in_words(target)}")
+    array = np.empty(shape, NUMPY_TYPES[target])
     array.reshape(-1)[:] = leaves
     return array
 

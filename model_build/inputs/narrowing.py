@@ -39,9 +39,9 @@ def narrow_tensors(
     )
 
 
-def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, of_outputs: bool = False) -> Tensors:
+def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs: bool = False) -> Tensors:
     """Return the tensors in all rows; sizes that differ, or that model.yaml leaves open, are -1."""
-    parts = [(row, row.outputs if of_outputs else row.inputs) for row in rows]
+    parts = [(row, row.outputs if outputs else row.inputs) for row in rows]
     problems: list[FileProblem] = []
     tensors = []
     for name in parts[0][1]:

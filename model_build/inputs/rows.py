@@ -109,9 +109,9 @@ class _Reader:
         path: FieldPath = ("test_inputs", index)
         name = f"test input {index + 1}"
         if item.inputs is not None:
-            given = self._inline((*path, "inputs"), item.inputs, self._inputs)
+            inputs = self._inline((*path, "inputs"), item.inputs, self._inputs)
             right = self._inline((*path, "outputs"), item.outputs or {}, self._outputs, all_of_them=False)
-            yield Row(name, path, given, right)
+            yield Row(name, path, inputs, right)
         elif item.file is not None:
             yield from self._file((*path, "file"), name, self._model.file.parent / item.file)
         elif item.random is not None:
@@ -145,8 +145,8 @@ class _Reader:
     def _file(self, path: FieldPath, name: str, file: Path) -> Iterator[Row]:
         arrays = self._load(path, file)
         rows = {len(array) if array.ndim else 0 for array in arrays.values()}
-        given = {key: array for key, array in arrays.items() if not key.startswith(OUTPUTS)}
-        right = {key.removeprefix(OUTPUTS): array for key, array in arrays.items() if key not in given}
+        inputs = {key: array for key, array in arrays.items() if not key.startswith(OUTPUTS)}
+        right = {key.removeprefix(OUTPUTS): array for key, array in arrays.items() if key not in inputs}
         if not arrays:
             return
         if len(rows) > 1 or not 0 < min(rows) <= MOST_ROWS:
@@ -157,11 +157,11 @@ class _Reader:
                 f"save arrays with equal first dimensions, at most {MOST_ROWS}",
             )
             return
-        self._check_names(path, list(given), self._inputs)
+        self._check_names(path, list(inputs), self._inputs)
         self._check_names(path, list(right), self._outputs, all_of_them=False)
         fine = [
             self._fits(path, key, array, _find(known, key))
-            for known, part in ((self._inputs, given), (self._outputs, right))
+            for known, part in ((self._inputs, inputs), (self._outputs, right))
             for key, array in part.items()
             if known is None or _find(known, key)
         ]
@@ -170,7 +170,7 @@ class _Reader:
                 yield Row(
                     f"{name}, row {number + 1}",
                     path,
-                    {key: array[number] for key, array in given.items()},
+                    {key: array[number] for key, array in inputs.items()},
                     {key: array[number] for key, array in right.items()},
                 )
 
@@ -193,13 +193,13 @@ class _Reader:
     def _fits(self, path: FieldPath, name: str, array: Array, spec: TensorSpec | None) -> bool:
         datatype = datatype_of(array)
         asked = self._model.record.tensors.get(name, TensorNarrowing()).datatype
-        wanted = spec.datatype if spec else asked or datatype
-        if datatype is None or datatype != wanted:
-            wanted_type = NUMPY_TYPES.get(wanted or "")
+        expected = spec.datatype if spec else asked or datatype
+        if datatype is None or datatype != expected:
+            expected_type = NUMPY_TYPES.get(expected or "")
             self._problem(
                 path,
-                f"{name} is {array.dtype}; the model takes {wanted or 'another type'}",
-                f"save it as {wanted_type}" if wanted_type else None,
+                f"{name} is {array.dtype}; the model takes {expected or 'another type'}",
+                f"save it as {expected_type}" if expected_type else None,
             )
             return False
         return self._has_shape(path, name, array.shape[1:], spec)
@@ -251,16 +251,16 @@ class _Reader:
     ) -> None:
         if known is None:
             return
-        there = [spec.name for spec in known]
+        expected = [spec.name for spec in known]
         for name in names:
-            if name not in there:
-                nearest = closest(name, there)
+            if name not in expected:
+                nearest = closest(name, expected)
                 self._problem(
                     (*path, name),
-                    f"unknown tensor; the model has {', '.join(there)}",
+                    f"unknown tensor; the model has {', '.join(expected)}",
                     f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
                 )
-        missing = [name for name in there if name not in names] if all_of_them else []
+        missing = [name for name in expected if name not in names] if all_of_them else []
         if missing:
             self._problem(path, f"the model also takes {', '.join(missing)}", "add every input of the model")
 

@@ -47,8 +47,10 @@ def chain_answers(
         ) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             for known in tensors:
-                answers = _ask(server, step.model, {own: known[name] for own, name in step.inputs.items()})
-                known.update({name: answers[own] for own, name in step.outputs.items()})
+                answers = _ask(
+                    server, step.model, {input_name: known[name] for input_name, name in step.inputs.items()}
+                )
+                known.update({name: answers[input_name] for input_name, name in step.outputs.items()})
     return [
         Case(name, inputs, {tensor.name: known[tensor.name] for tensor in pipeline.outputs}, origin="served")
         for (name, inputs), known in zip(requests, tensors, strict=True)

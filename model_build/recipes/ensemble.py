@@ -142,14 +142,14 @@ class Ensemble:
         ]
 
     def _check_sent_as(self, kind: str, inputs: Sequence[TensorSpec]) -> None:
-        wanted, found = set(SENT_AS[kind]), {tensor.name for tensor in inputs}
-        if wanted != found:
+        expected, found = set(SENT_AS[kind]), {tensor.name for tensor in inputs}
+        if expected != found:
             raise InvalidFilesError(
                 [
                     self._model.problem(
                         ("test_inputs", 0),
                         f"the pipeline takes {', '.join(sorted(found))}; {kind} need "
-                        f"{' and '.join(sorted(wanted))}",
+                        f"{' and '.join(sorted(expected))}",
                         remedy="set `inputs: {...}` with every tensor, or map the step's inputs",
                         code="TS214",
                     )
@@ -188,18 +188,18 @@ class Ensemble:
 
     def _check_names(self, members: Iterable[MemberFolder]) -> None:
         """Reject duplicate part names."""
-        taken = {self._spec.name: "the ensemble itself"}
+        names = {self._spec.name: "the ensemble itself"}
         problems = []
         for member in members:
             for part in sorted(entry.name for entry in member.folder.iterdir() if entry.is_dir()):
                 name = member.part_name(part)
                 if part == member.entry and member.config.ensemble_scheduling.step:
                     continue  # it is replaced by its own steps
-                if taken.setdefault(name, f"a part of {member.name!r}") != f"a part of {member.name!r}":
+                if names.setdefault(name, f"a part of {member.name!r}") != f"a part of {member.name!r}":
                     problems.append(
                         self._model.problem(
                             ("recipe", "steps"),
-                            f"a part of {member.name!r} would be named {name!r}, like {taken[name]}",
+                            f"a part of {member.name!r} would be named {name!r}, like {names[name]}",
                             remedy="rename one of the models",
                             code="TS204",
                         )
@@ -262,6 +262,6 @@ def _describe_pipeline(pipeline: Pipeline) -> str:
 
 
 def _describe_repository(repository: Path, used: Mapping[str, str]) -> str:
-    shared = sum(name != kept for name, kept in used.items())
+    shared = sum(name != target for name, target in used.items())
     parts = ", ".join(sorted(entry.name for entry in repository.iterdir()))
     return f"{parts}; {shared} environments shared" if shared else parts

@@ -141,12 +141,12 @@ def _tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
-    own = {function.domain for function in model.functions}
+    domains = {function.domain for function in model.functions}
     foreign = sorted(
         {
             f"{node.domain}:{node.op_type}"
             for node in model.graph.node
-            if node.domain not in KNOWN_DOMAINS | own
+            if node.domain not in KNOWN_DOMAINS | domains
         }
     )
     if foreign:

@@ -166,9 +166,9 @@ class ImagesIn(ImageLayout):
         images = self._images()
         for number, image in enumerate(images, start=1):
             yield _case(f"test input {number}", framework, [image])
-        together = images[: self._spec.batching.max_batch]
-        if len(together) > 1:
-            yield _case("test inputs in one request", framework, together, typical=False)
+        batch = images[: self._spec.batching.max_batch]
+        if len(batch) > 1:
+            yield _case("test inputs in one request", framework, batch, typical=False)
         for size in ODD_SIZES:
             noise = random_numbers().integers(0, 256, size, dtype=np.uint8)
             yield _case(f"noise of {size[0]}x{size[1]}", framework, [encoded(noise)], typical=False)

@@ -68,7 +68,7 @@ class OnnxGraph:
         sized = sized_cases(self._model, graph.inputs, rows, answer, batches=graph.batches)
         check_outputs(self._model, graph.outputs, sized)
         batches = batch_cases(rows, answer, max_batch=self._model.record.batching.max_batch)
-        check_batches(self._model, answer, batches, what="the graph")
+        check_batches(self._model, answer, batches, subject="the graph")
         return sized
 
     def _check_settled(self, servable: ServableGraph, sized: Sequence[SizedCase]) -> None:
@@ -77,8 +77,8 @@ class OnnxGraph:
             from model_build.graphs.running import GraphSession  # noqa: PLC0415 - as below
 
             answer = GraphSession(servable.folder / "model.onnx").answer
-            what = f"the {servable.precision} graph"
-            check_sizes(self._model, answer, sized, what=what, precision=servable.precision)
+            subject = f"the {servable.precision} graph"
+            check_sizes(self._model, answer, sized, subject=subject, precision=servable.precision)
 
     def _read(self, context: BuildContext) -> ExportedGraph:
         # onnx imports slowly, and a reused artifact does not need it.

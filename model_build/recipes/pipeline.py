@@ -204,15 +204,15 @@ class Wiring:
 
     def _wired(self, index: int, outputs: Sequence[str]) -> WiredStep:
         step = self._steps[index]
-        taken = {
-            own.name: tensor.name
-            for own, (_, tensor) in zip(
+        sources = {
+            input_name.name: tensor.name
+            for input_name, (_, tensor) in zip(
                 self._manifest(index).inputs, self._renamed(index, "inputs"), strict=True
             )
         }
         made = {
-            own.name: tensor.name
-            for own, (_, tensor) in zip(
+            input_name.name: tensor.name
+            for input_name, (_, tensor) in zip(
                 self._manifest(index).outputs, self._renamed(index, "outputs"), strict=True
             )
             if tensor.name in outputs or self._tensors[tensor.name].takers
@@ -223,19 +223,21 @@ class Wiring:
                 f"the outputs of {step.model!r} are unused",
                 "remove this step, or list one of its outputs in `recipe.outputs`",
             )
-        return WiredStep(step.model, taken, made)
+        return WiredStep(step.model, sources, made)
 
     def _refuse(self, place: FieldPath, message: str, remedy: str) -> None:
         self.problems.append(self._document.problem(place, message, remedy=remedy, code="TS214"))
 
 
-def _mismatch(there: TensorSpec, wanted: TensorSpec) -> str | None:
+def _mismatch(source: TensorSpec, target: TensorSpec) -> str | None:
     """Return why two tensors do not match; a size of -1 matches any."""
-    if there.datatype != wanted.datatype:
+    if source.datatype != target.datatype:
         return "another type"
-    if len(there.shape) != len(wanted.shape):
+    if len(source.shape) != len(target.shape):
         return "different ranks"
-    if any(-1 not in sizes and sizes[0] != sizes[1] for sizes in zip(there.shape, wanted.shape, strict=True)):
+    if any(
+        -1 not in sizes and sizes[0] != sizes[1] for sizes in zip(source.shape, target.shape, strict=True)
+    ):
         return "other sizes"
     return None
 

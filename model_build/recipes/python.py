@@ -172,7 +172,7 @@ class PythonModel:
             )
             for row, case in zip(rows, cases, strict=True)
         ]
-        return tensors_of_rows(self._model, rows), tensors_of_rows(self._model, answered, of_outputs=True)
+        return tensors_of_rows(self._model, rows), tensors_of_rows(self._model, answered, outputs=True)
 
     def _cases(self, rows: Sequence[Row]) -> list[Case]:
         answers: list[dict[str, Array]] = [{} for _ in rows]
@@ -263,8 +263,8 @@ class PythonModel:
 def _wanted_of_source(spec: ModelSpec, context: BuildContext) -> list[SourceFile]:
     if spec.source is None:
         return []
-    wanted = wanted_files(spec)
-    return [file for name, file in context.source.files.items() if wanted.holds(name)]
+    selection = wanted_files(spec)
+    return [file for name, file in context.source.files.items() if selection.holds(name)]
 
 
 def _tensors(entries: Any) -> Tensors:

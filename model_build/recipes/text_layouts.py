@@ -174,9 +174,9 @@ class TextsIn(TextLayout):
         """Return each text alone, and texts of different lengths in one request."""
         for name, sample, typical in self._named_samples(framework):
             yield self._case(name, framework, [sample], typical=typical)
-        together = self._samples[: self._spec.batching.max_batch]
-        if len(together) > 1:
-            yield self._case("test inputs in one request", framework, together, typical=False)
+        batch = self._samples[: self._spec.batching.max_batch]
+        if len(batch) > 1:
+            yield self._case("test inputs in one request", framework, batch, typical=False)
 
     def _case(self, name: str, framework: TextFramework, samples: Sequence[Sample], *, typical: bool) -> Case:
         extra = framework.token_tensors
@@ -251,8 +251,8 @@ class QuestionsIn(TextsIn):
         return super().write(repository, graph, framework, context)
 
     def _steps(self, graph: ServableGraph, framework: TextFramework) -> list[SchedulingStep]:
-        taken = same_names((*graph.outputs, OFFSETS, CONTEXT))
-        return [*super()._steps(graph, framework), SchedulingStep(ANSWER, taken, same_names(ANSWERS))]
+        reserved = same_names((*graph.outputs, OFFSETS, CONTEXT))
+        return [*super()._steps(graph, framework), SchedulingStep(ANSWER, reserved, same_names(ANSWERS))]
 
     def _tokenizer_outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         return (*graph.inputs, OFFSETS)

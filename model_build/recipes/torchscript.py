@@ -99,17 +99,17 @@ class TorchScript:
 
     def _check_sizes(self, rows: Sequence[Row], cases: Sequence[Case], made: _Made) -> list[SizedCase]:
         """Compare at other sizes of every variable dimension, and in several batch sizes."""
-        what = "the traced module" if self._recipe.entry else "the module"
+        subject = "the traced module" if self._recipe.entry else "the module"
         for case in cases:
             self._unbatched(case)  # batches are built from one-row answers
         inputs = tensors_of_rows(self._model, rows)
         sized = sized_cases(self._model, inputs, rows, made.original, batches=self._max_batch > 0)
         if difference_of(self._model, made.served.answer, cases[0]):
             return sized  # wrong at its own size too: the graph comparison reports that
-        check_sizes(self._model, made.served.answer, sized, what=what)
+        check_sizes(self._model, made.served.answer, sized, subject=subject)
         batches = batch_cases(rows, made.original, max_batch=self._max_batch)
         for answer in dict.fromkeys((made.original, made.served.answer)):
-            check_batches(self._model, answer, batches, what=what)
+            check_batches(self._model, answer, batches, subject=subject)
         return sized
 
     def _load_file(self, source: Path, folder: Path) -> _Loaded:
@@ -128,9 +128,9 @@ class TorchScript:
         from model_build.exporters import torchscript  # noqa: PLC0415 - as above
         from model_build.exporters.entry_points import call_entry, load_entry  # noqa: PLC0415
 
-        home, entry = self._model.file.parent, str(self._recipe.entry)
-        function = load_entry(home, entry)
-        file = home / entry.partition(":")[0]
+        module_folder, entry = self._model.file.parent, str(self._recipe.entry)
+        function = load_entry(module_folder, entry)
+        file = module_folder / entry.partition(":")[0]
         module = call_entry(lambda: torchscript.make_module(function, source), file)
 
         def make(example: Mapping[str, Array]) -> _Made:
@@ -179,7 +179,7 @@ class TorchScript:
         answered = [
             Row(case.name, path, {}, self._unbatched(case)) for path, case in zip(places, cases, strict=True)
         ]
-        outputs = tensors_of_rows(self._model, answered, of_outputs=True)
+        outputs = tensors_of_rows(self._model, answered, outputs=True)
         return narrow_tensors(self._model, [inputs[name] for name in order], outputs)
 
     def _unbatched(self, case: Case) -> Mapping[str, Array]:

@@ -83,8 +83,8 @@ class VllmModel:
         spec = self._model.record
         engine = {"model": f"{MODEL_ROOT}/{spec.name}/1", **self._recipe.engine}
         version = add_vllm_model(repository, name=spec.name, engine=engine, around=Around(model=self._model))
-        wanted = wanted_files(spec)
-        files = [file for name, file in context.source.files.items() if wanted.holds(name)]
+        selection = wanted_files(spec)
+        files = [file for name, file in context.source.files.items() if selection.holds(name)]
         for file in files:
             name = file.name
             if not is_safe_name(name) or (version / name).exists():

@@ -25,60 +25,60 @@ _SCHEDULERS = {"dynamic_batching", "sequence_batching", "ensemble_scheduling"}
 """Schedulers; a model has at most one."""
 
 
-def contradictions(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
-    """Yield every contradiction; `wanted` is the configuration the build would write."""
-    yield from _check_identity(existing, wanted)
-    yield from _check_batch(existing, wanted)
-    yield from _check_tensors(existing, "input", wanted.input)
-    yield from _check_tensors(existing, "output", wanted.output)
-    yield from _check_scheduler(existing, wanted)
-    yield from _check_choices(existing, wanted)
+def contradictions(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
+    """Yield every contradiction; `generated` is the configuration the build would write."""
+    yield from _check_identity(existing, generated)
+    yield from _check_batch(existing, generated)
+    yield from _check_tensors(existing, "input", generated.input)
+    yield from _check_tensors(existing, "output", generated.output)
+    yield from _check_scheduler(existing, generated)
+    yield from _check_choices(existing, generated)
     yield from _check_cache(existing)
-    yield from _check_files(existing, wanted)
-    yield from _check_parameters(existing, wanted)
-    yield from _check_devices(existing, wanted)
+    yield from _check_files(existing, generated)
+    yield from _check_parameters(existing, generated)
+    yield from _check_devices(existing, generated)
 
 
-def _check_identity(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
-    theirs = existing.message
-    if theirs.name and theirs.name != wanted.name:
+def _check_identity(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
+    actual = existing.message
+    if actual.name and actual.name != generated.name:
         yield existing.problem(
-            f"expected {wanted.name!r}, got {theirs.name!r}",
-            f'set `name: "{wanted.name}"` or remove it',
+            f"expected {generated.name!r}, got {actual.name!r}",
+            f'set `name: "{generated.name}"` or remove it',
             "name",
         )
-    if theirs.backend and theirs.backend != wanted.backend:
+    if actual.backend and actual.backend != generated.backend:
         yield existing.problem(
-            f"expected backend {wanted.backend!r}, got {theirs.backend!r}",
-            f'set `backend: "{wanted.backend}"` or remove it',
+            f"expected backend {generated.backend!r}, got {actual.backend!r}",
+            f'set `backend: "{generated.backend}"` or remove it',
             "backend",
         )
-    platforms = PLATFORMS.get(wanted.backend, ())
-    if theirs.platform and theirs.platform not in platforms:
+    platforms = PLATFORMS.get(generated.backend, ())
+    if actual.platform and actual.platform not in platforms:
         yield existing.problem(
-            f"{theirs.platform!r} is not the platform of the backend {wanted.backend!r}",
-            f'set `backend: "{wanted.backend}"` instead',
+            f"{actual.platform!r} is not the platform of the backend {generated.backend!r}",
+            f'set `backend: "{generated.backend}"` instead',
             "platform",
         )
 
 
-def _check_batch(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
+def _check_batch(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
     if ("max_batch_size",) not in existing.lines:
         return
-    if existing.message.max_batch_size != wanted.max_batch_size:
+    if existing.message.max_batch_size != generated.max_batch_size:
         place = ("batching", "max_batch")
         written = is_written(existing.model, place)
         yield existing.problem(
             f"it is {existing.message.max_batch_size} here, and "
             f"{_place(existing.model, place) if written else 'the default of model.yaml'} "
-            f"{wanted.max_batch_size}",
+            f"{generated.max_batch_size}",
             f"set `batching: {{max_batch: {existing.message.max_batch_size}}}` in model.yaml",
             "max_batch_size",
         )
 
 
-def _check_tensors(existing: ExistingConfig, field: str, wanted: Sequence[Any]) -> Iterator[FileProblem]:
-    graph = {tensor.name: tensor for tensor in wanted}
+def _check_tensors(existing: ExistingConfig, field: str, generated: Sequence[Any]) -> Iterator[FileProblem]:
+    graph = {tensor.name: tensor for tensor in generated}
     for index, tensor in enumerate(getattr(existing.message, field)):
         if tensor.name not in graph:
             suggestion = closest(tensor.name, graph)
@@ -112,11 +112,11 @@ def _narrows(dims: list[int], expected: list[int]) -> bool:
     )
 
 
-def _check_choices(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
+def _check_choices(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
     for path, place in CHOICES:
         if place[0] not in existing.fields or not is_written(existing.model, path):
             continue
-        if _value(existing.message, place) != _value(wanted, place):
+        if _value(existing.message, place) != _value(generated, place):
             yield existing.problem(
                 f"{_place(existing.model, path)} has another value",
                 "keep one of them",
@@ -124,11 +124,11 @@ def _check_choices(existing: ExistingConfig, wanted: Any) -> Iterator[FileProble
             )
 
 
-def _check_scheduler(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
-    ours = wanted.WhichOneof("scheduling_choice")
+def _check_scheduler(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
+    scheduler = generated.WhichOneof("scheduling_choice")
     asked = {place[0] for path, place in CHOICES if is_written(existing.model, path)} & _SCHEDULERS
     for name in sorted(existing.fields & _SCHEDULERS):
-        if name != ours and (asked or name == "sequence_batching"):
+        if name != scheduler and (asked or name == "sequence_batching"):
             yield existing.problem(
                 "model.yaml sets another batching mode"
                 if asked
@@ -136,8 +136,11 @@ def _check_scheduler(existing: ExistingConfig, wanted: Any) -> Iterator[FileProb
                 "set `batching` and `triton.sequences` of model.yaml accordingly",
                 name,
             )
-    theirs = existing.message.model_transaction_policy.decoupled
-    if theirs != wanted.model_transaction_policy.decoupled and "model_transaction_policy" in existing.fields:
+    actual = existing.message.model_transaction_policy.decoupled
+    if (
+        actual != generated.model_transaction_policy.decoupled
+        and "model_transaction_policy" in existing.fields
+    ):
         yield existing.problem(
             "SageMaker's front end takes one answer per request; decoupled models return several",
             "remove it",
@@ -154,9 +157,9 @@ def _check_cache(existing: ExistingConfig) -> Iterator[FileProblem]:
         )
 
 
-def _check_files(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
+def _check_files(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
     """Check that the files named in the text are files that the build writes."""
-    written = {tensor.name: tensor.label_filename for tensor in wanted.output}
+    written = {tensor.name: tensor.label_filename for tensor in generated.output}
     for index, tensor in enumerate(existing.message.output):
         if tensor.label_filename and tensor.label_filename != written.get(tensor.name, tensor.label_filename):
             yield existing.problem(
@@ -173,9 +176,9 @@ def _check_files(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]
             )
 
 
-def _check_parameters(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
-    for key in sorted(set(existing.message.parameters) & set(wanted.parameters)):
-        if existing.message.parameters[key] != wanted.parameters[key]:
+def _check_parameters(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
+    for key in sorted(set(existing.message.parameters) & set(generated.parameters)):
+        if existing.message.parameters[key] != generated.parameters[key]:
             path = ("triton", "parameters", key)
             other = (
                 _place(existing.model, path)
@@ -183,15 +186,15 @@ def _check_parameters(existing: ExistingConfig, wanted: Any) -> Iterator[FilePro
                 else "the build"
             )
             yield existing.problem(
-                f"{other} sets {key} to {wanted.parameters[key].string_value!r}",
+                f"{other} sets {key} to {generated.parameters[key].string_value!r}",
                 "keep one of them",
                 "parameters",
             )
 
 
-def _check_devices(existing: ExistingConfig, wanted: Any) -> Iterator[FileProblem]:
+def _check_devices(existing: ExistingConfig, generated: Any) -> Iterator[FileProblem]:
     kinds = model_config_schema().ModelInstanceGroup
-    if any(group.kind == kinds.KIND_GPU for group in wanted.instance_group):
+    if any(group.kind == kinds.KIND_GPU for group in generated.instance_group):
         return
     for index, group in enumerate(existing.message.instance_group):
         if group.kind == kinds.KIND_GPU or group.gpus:

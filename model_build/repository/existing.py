@@ -98,38 +98,40 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
     raise InvalidFilesError([problem]) from None
 
 
-def complete_existing(existing: ExistingConfig, wanted: Any) -> str:
+def complete_existing(existing: ExistingConfig, generated: Any) -> str:
     """Return the user's text with missing fields appended."""
-    missing = _missing(existing, wanted)
+    missing = _missing(existing, generated)
     if not missing.ListFields():
         return existing.text
     return existing.text.rstrip("\n") + "\n" + ADDED + text_format.MessageToString(missing)
 
 
-def _missing(existing: ExistingConfig, wanted: Any) -> Any:
-    theirs, missing = existing.message, model_config_schema().ModelConfig()
+def _missing(existing: ExistingConfig, generated: Any) -> Any:
+    message, missing = existing.message, model_config_schema().ModelConfig()
     present = existing.fields
     if not present & {"backend", "platform"}:
-        missing.backend, missing.platform = wanted.backend, wanted.platform
+        missing.backend, missing.platform = generated.backend, generated.platform
     asked = {place[0] for path, place in CHOICES if is_written(existing.model, path)}
-    for field, value in wanted.ListFields():
-        if field.name in present or field.name not in (*_NEEDED, *asked, *_follows(wanted)):
+    for field, value in generated.ListFields():
+        if field.name in present or field.name not in (*_NEEDED, *asked, *_follows(generated)):
             continue
         if field.is_repeated or field.message_type is not None:
             getattr(missing, field.name).MergeFrom(value)
         else:
             setattr(missing, field.name, value)
-    for key in sorted(set(wanted.parameters) - set(theirs.parameters)):
-        missing.parameters[key].CopyFrom(wanted.parameters[key])
+    for key in sorted(set(generated.parameters) - set(message.parameters)):
+        missing.parameters[key].CopyFrom(generated.parameters[key])
     for name in ("input", "output"):
-        known = {tensor.name for tensor in getattr(theirs, name)} | filled_in(theirs)
-        getattr(missing, name).extend(tensor for tensor in getattr(wanted, name) if tensor.name not in known)
+        known = {tensor.name for tensor in getattr(message, name)} | filled_in(message)
+        getattr(missing, name).extend(
+            tensor for tensor in getattr(generated, name) if tensor.name not in known
+        )
     return missing
 
 
-def _follows(wanted: Any) -> tuple[str, ...]:
+def _follows(generated: Any) -> tuple[str, ...]:
     """Return fields that follow from the graph if it was built for special hardware."""
-    return ("optimization",) if wanted.optimization.HasField("execution_accelerators") else ()
+    return ("optimization",) if generated.optimization.HasField("execution_accelerators") else ()
 
 
 def filled_in(config: Any) -> set[str]:

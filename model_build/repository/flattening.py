@@ -55,19 +55,19 @@ def flat_steps(
     for step in config.ensemble_scheduling.step:
         yield SchedulingStep(
             member.part_name(step.model_name),
-            {own: renamed(tensor) for own, tensor in sorted(step.input_map.items())},
-            {own: renamed(tensor) for own, tensor in sorted(step.output_map.items())},
+            {name: renamed(tensor) for name, tensor in sorted(step.input_map.items())},
+            {name: renamed(tensor) for name, tensor in sorted(step.output_map.items())},
         )
 
 
 def needed_steps(steps: Sequence[SchedulingStep], outputs: Collection[str]) -> list[SchedulingStep]:
     """Drop steps with unused outputs: Triton rejects ensembles with unused tensors."""
-    needed, wanted = [], set(outputs)
+    needed, required = [], set(outputs)
     for step in reversed(steps):
-        made = {own: tensor for own, tensor in step.outputs.items() if tensor in wanted}
+        made = {name: tensor for name, tensor in step.outputs.items() if tensor in required}
         if made:
             needed.append(SchedulingStep(step.model, step.inputs, made))
-            wanted |= set(step.inputs.values())
+            required |= set(step.inputs.values())
     return needed[::-1]
 
 
@@ -92,13 +92,13 @@ def share_environments(repository: Path) -> dict[str, str]:
     used: dict[str, str] = {}
     for file in sorted(repository.glob(f"*/{ARCHIVE_NAME}")):
         name = file.parent.name
-        kept = used[name] = first.setdefault(sha256_of(file), name)
-        if kept != name:
+        first_name = used[name] = first.setdefault(sha256_of(file), name)
+        if first_name != name:
             config = file.parent / CONFIG_NAME
             if read_config(config).parameters[PARAMETER].string_value != PARAMETER_VALUE:
                 used[name] = name  # it names an external file, which stays unchanged
                 continue
-            shared = f"$$TRITON_MODEL_DIRECTORY/../{kept}/{ARCHIVE_NAME}"
+            shared = f"$$TRITON_MODEL_DIRECTORY/../{first_name}/{ARCHIVE_NAME}"
             config.write_text(
                 config.read_text(encoding="utf-8").replace(PARAMETER_VALUE, shared), encoding="utf-8"
             )

@@ -107,11 +107,11 @@ def _faults_of_model(folder: Path, config: Any) -> Iterator[str]:
 
 
 def _faults_of_version(version: Path, config: Any) -> Iterator[str]:
-    wanted = config.default_model_filename or MODEL_FILES.get(config.backend)
-    if wanted is None or config.cc_model_filenames or not any(version.iterdir()):
+    file_name = config.default_model_filename or MODEL_FILES.get(config.backend)
+    if file_name is None or config.cc_model_filenames or not any(version.iterdir()):
         return
-    if not (version / wanted).exists():
-        yield f"{version.parent.name}/{version.name} has no {wanted}"
+    if not (version / file_name).exists():
+        yield f"{version.parent.name}/{version.name} has no {file_name}"
 
 
 def _faults_of_policy(name: str, config: Any, versions: set[int]) -> Iterator[str]:

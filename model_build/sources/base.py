@@ -50,12 +50,12 @@ class FetchedSource:
             require_same(self.listed, list_files(self.folder))
 
 
-def fetched(found: FoundFolder, *, source: str, wanted: WantedFiles = TRANSFORMERS) -> FetchedSource:
+def fetched(found: FoundFolder, *, source: str, selection: WantedFiles = TRANSFORMERS) -> FetchedSource:
     """Return the record of a folder, after checking that its weights are safe to load."""
     files = list_files(found.folder)
-    weights = wanted.weights_among(found.folder)
+    weights = selection.weights_among(found.folder)
     if not weights:
-        raise no_weights(list(files), source, wanted)
+        raise no_weights(list(files), source, selection)
     check_weights(weights)
     return FetchedSource(found.folder, found.revision, hash_files(weights), files)
 
@@ -94,13 +94,13 @@ def add_file(digest: Any, file: Path) -> None:
             digest.update(chunk)
 
 
-def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> SourceError:
+def no_weights(names: Sequence[str], source: str, selection: WantedFiles) -> SourceError:
     """Return the error for a source that has these files, but no weights."""
     shown = ", ".join(sorted(names)[:8]) or "nothing"
-    if wanted.exact:
-        nearest = closest(wanted.weights[0], names)
+    if selection.exact:
+        nearest = closest(selection.weights[0], names)
         return SourceError(
-            f"{source}: file not found: {wanted.weights[0]} (found: {shown})",
+            f"{source}: file not found: {selection.weights[0]} (found: {shown})",
             remedy=f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
             if nearest
             else "correct `recipe.file` in model.yaml, or the source",
@@ -115,7 +115,7 @@ def no_weights(names: Sequence[str], source: str, wanted: WantedFiles) -> Source
             "its author, set `trust: {pickle: <reason>}` in model.yaml",
         )
     return SourceError(
-        f"{source}: no {' or '.join(wanted.weights)} file (found: {shown})",
+        f"{source}: no {' or '.join(selection.weights)} file (found: {shown})",
         remedy="use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
         code="TS302",
     )

@@ -33,13 +33,13 @@ SHA256_LENGTH, SHA1_LENGTH = 64, 40
 
 
 def fetch_from_hub(
-    text: str, *, wanted: WantedFiles = TRANSFORMERS, endpoint: str | None = None
+    text: str, *, selection: WantedFiles = TRANSFORMERS, endpoint: str | None = None
 ) -> FoundFolder:
     """Fetch a snapshot of the wanted files; the revision is the resolved commit."""
     repository, _, revision = text.partition("@")
     disable_progress_bars()  # the build reports its own progress
     try:
-        patterns = _names(repository, revision, wanted, endpoint) or wanted.patterns
+        patterns = _names(repository, revision, selection, endpoint) or selection.patterns
         found = snapshot_download(
             repository, revision=revision, allow_patterns=list(patterns), endpoint=endpoint
         )
@@ -70,29 +70,31 @@ def fetch_from_hub(
     except (HfHubHTTPError, OSError) as error:
         raise SourceError(f"hf://{text}: {error}", remedy="check the network and HF_ENDPOINT") from error
     folder = Path(found)
-    check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
-    for name in wanted.among(folder):
+    check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
+    for name in selection.among(folder):
         _check_file(folder / name, source=f"hf://{text}")
     return FoundFolder(folder, folder.name)
 
 
-def _names(repository: str, revision: str, wanted: WantedFiles, endpoint: str | None) -> Sequence[str] | None:
+def _names(
+    repository: str, revision: str, selection: WantedFiles, endpoint: str | None
+) -> Sequence[str] | None:
     """Return the wanted files that the Hub lists; None if only the cache is available."""
     source = f"hf://{repository}@{revision}"
     try:
         listed: Any = snapshot_download(
             repository,
             revision=revision,
-            allow_patterns=[*wanted.patterns, *PICKLES],
+            allow_patterns=[*selection.patterns, *PICKLES],
             endpoint=endpoint,
             dry_run=True,
         )
     except DryRunError:
         return None  # without a dry run, it answers from the cache or reports the cause
     files = {info.filename: info for info in listed}
-    names = [name for name in files if wanted.holds(name)]
-    if not wanted.has_weights(names):
-        raise no_weights(list(files), source, wanted)
+    names = [name for name in files if selection.holds(name)]
+    if not selection.has_weights(names):
+        raise no_weights(list(files), source, selection)
     sizes = {name: (files[name].file_size or 0) if files[name].will_download else 0 for name in names}
     check_listing(sizes, source=source, into=Path(constants.HF_HUB_CACHE))
     return [glob.escape(name) for name in names]

@@ -14,7 +14,7 @@ from tritonstack.project.files.model_files import CODE_SUFFIX
 
 
 def fetch_folder(
-    text: str, *, model_folder: Path, wanted: WantedFiles = TRANSFORMERS, trusted: bool = False
+    text: str, *, model_folder: Path, selection: WantedFiles = TRANSFORMERS, trusted: bool = False
 ) -> FoundFolder:
     """Read a local folder; its revision is a hash over every wanted file.
 
@@ -26,14 +26,14 @@ def fetch_folder(
             f"file://{text}: folder not found: {folder}",
             remedy="a file:// source is relative to the folder of its model.yaml",
         )
-    check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
-    return FoundFolder(folder, f"sha256:{_hash_of(folder, wanted)}")
+    check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
+    return FoundFolder(folder, f"sha256:{_hash_of(folder, selection)}")
 
 
-def _hash_of(folder: Path, wanted: WantedFiles) -> str:
+def _hash_of(folder: Path, selection: WantedFiles) -> str:
     digest = hashlib.sha256()
     for name, file in list_files(folder).items():
-        if wanted.holds(name) or name.endswith(CODE_SUFFIX):
+        if selection.holds(name) or name.endswith(CODE_SUFFIX):
             digest.update(f"{name}\0{file.size}\0".encode())
             add_file(digest, file.path)
     return digest.hexdigest()

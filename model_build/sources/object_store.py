@@ -54,7 +54,7 @@ class _Part:
         return f"bytes={self.begin}-{min(self.begin + PART_BYTES, self.file.size) - 1}"
 
 
-def fetch_from_s3(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS) -> FoundFolder:
+def fetch_from_s3(text: str, *, cache_dir: Path, selection: WantedFiles = TRANSFORMERS) -> FoundFolder:
     """Fetch the wanted files below a prefix; the revision is a hash over names, sizes, and entity tags."""
     bucket, _, prefix = text.partition("/")
     prefix = prefix.rstrip("/") + "/"
@@ -63,11 +63,11 @@ def fetch_from_s3(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORM
         listed = _list(client, bucket, prefix)
         if not listed:
             raise SourceError(f"s3://{text}: no model files below this prefix", remedy="check the prefix")
-        files = [file for file in listed if wanted.holds(file.name)]
-        if not wanted.has_weights([file.name for file in files]):
-            raise no_weights([file.name for file in listed], f"s3://{text}", wanted)
+        files = [file for file in listed if selection.holds(file.name)]
+        if not selection.has_weights([file.name for file in files]):
+            raise no_weights([file.name for file in listed], f"s3://{text}", selection)
         cached = _from_cache(files, cache_dir / "s3")
-        return cached or _fetch(client, text, files, wanted, cache_dir / "s3")
+        return cached or _fetch(client, text, files, selection, cache_dir / "s3")
     except (BotoCoreError, ClientError) as error:
         if isinstance(error, ClientError) and error_code(error) in CHANGED_CODES:
             raise SourceError(
@@ -109,7 +109,7 @@ def _from_cache(files: Sequence[RemoteFile], cache_dir: Path) -> FoundFolder | N
 
 
 def _fetch(
-    client: Any, source: str, files: Sequence[RemoteFile], wanted: WantedFiles, cache_dir: Path
+    client: Any, source: str, files: Sequence[RemoteFile], selection: WantedFiles, cache_dir: Path
 ) -> FoundFolder:
     bucket = source.partition("/")[0]
     check_listing({file.name: file.size for file in files}, source=f"s3://{source}", into=cache_dir)
@@ -126,7 +126,7 @@ def _fetch(
             encryptions = list(pool.map(lambda part: _download(client, bucket, part, folder), parts))
         for file in files:
             _check_size(folder / file.name, file, source=f"s3://{source}")
-        check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
+        check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
         keyed = {
             part.file for part, encryption in zip(parts, encryptions, strict=True) if encryption in _KEYED
         }

@@ -22,7 +22,7 @@ from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, WantedFiles
 
 
-def fetch_from_package(text: str, *, cache_dir: Path, wanted: WantedFiles = TRANSFORMERS) -> FoundFolder:
+def fetch_from_package(text: str, *, cache_dir: Path, selection: WantedFiles = TRANSFORMERS) -> FoundFolder:
     """Return the folder of a distribution: the installed one if the version matches, else a cached one."""
     requirement, _, inner = text.partition("/")
     name, _, version = requirement.partition("==")
@@ -35,8 +35,8 @@ def fetch_from_package(text: str, *, cache_dir: Path, wanted: WantedFiles = TRAN
             f"package://{text}: {requirement} has no folder {inner!r}",
             remedy=f"list its files with `pip show --files {name}`",
         )
-    check_weights(wanted.weights_among(folder))  # faster than hashing incomplete files
-    _check_files(folder, listed, wanted, source=f"package://{text}")
+    check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
+    _check_files(folder, listed, selection, source=f"package://{text}")
     return FoundFolder(folder, version)
 
 
@@ -48,8 +48,10 @@ def _listed(distribution: Distribution, root: Path, folder: Path) -> dict[str, P
     }
 
 
-def _check_files(folder: Path, listed: dict[str, PackagePath], wanted: WantedFiles, *, source: str) -> None:
-    for name in wanted.among(folder):
+def _check_files(
+    folder: Path, listed: dict[str, PackagePath], selection: WantedFiles, *, source: str
+) -> None:
+    for name in selection.among(folder):
         entry = listed.get(name)
         if entry is None:
             raise SourceError(

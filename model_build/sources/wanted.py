@@ -107,8 +107,8 @@ def _exactly(file: str, *beside: str) -> WantedFiles:
 def _for_programs(spec: ModelSpec) -> WantedFiles:
     """Return patterns for everything except pickles and code; Python models also get code if it is local or
     trusted."""
-    own = (spec.source or "").startswith(FILE_SCHEME) or spec.trust.remote_code is not None
-    takes_code = isinstance(spec.recipe, PythonRecipe) and own
+    is_local = (spec.source or "").startswith(FILE_SCHEME) or spec.trust.remote_code is not None
+    takes_code = isinstance(spec.recipe, PythonRecipe) and is_local
     pickles = PICKLES if spec.trust.pickle is None else ()
     return WantedFiles(("*",), ("*",), refused=(*pickles, *(() if takes_code else (CODE,))))
 

@@ -33,13 +33,13 @@ class BuildKey:
 
     def made(self, manifest: Manifest) -> bool:
         """Return whether an artifact was built from exactly this."""
-        theirs = (
+        others = (
             manifest.spec_hash,
             manifest.source_revision,
             manifest.weights_sha256,
             dict(manifest.tools),
         )
-        return theirs == (self.spec_hash, self.source_revision, self.weights_sha256, dict(self.tools))
+        return others == (self.spec_hash, self.source_revision, self.weights_sha256, dict(self.tools))
 
 
 def verify_artifact(folder: Path) -> Manifest:

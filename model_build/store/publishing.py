@@ -57,9 +57,9 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
     bay = _Bay(s3_client, bucket, artifact_prefix(manifest.model, manifest.digest), kms_key_id)
     try:
         for _ in range(ATTEMPTS):
-            there = _bring(bay, artifact_dir, manifest)
-            if there is not None:
-                return Published(bucket, bay.prefix, uploaded=bay.written, manifest=there)
+            published = _bring(bay, artifact_dir, manifest)
+            if published is not None:
+                return Published(bucket, bay.prefix, uploaded=bay.written, manifest=published)
     except (BotoCoreError, ClientError) as error:
         raise explain(
             error,
@@ -75,22 +75,22 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
 
 def _bring(bay: _Bay, folder: Path, manifest: Manifest) -> Manifest | None:
     """Upload what is missing; return the manifest, or None if another publisher wrote a part first."""
-    there = bay.find_manifest(manifest)
-    if there is None and not bay.has_archive_of(manifest):
+    published = bay.find_manifest(manifest)
+    if published is None and not bay.has_archive_of(manifest):
         bay.put_archive(folder / ARCHIVE_NAME, manifest)
     bay.check_archive(manifest)
-    if there is not None and there.manifest.examples_sha256 is not None:
-        bay.check_examples(there.manifest)
-        return there.manifest
-    named = there.manifest if there else manifest
+    if published is not None and published.manifest.examples_sha256 is not None:
+        bay.check_examples(published.manifest)
+        return published.manifest
+    named = published.manifest if published else manifest
     if manifest.examples_sha256 is not None:
         sha256 = bay.settle_examples((folder / EXAMPLES_NAME).read_bytes(), manifest)
         if sha256 is None:
             return None
         named = named.model_copy(update={"examples_sha256": sha256})
-    elif there is not None:
+    elif published is not None:
         return named
-    return named if bay.put_manifest(named, replacing=there) else None
+    return named if bay.put_manifest(named, replacing=published) else None
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class _Bay:
         if found is None:
             return None
         body, etag = found
-        there = parse_manifest(body, origin=self._url(MANIFEST_NAME))
-        if there.digest != manifest.digest:
-            raise PublishError(f"{self._url(MANIFEST_NAME)} belongs to digest {there.digest}")
-        return _Found(there, etag)
+        published = parse_manifest(body, origin=self._url(MANIFEST_NAME))
+        if published.digest != manifest.digest:
+            raise PublishError(f"{self._url(MANIFEST_NAME)} belongs to digest {published.digest}")
+        return _Found(published, etag)
 
     def has_archive_of(self, manifest: Manifest) -> bool:
         """Return whether the archive is already there."""
@@ -167,13 +167,13 @@ class _Bay:
                 remedy="delete this object and its manifest, then publish again",
             )
 
-    def check_examples(self, there: Manifest) -> None:
+    def check_examples(self, manifest: Manifest) -> None:
         """Verify the examples in the bucket before reporting the artifact as published."""
         found = self._get(EXAMPLES_NAME)
-        if found is None or hashlib.sha256(found[0]).hexdigest() != there.examples_sha256:
-            what = "is missing, but its manifest names it" if found is None else "has changed"
+        if found is None or hashlib.sha256(found[0]).hexdigest() != manifest.examples_sha256:
+            problem = "is missing, but its manifest names it" if found is None else "has changed"
             raise PublishError(
-                f"{self._url(EXAMPLES_NAME)} {what}",
+                f"{self._url(EXAMPLES_NAME)} {problem}",
                 remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} there, then publish again",
             )
 

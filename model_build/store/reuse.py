@@ -37,11 +37,11 @@ def find_artifact(
     `choices` are those recorded for `precision: auto`: other choices make another artifact.
     """
     for folder, manifest in _stored(store):
-        wanted = fits(parse_target(manifest.target), asked) and key.made(manifest)
+        matches = fits(parse_target(manifest.target), asked) and key.made(manifest)
         # Artifacts of an earlier version lack examples; rebuild them, with identical archive bytes.
-        wanted = wanted and manifest.examples_sha256 is not None
-        wanted = wanted and manifest.choices.items() <= {**manifest.choices, **choices}.items()
-        if wanted and _is_sound(store, folder, steps):
+        matches = matches and manifest.examples_sha256 is not None
+        matches = matches and manifest.choices.items() <= {**manifest.choices, **choices}.items()
+        if matches and _is_sound(store, folder, steps):
             return folder, manifest
     return None
 

@@ -91,7 +91,7 @@ def test_pip_installs_nothing_without_its_hash(file: Path) -> None:
 
 def test_the_embedded_server_is_installed_with_hashes() -> None:
     text = (ROOT / "tritonstack" / "runtime" / "install.py").read_text()
-    (call,) = re.findall(r"what = \[(.*?)\]", text, flags=re.S)
+    (call,) = re.findall(r"options = \[(.*?)\]", text, flags=re.S)
     assert '"--require-hashes"' in call
 
 

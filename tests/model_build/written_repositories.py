@@ -37,7 +37,7 @@ def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cp
     source = FetchedSource(model.file.parent, "beside model.yaml", hash_files([]))
     if spec.source is not None:
         source = fetch_source(
-            spec.source, model_folder=model.file.parent, cache_dir=folder, wanted=wanted_files(spec)
+            spec.source, model_folder=model.file.parent, cache_dir=folder, selection=wanted_files(spec)
         )
     folder.mkdir(parents=True, exist_ok=True)
     context = BuildContext(

@@ -245,7 +245,7 @@ def test_following_gives_each_line_once_and_ends_with_the_build(
             codebuild.end(first, "SUCCEEDED")
 
     ended = follow(
-        service, service.look(first), LogTail(logs), on_news=hear, enough=threading.Event(), poll_s=0
+        service, service.look(first), LogTail(logs), on_news=hear, cancelled=threading.Event(), poll_s=0
     )
     assert ended.status == "succeeded"
     assert heard == ["one", "two", "three", "four"]
@@ -261,7 +261,7 @@ def test_ctrl_c_detaches_from_a_build_without_stopping_it(
         service.look(first),
         LogTail(StrictLogs()),
         on_news=lambda _: enough.set(),
-        enough=enough,
+        cancelled=enough,
         poll_s=0,
     )
     assert (state.status, codebuild.stopped) == ("running", [])

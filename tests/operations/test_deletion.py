@@ -113,7 +113,7 @@ def delete(
 ) -> SimulatedCloudFormation:
     played = SimulatedCloudFormation(**stacks)
     play(monkeypatch, played)
-    delete_stacks(Cloud("1", "x", {}), list(stacks), tell=told.append, clock=clock)
+    delete_stacks(Cloud("1", "x", {}), list(stacks), on_update=told.append, clock=clock)
     return played
 
 
@@ -250,7 +250,7 @@ def test_buckets_are_emptied_before_each_try(
         one=SimulatedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
     )
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: next(filled))
-    delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock)
+    delete_stacks(Cloud("1", "x", {}), ["one"], on_update=told.append, clock=clock)
     assert [line for line in told if line.startswith("logs")] == [
         "logs: 3 objects deleted",
         "logs: 1 objects deleted",
@@ -284,7 +284,7 @@ def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
     monkeypatch.setattr(
         "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
     )
-    delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
+    delete_stacks(Cloud("1", "x", {}), ["one", "other"], on_update=told.append, clock=clock)
     assert (played.stacks, one.asked, other.asked) == ({}, 1, 1)
     assert "logs: 2 objects deleted" in told
     assert sum("retrying" in line for line in told) == 5
@@ -310,7 +310,7 @@ def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(
     with pytest.raises(
         StackFailedError, match="stack one is CREATE_COMPLETE: cannot delete 1 objects of bucket logs"
     ):
-        delete_stacks(Cloud("1", "x", {}), ["one", "other"], tell=told.append, clock=clock)
+        delete_stacks(Cloud("1", "x", {}), ["one", "other"], on_update=told.append, clock=clock)
     assert (one.asked, other.asked) == (0, 3)
     assert sum(line.startswith("one: cannot delete 1 objects") for line in told) == 2
 
@@ -323,7 +323,7 @@ def test_resources_newly_retained_by_an_update_are_not_emptied(
     kept = Retained("AWS::S3::Bucket", "logs")
     before_and_after = iter([Contents(("logs",)), Contents((), (kept,))])
     play(monkeypatch, played, contents=lambda: next(before_and_after), emptied=lambda: 3)
-    assert delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock) == [kept]
+    assert delete_stacks(Cloud("1", "x", {}), ["one"], on_update=told.append, clock=clock) == [kept]
     assert "logs: 3 objects deleted" not in told
 
 
@@ -334,6 +334,6 @@ def test_newly_protected_stacks_are_neither_emptied_nor_deleted(
     played = SimulatedCloudFormation(one=stack)
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: 3)
     with pytest.raises(StackFailedError, match="is now protected"):
-        delete_stacks(Cloud("1", "x", {}), ["one"], tell=told.append, clock=clock)
+        delete_stacks(Cloud("1", "x", {}), ["one"], on_update=told.append, clock=clock)
     assert stack.asked == 0
     assert "logs: 3 objects deleted" not in told

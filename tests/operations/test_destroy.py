@@ -41,7 +41,7 @@ def buckets(cloud: Cloud) -> list[str]:
 
 
 def destroyed(cloud: Cloud, base: str = BASE) -> Destroyed:
-    return destroy_environment(cloud, base, tell=lambda _: None)
+    return destroy_environment(cloud, base, on_update=lambda _: None)
 
 
 def test_dependent_stacks_are_deleted_first(cloud: Cloud) -> None:
@@ -49,7 +49,7 @@ def test_dependent_stacks_are_deleted_first(cloud: Cloud) -> None:
     stand_with(cloud, "foundation", Log=bucket("a-log"), Artifacts=bucket("an-artifact-bucket"))
     fill(cloud, "a-log", "an-artifact-bucket")
     told: list[str] = []
-    destroy_environment(cloud, BASE, tell=told.append)
+    destroy_environment(cloud, BASE, on_update=told.append)
     gone = [line.split(":")[0].removeprefix(f"{BASE}-") for line in told if "DELETE_COMPLETE" in line]
     assert set(gone[:4]) == {"monitoring", "build", "endpoint-search", "endpoint-rank"}
     assert gone[4:] == ["network", "foundation"]

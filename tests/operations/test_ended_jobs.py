@@ -61,7 +61,7 @@ def of_jobs(report: Report) -> dict[str, str | None]:
 
 def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud: Cloud, jobs: StrictProcessing) -> None:
     told: list[str] = []
-    destroyed = destroy_environment(cloud, BASE, tell=told.append)
+    destroyed = destroy_environment(cloud, BASE, on_update=told.append)
     assert destroyed.jobs == tuple(sorted(ENDED))
     assert jobs.jobs.keys() == {ANOTHERS, BY_HAND}
     last = max(told.index(f"{name}: ended Processing job deleted") for name in ENDED)
@@ -87,7 +87,7 @@ def test_two_that_destroy_at_once_hinder_each_other_not(
         real(**parameters)
 
     monkeypatch.setattr(jobs, "delete_processing_job", delete)
-    assert delete_ended_jobs(cloud, BASE, tell=lambda _: None) == others
+    assert delete_ended_jobs(cloud, BASE, on_update=lambda _: None) == others
 
 
 def test_one_that_may_not_be_deleted_keeps_the_stacks(
@@ -98,7 +98,7 @@ def test_one_that_may_not_be_deleted_keeps_the_stacks(
 
     monkeypatch.setattr(jobs, "delete_processing_job", refuse)
     with pytest.raises(ClientError, match="not yours"):
-        destroy_environment(cloud, BASE, tell=lambda _: None)
+        destroy_environment(cloud, BASE, on_update=lambda _: None)
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
     assert [stack["StackName"] for stack in stacks] == [BUILD]
 
@@ -125,6 +125,6 @@ def test_nothing_is_left_after_destruction_despite_stale_tag_listings(
     cloud: Cloud, jobs: StrictProcessing
 ) -> None:
     del jobs.jobs[BY_HAND]
-    destroy_environment(cloud, BASE, tell=lambda _: None)
+    destroy_environment(cloud, BASE, on_update=lambda _: None)
     found = audit(cloud, SCOPE)
     assert (found.items, found.refusals) == ((), ())

@@ -75,7 +75,7 @@ def test_expiry_is_checked_again_before_destruction(
     destroyed: list[str] = []
     monkeypatch.setattr(reaping, "list_stacks", lambda *_, **__: [stack("t-a-foundation", expires)])
     monkeypatch.setattr(reaping, "destroy_environment", lambda _, base, **__: destroyed.append(base))
-    assert reap(Cloud("1", "x", {}), "t-a", now=NOW, tell=destroyed.append) is taken
+    assert reap(Cloud("1", "x", {}), "t-a", now=NOW, on_update=destroyed.append) is taken
     assert destroyed == (["t-a"] if taken else [])
 
 
@@ -100,5 +100,5 @@ def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(
     for ends_builds in ("stop_builds", "delete_ended_jobs"):
         monkeypatch.setattr(destroy, ends_builds, lambda *_, **__: [])
     with pytest.raises(ExtendedError, match="was extended during its destruction"):
-        reap(Cloud("1", "x", {}), "t-a", now=NOW, tell=deleted.append)
+        reap(Cloud("1", "x", {}), "t-a", now=NOW, on_update=deleted.append)
     assert deleted == ["t-a-endpoint-x"]

@@ -130,7 +130,7 @@ def test_builds_end_before_anything_is_deleted(cloud: Cloud, play: Played) -> No
     run_job(processing, ANOTHERS)
     play(codebuild, processing)
     told: list[str] = []
-    destroyed = destroy_environment(cloud, BASE, tell=told.append, clock=FastClock())
+    destroyed = destroy_environment(cloud, BASE, on_update=told.append, clock=FastClock())
     assert codebuild.stopped == [model, images]
     assert [item.id for item in destroyed.builds] == [model, images, JOB]
     assert told[0] == f"{model} (CodeBuild, builds minilm): in progress; stopping"
@@ -169,9 +169,9 @@ def test_the_next_run_resumes_after_a_kill(cloud: Cloud, play: Played) -> None:
     clock = FastClock()
     object.__setattr__(clock, "sleep", kill)
     with pytest.raises(Killed):
-        destroy_environment(cloud, BASE, tell=lambda _: None, clock=clock)
+        destroy_environment(cloud, BASE, on_update=lambda _: None, clock=clock)
     assert stacks(cloud) == [f"{BASE}-build"]
-    destroyed = destroy_environment(cloud, BASE, tell=lambda _: None, clock=FastClock())
+    destroyed = destroy_environment(cloud, BASE, on_update=lambda _: None, clock=FastClock())
     assert [item.builds for item in destroyed.builds] == ["minilm", ""]
     assert stacks(cloud) == []
 
@@ -181,7 +181,7 @@ def test_a_build_that_does_not_end_keeps_everything(cloud: Cloud, play: Played) 
     model = build(codebuild, PROJECT, MODEL="minilm")
     play(codebuild, StrictProcessing())
     with pytest.raises(BuildRunsOnError, match=f"after the stop request: {model}") as raised:
-        destroy_environment(cloud, BASE, tell=lambda _: None, clock=FastClock())
+        destroy_environment(cloud, BASE, on_update=lambda _: None, clock=FastClock())
     assert "nothing was deleted" in str(raised.value.remedy)
     assert stacks(cloud) == [f"{BASE}-build"]
 
@@ -203,5 +203,5 @@ def test_a_job_that_may_not_be_stopped_ends_the_command(
 
     monkeypatch.setattr(processing, "stop_processing_job", refuse)
     with pytest.raises(ClientError, match="not yours"):
-        destroy_environment(cloud, BASE, tell=lambda _: None, clock=FastClock())
+        destroy_environment(cloud, BASE, on_update=lambda _: None, clock=FastClock())
     assert stacks(cloud) == [f"{BASE}-build"]

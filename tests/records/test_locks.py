@@ -118,7 +118,7 @@ def test_what_has_taken_the_place_of_something_found_there_meanwhile_stays(file:
     add_to_lock(file, [manifest("m", digest="99" * 32)], built=BUILT)
     found, made = manifest("m"), manifest("n")
     begun = Lock().with_artifact(found).with_artifact(made)
-    assert add_to_lock(file, [found, made], built=LATER, begun=begun)
+    assert add_to_lock(file, [found, made], built=LATER, initial_lock=begun)
     models = load_lock(file).record.models
     assert (models["m"]["cpu"].digest, models["m"]["cpu"].built) == ("99" * 32, BUILT)
     assert models["n"]["cpu"].digest == made.digest
@@ -142,14 +142,14 @@ def test_an_old_lock_of_two_targets_is_fixed_by_the_next_build(file: Path) -> No
     both = {found.target: Lock().with_artifact(found).models["m"][found.target] for found in (old, new)}
     lock = Lock(models={"m": both})
     write_lock(file, lock)
-    assert add_to_lock(file, [new], built=LATER, begun=lock)
+    assert add_to_lock(file, [new], built=LATER, initial_lock=lock)
     assert set(load_lock(file).record.models["m"]) == {"cpu"}
 
 
 def test_what_another_target_has_taken_the_place_of_meanwhile_does_not_come_back(file: Path) -> None:
     old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
     add_to_lock(file, [new], built=BUILT)
-    assert not add_to_lock(file, [old], built=LATER, begun=Lock().with_artifact(old))
+    assert not add_to_lock(file, [old], built=LATER, initial_lock=Lock().with_artifact(old))
     assert set(load_lock(file).record.models["m"]) == {"cpu"}
 
 
@@ -261,10 +261,10 @@ def test_an_image_restored_during_a_build_is_kept(file: Path) -> None:
     add_image_to_lock(file, "serving", "gpu", found, built=BUILT)
     begun = load_lock(file).record
     add_image_to_lock(file, "serving", "gpu", old, built=BUILT)
-    assert not add_image_to_lock(file, "serving", "gpu", found, built=LATER, begun=begun)
+    assert not add_image_to_lock(file, "serving", "gpu", found, built=LATER, initial_lock=begun)
     assert load_lock(file).record.images["serving"]["gpu"].digest == old.digest
     newer = LockedImage(digest=f"sha256:{'12' * 32}", tag="serving-2")
-    assert add_image_to_lock(file, "serving", "gpu", newer, built=LATER, begun=begun)
+    assert add_image_to_lock(file, "serving", "gpu", newer, built=LATER, initial_lock=begun)
     assert load_lock(file).record.images["serving"]["gpu"].digest == newer.digest
 
 

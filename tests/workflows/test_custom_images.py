@@ -66,7 +66,7 @@ class Account:
 
     def lock(self) -> bool:
         built = Built(by="ann", at="2026-11-22T08:30:00Z")
-        return lock_images(Context(self.project, Output()), self.workspace, self.cloud, built, here=False)
+        return lock_images(Context(self.project, Output()), self.workspace, self.cloud, built, locally=False)
 
 
 @pytest.fixture

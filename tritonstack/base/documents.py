@@ -331,8 +331,8 @@ def _of_another_sort(kind: str, value: Any, context: Mapping[str, Any]) -> tuple
         found = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
         return f"expected {_SORTS[kind]}, got {found}", f"write {_SORTS[kind]}"
     if kind in _BOUNDS:
-        words, key = _BOUNDS[kind]
-        bound = f"a number {words} {context[key]:g}"
+        comparison, key = _BOUNDS[kind]
+        bound = f"a number {comparison} {context[key]:g}"
         return f"expected {bound}, got {value}", f"write {bound}"
     if kind == "string_pattern_mismatch":
         return f"{value!r} does not match the pattern {context['pattern']}", "write text of this form"

@@ -85,9 +85,9 @@ def pipeline_name(prefix: str) -> str:
     return f"{prefix}-{DELIVERY}-pipeline"
 
 
-def pipeline_role_name(prefix: str, what: str) -> str:
+def pipeline_role_name(prefix: str, step: str) -> str:
     """Return a role of the pipeline's steps."""
-    return f"{pipeline_name(prefix)}-{what}"
+    return f"{pipeline_name(prefix)}-{step}"
 
 
 def pipeline_duty(duty: DeliveryRole, environment: str) -> str:
@@ -196,9 +196,9 @@ PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 """Log group of all Processing jobs of an account; SageMaker chooses the name."""
 
 
-def parameter_name(base: str, what: str) -> str:
+def parameter_name(base: str, name: str) -> str:
     """Return the SSM parameter by which one stack gives others an id known only after its deployment."""
-    return f"/{base}/{what}"
+    return f"/{base}/{name}"
 
 
 KEY_PARAMETER = "key-arn"

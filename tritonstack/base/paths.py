@@ -42,8 +42,8 @@ class Project:
 
     def container(self, name: str) -> Path:
         """Return a folder or file of containers/: the project's own if it exists, else the shipped one."""
-        own = self.containers_dir / name
-        return own if own.exists() else shipped("containers") / name
+        custom = self.containers_dir / name
+        return custom if custom.exists() else shipped("containers") / name
 
     @property
     def containers(self) -> dict[str, Path]:

@@ -139,12 +139,14 @@ def _syntax_problem(file: Path, text: str, error: yaml.YAMLError) -> FileProblem
     line = mark.line + 1 if mark else None
     if isinstance(error, LimitError):
         return FileProblem(file, line, "", str(error.problem), error.remedy, code="TS103")
-    said = getattr(error, "problem", None) or str(error)
-    return FileProblem(file, line, "", f"invalid YAML: {said}", _syntax_remedy(said), code="TS102")
+    message_text = getattr(error, "problem", None) or str(error)
+    return FileProblem(
+        file, line, "", f"invalid YAML: {message_text}", _syntax_remedy(message_text), code="TS102"
+    )
 
 
-def _syntax_remedy(said: str) -> str:
-    return next((remedy for words, remedy in _SYNTAX_REMEDIES.items() if words in said), _CHECK_SYNTAX)
+def _syntax_remedy(problem: str) -> str:
+    return next((remedy for pattern, remedy in _SYNTAX_REMEDIES.items() if pattern in problem), _CHECK_SYNTAX)
 
 
 _CHECK_SYNTAX = "check this line and the ones before it: indentation, quotes, brackets, `key: value`"

@@ -37,10 +37,10 @@ def _endpoints(project: Project, context: typer.Context) -> list[str]:
     from tritonstack.base.yaml_nodes import load_yaml  # noqa: PLC0415 - endpoints only
 
     # Before an option without its value, arguments are not assigned to parameters yet.
-    words = [context.params.get("environment"), *context.args]
+    typed = [context.params.get("environment"), *context.args]
     known = {name: project.environment_file(name) for name in environment_names(project)}
     known |= {name: project.template_file(name) for name in template_names(project)}
-    file = next(known[word] for word in words if word in known)
+    file = next(known[word] for word in typed if word in known)
     return list(load_yaml(file.read_text(encoding="utf-8"))["endpoints"])
 
 

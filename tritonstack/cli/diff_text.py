@@ -18,9 +18,9 @@ _LONGEST_COMMENT = 60_000
 
 def _details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
     """Describe a stack beyond its plan, one item per line; rejected changes come first."""
-    taken = outlook.taken_by(plan.stack)
-    yield from (one.words for one in taken)
-    yield from dict.fromkeys(f"help: {one.remedy}" for one in taken)
+    conflicts = outlook.taken_by(plan.stack)
+    yield from (one.words for one in conflicts)
+    yield from dict.fromkeys(f"help: {one.remedy}" for one in conflicts)
     yield from plan.details
     yield from _fate_words(outlook.fates.get(plan.stack, ()))
 
@@ -41,16 +41,16 @@ def outlook_comment(outlook: DeployOutlook) -> str:
         "",
     ]
     if outlook.models:
-        head += ["Models:", "", *(f"- {_marked(words)}" for words in outlook.models), ""]
-    told = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook)]
-    told += [f"- {_marked(words)}" for words in _other_words(outlook)]
-    head += ["Stacks:", "", *(told or ["- nothing changes"]), ""]
-    words = "\n".join(map(_clipped, outlook.cdk_lines)).strip()
+        head += ["Models:", "", *(f"- {_marked(text)}" for text in outlook.models), ""]
+    items = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook)]
+    items += [f"- {_marked(text)}" for text in _other_words(outlook)]
+    head += ["Stacks:", "", *(items or ["- nothing changes"]), ""]
+    text = "\n".join(map(_clipped, outlook.cdk_lines)).strip()
     room = _LONGEST_COMMENT - len("\n".join(head))
-    if len(words) > room:
-        words = f"{words[: max(room, 0)]}\n… and more: run `tritonstack diff {outlook.workspace.words}`"
-    fence = _fence(words)
-    tail = ["<details><summary>The CDK's own diff</summary>", "", fence, words, fence, "", "</details>"]
+    if len(text) > room:
+        text = f"{text[: max(room, 0)]}\n… and more: run `tritonstack diff {outlook.workspace.words}`"
+    fence = _fence(text)
+    tail = ["<details><summary>The CDK's own diff</summary>", "", fence, text, fence, "", "</details>"]
     return "\n".join([*head, *tail])
 
 
@@ -70,7 +70,7 @@ def _summary(outlook: DeployOutlook) -> str:
         "changed in place": sum(plan.action == "change" for plan in outlook.changes.plans),
     }
     parts = [
-        f"{count} {'stack' if count == 1 else 'stacks'} {what}" for what, count in counts.items() if count
+        f"{count} {'stack' if count == 1 else 'stacks'} {action}" for action, count in counts.items() if count
     ]
     if outlook.shelves:
         parts.append(f"{sum(map(len, outlook.shelves.values()))} models copied to model prefixes")
@@ -81,12 +81,12 @@ def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
     name = outlook.workspace.words
     if outlook.models:
         yield "Model changes:"
-        yield from (f"  {words}" for words in outlook.models)
+        yield from (f"  {line_text}" for line_text in outlook.models)
     yield f"Stack changes with `tritonstack deploy {name}`:"
     for plan in outlook.changes.plans:
         yield f"  {plan.words}"
         yield from (f"    {line}" for line in _details(outlook, plan))
-    yield from (f"  {words}" for words in _other_words(outlook))
+    yield from (f"  {line_text}" for line_text in _other_words(outlook))
     if outlook.changes.two_phase:
         yield (
             "SageMaker rejects a plain `cdk deploy` of changes that need two phases; "
@@ -104,13 +104,16 @@ def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
         yield f"  - {_marked(line)}"
 
 
-def _fate_words(fates: Iterable[PlannedChange]) -> Iterator[str]:
+def _fate_words(changes: Iterable[PlannedChange]) -> Iterator[str]:
     """Describe changes of resources; those of every rollout are summarized in one line."""
-    told = [fate for fate in fates if not fate.expected]
-    usual = [fate for fate in fates if fate.expected and fate.fate != "deleted"]
-    if usual:
-        yield f"replaced on every rollout: {', '.join(fate.logical_id for fate in usual)}"
-    yield from (fate.words for fate in sorted(told, key=lambda fate: (not fate.refused, fate.logical_id)))
+    unexpected = [change for change in changes if not change.expected]
+    expected = [change for change in changes if change.expected and change.fate != "deleted"]
+    if expected:
+        yield f"replaced on every rollout: {', '.join(change.logical_id for change in expected)}"
+    yield from (
+        change.words
+        for change in sorted(unexpected, key=lambda change: (not change.refused, change.logical_id))
+    )
 
 
 def _other_words(outlook: DeployOutlook) -> Iterator[str]:

@@ -115,9 +115,9 @@ def _is_of_aws(error: BaseException) -> bool:
 def _of_this_machine(error: BaseException) -> TritonstackError | None:
     """Return the error for a missing permission, full disk, or missing package."""
     if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
-        where = f"{error.filename}: " if error.filename else ""
+        file = f"{error.filename}: " if error.filename else ""
         return TritonstackError(
-            f"{where}{error.strerror}",
+            f"{file}{error.strerror}",
             remedy="check the folder's permissions and the free disk space",
             code="TS616",
         )

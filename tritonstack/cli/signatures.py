@@ -24,18 +24,20 @@ def load_signature(name: str) -> Any:
 
 def _needed(statements: list[ast.stmt], name: str) -> Iterator[ast.stmt]:
     """Yield what the parameters of a command need, last statement first."""
-    wanted = {name}
+    required = {name}
     for statement in reversed(statements):
         if isinstance(statement, ast.Import | ast.ImportFrom):
             future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-            kept = [alias for alias in statement.names if future or (alias.asname or alias.name) in wanted]
-            if kept:
-                statement.names = kept
+            aliases = [
+                alias for alias in statement.names if future or (alias.asname or alias.name) in required
+            ]
+            if aliases:
+                statement.names = aliases
                 yield statement
-        elif wanted & _bound(statement):
+        elif required & _bound(statement):
             if isinstance(statement, ast.FunctionDef):
                 statement.body = [ast.Pass()]
-            wanted |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            required |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
             yield statement
 
 

@@ -19,8 +19,8 @@ _LONGEST_NOTE = 300
 
 def status_lines(environment: EnvironmentStatus) -> Iterator[str]:
     """Render one environment."""
-    where = f"{environment.account} {environment.region}".strip()
-    yield "  ".join(filter(None, (environment.name, where, _deployed_words(environment))))
+    location = f"{environment.account} {environment.region}".strip()
+    yield "  ".join(filter(None, (environment.name, location, _deployed_words(environment))))
     if environment.error is not None:
         yield from (f"  {line}" for line in environment.error.splitlines())
         return
@@ -29,7 +29,7 @@ def status_lines(environment: EnvironmentStatus) -> Iterator[str]:
     if environment.endpoints:
         yield from (f"  {line}" for line in _table(environment))
     for endpoint in environment.endpoints:
-        yield from (f"  {endpoint.name}: {words}" for words in _amiss(endpoint))
+        yield from (f"  {endpoint.name}: {note}" for note in _amiss(endpoint))
 
 
 def _deployed_words(environment: EnvironmentStatus) -> str:
@@ -74,8 +74,8 @@ def _served(endpoint: EndpointStatus) -> Iterator[str]:
         mark += " (unverified)" if served.unverified else ""
         yield f"{served.model} {served.live[:8] if served.live else 'missing'}{mark}"
     if len(endpoint.models) > _MODELS_SHOWN:
-        there = sum(served.live is not None for served in endpoint.models)
-        yield f"… {there} of {len(endpoint.models)} present"
+        live = sum(served.live is not None for served in endpoint.models)
+        yield f"… {live} of {len(endpoint.models)} present"
 
 
 def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
         if served.unverified
     )
     yield from (f"not as deployed: {fault}" for fault in endpoint.drift)
-    yield from (f"to deploy: {words}" for words in endpoint.to_deploy)
+    yield from (f"to deploy: {change}" for change in endpoint.to_deploy)
     if endpoint.verdict is not None and endpoint.verdict.kind == "refuted":
         note = endpoint.verdict.note
         yield f"failed verification: {note if len(note) <= _LONGEST_NOTE else f'{note[:_LONGEST_NOTE]}…'}"

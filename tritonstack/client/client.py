@@ -69,8 +69,8 @@ class EndpointClient:
         parameters: Mapping[str, Parameter] | None = None,
     ) -> list[list[ScoredClass]]:
         """Send `inputs` and return the `count` highest classes of `output` per row, with their labels."""
-        wanted = TopClasses(output, count)
-        answer = self.infer(inputs, outputs=[wanted], request_id=request_id, parameters=parameters)
+        top = TopClasses(output, count)
+        answer = self.infer(inputs, outputs=[top], request_id=request_id, parameters=parameters)
         if output not in answer:
             raise MalformedReplyError(f"it has no output {output}")
         return parse_classes(answer[output])

@@ -129,24 +129,24 @@ def _settings(
     return _JSON.encode(fields)[1:-1]
 
 
-def _parameters(given: Mapping[str, Parameter]) -> dict[str, Any]:
+def _parameters(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
     """Return the parameters to send; Triton's own are omitted at their default values."""
     written: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name in RESERVED_PARAMETERS or name.startswith(RESERVED_PREFIX):
             raise RequestEncodingError(
                 f"the parameter {name!r} is reserved for Triton", remedy="rename or remove it"
             )
         if name not in TRITON_PARAMETERS:
             written[name] = value
-    if given.get("sequence_id") not in (None, 0, ""):
-        written["sequence_id"] = given["sequence_id"]
-        written["sequence_start"] = given.get("sequence_start", False)
-        written["sequence_end"] = given.get("sequence_end", False)
-    if given.get("priority"):
-        written["priority"] = given["priority"]
-    if given.get("timeout") is not None:
-        written["timeout"] = given["timeout"]
+    if parameters.get("sequence_id") not in (None, 0, ""):
+        written["sequence_id"] = parameters["sequence_id"]
+        written["sequence_start"] = parameters.get("sequence_start", False)
+        written["sequence_end"] = parameters.get("sequence_end", False)
+    if parameters.get("priority"):
+        written["priority"] = parameters["priority"]
+    if parameters.get("timeout") is not None:
+        written["timeout"] = parameters["timeout"]
     return written
 
 

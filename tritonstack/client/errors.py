@@ -102,13 +102,13 @@ class InvocationError(EndpointClientError):
     help_text: ClassVar[str | None] = None
     retryable: ClassVar[bool] = False  # whether the same request may succeed a moment later
 
-    def __init__(self, *, request: RequestFacts, words: ServiceWords) -> None:
+    def __init__(self, *, request: RequestFacts, service: ServiceWords) -> None:
         self.request = request
-        self.words = words
-        said = words.original_message or words.message
-        status = words.original_status if words.original_status is not None else words.status
-        code = f" [{words.code}{f' {status}' if status is not None else ''}]"
-        super().__init__(f"{request}: {self.summary}{code}: {said}", remedy=self.help_text)
+        self.words = service
+        message = service.original_message or service.message
+        status = service.original_status if service.original_status is not None else service.status
+        code = f" [{service.code}{f' {status}' if status is not None else ''}]"
+        super().__init__(f"{request}: {self.summary}{code}: {message}", remedy=self.help_text)
 
 
 class RequestRefusedError(InvocationError):

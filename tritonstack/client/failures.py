@@ -82,13 +82,13 @@ ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ..
 def invocation_error(raised: ClientError | BotoCoreError, *, request: RequestFacts) -> InvocationError:
     """Return the error for a botocore exception."""
     if isinstance(raised, ClientError):
-        words = _service_words(raised)
-        return _answered(words, request)(request=request, words=words)
-    words = ServiceWords(code=type(raised).__name__, message=str(raised))
+        service = _service_words(raised)
+        return _answered(service, request)(request=request, service=service)
+    service = ServiceWords(code=type(raised).__name__, message=str(raised))
     for botocore_error, error in ERRORS_BY_EXCEPTION:
         if isinstance(raised, botocore_error):
-            return error(request=request, words=words)
-    return InvocationError(request=request, words=words)
+            return error(request=request, service=service)
+    return InvocationError(request=request, service=service)
 
 
 def _service_words(raised: ClientError) -> ServiceWords:
@@ -104,11 +104,11 @@ def _service_words(raised: ClientError) -> ServiceWords:
     )
 
 
-def _answered(words: ServiceWords, request: RequestFacts) -> type[InvocationError]:
-    error = ERRORS_BY_CODE.get(words.code) or _by_status(words.status)
+def _answered(service: ServiceWords, request: RequestFacts) -> type[InvocationError]:
+    error = ERRORS_BY_CODE.get(service.code) or _by_status(service.status)
     if error is ModelError:
-        return _model_error(words, request)
-    if error is RequestRefusedError and "not found" in words.message and "Endpoint" in words.message:
+        return _model_error(service, request)
+    if error is RequestRefusedError and "not found" in service.message and "Endpoint" in service.message:
         return EndpointNotFoundError
     return error
 
@@ -126,8 +126,8 @@ def _by_status(status: int | None) -> type[InvocationError]:
     return RequestRefusedError if status is not None and status >= 400 else InvocationError
 
 
-def _model_error(words: ServiceWords, request: RequestFacts) -> type[ModelError]:
-    status = words.original_status
+def _model_error(service: ServiceWords, request: RequestFacts) -> type[ModelError]:
+    status = service.original_status
     if status is None:
         return ModelError
     if status == 0:  # the service's status for a container that never responded

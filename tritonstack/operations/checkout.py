@@ -64,13 +64,13 @@ class Checkout:
         changed, tracked = self._changed(Path(top.rstrip("\n"))), self._tracked(Path(top.rstrip("\n")))
         read = {file: {file.parent.resolve() / file.name, file.resolve()} for file in files if file.exists()}
         found = {file for file, places in read.items() if not places <= tracked}
-        wanted = {place for file in files for place in (file.parent.resolve() / file.name, file.resolve())}
+        requested = {place for file in files for place in (file.parent.resolve() / file.name, file.resolve())}
         below = {folder.resolve() for folder in folders}
-        around = {parent for path in wanted | below for parent in path.parents}
+        around = {parent for path in requested | below for parent in path.parents}
         found |= {
             path
             for path in changed
-            if path in wanted or path in around or not below.isdisjoint((path, *path.parents))
+            if path in requested or path in around or not below.isdisjoint((path, *path.parents))
         }
         root = self.root.resolve()
         named = (path.parent.resolve() / path.name for path in found)
@@ -85,13 +85,13 @@ class Checkout:
             "--ignore-submodules=none",
             "--no-renames",
         )
-        said = self._ask("--no-optional-locks", "-C", str(top), "status", *options) or ""
-        return {top / entry[3:].rstrip("/") for entry in said.split("\0") if entry}
+        output = self._ask("--no-optional-locks", "-C", str(top), "status", *options) or ""
+        return {top / entry[3:].rstrip("/") for entry in output.split("\0") if entry}
 
     def _tracked(self, top: Path) -> set[Path]:
         """Return the files that git has and compares with the commit, those of submodules too."""
-        said = self._ask("-C", str(top), "ls-files", "-v", "-z", "--recurse-submodules") or ""
-        return {top / entry[2:] for entry in said.split("\0") if entry.startswith("H ")}
+        output = self._ask("-C", str(top), "ls-files", "-v", "-z", "--recurse-submodules") or ""
+        return {top / entry[2:] for entry in output.split("\0") if entry.startswith("H ")}
 
     def actor(self) -> str:
         """Return the user from CI, git, or the operating system."""
@@ -117,7 +117,7 @@ class Checkout:
         name = f"./{file.relative_to(self.root).as_posix()}"
         asked = "".join(f"{commit}:{name}\n" for commit in commits)
         # Sizes are in bytes, line endings included.
-        rest = self._raw("cat-file", "--batch", given=asked.encode()) or b""
+        rest = self._raw("cat-file", "--batch", stdin=asked.encode()) or b""
         for _ in commits:
             header, _, rest = rest.partition(b"\n")
             kind, size = header.rpartition(b" ")[::2]
@@ -141,13 +141,13 @@ class Checkout:
 
         Untracked files are ignored.
         """
-        said = self._ask("diff", "--name-only", "--relative", commit, "--", *paths)
-        return None if said is None else sorted(said.splitlines())
+        output = self._ask("diff", "--name-only", "--relative", commit, "--", *paths)
+        return None if output is None else sorted(output.splitlines())
 
     def changes_of(self, file: Path, *, every_branch: bool = False) -> Iterator[Commit]:
         """Return the commits that changed a file, latest first: of merges the first parent only, or all
         commits."""
-        said = self._ask(
+        output = self._ask(
             "log",
             "--full-history" if every_branch else "--first-parent",
             "--format=%H%x00%cd%x00%an%x00%s",
@@ -157,28 +157,28 @@ class Checkout:
         )
         # splitlines() is not used: names and subjects may contain characters that only Python treats as line
         # breaks.
-        for line in filter(None, (said or "").split("\n")):
+        for line in filter(None, (output or "").split("\n")):
             commit, at, by, subject = line.split("\0")
             yield Commit(commit, at, by, subject)
 
     def _ask(self, *arguments: str) -> str | None:
         """Return git's output; None if the command fails."""
-        said = self._raw(*arguments)
-        return None if said is None else _text(said)
+        output = self._raw(*arguments)
+        return None if output is None else _text(output)
 
-    def _raw(self, *arguments: str, given: bytes = b"") -> bytes | None:
+    def _raw(self, *arguments: str, stdin: bytes = b"") -> bytes | None:
         try:
-            ended = subprocess.run(
+            result = subprocess.run(
                 ["git", "-C", str(self.root), *arguments],
                 env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
-                input=given,
+                input=stdin,
                 capture_output=True,
                 check=False,
             )
         except FileNotFoundError:
             return None  # git is not installed
-        return ended.stdout if ended.returncode == 0 else None
+        return result.stdout if result.returncode == 0 else None
 
 
-def _text(said: bytes) -> str:
-    return said.decode(errors="replace").replace("\r\n", "\n")
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace").replace("\r\n", "\n")

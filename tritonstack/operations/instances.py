@@ -15,11 +15,11 @@ from tritonstack.spec.environments.templates import Instance
 def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:
     """Return the deployed instance of an environment name; None if there is none."""
     try:
-        held = cloud.client("ssm").get_parameter(
+        parameter = cloud.client("ssm").get_parameter(
             Name=naming.parameter_name(spec.base, naming.INSTANCE_PARAMETER)
         )
     except ClientError as error:
         if error_code(error) == "ParameterNotFound":
             return None
         raise
-    return Instance(**json.loads(held["Parameter"]["Value"]))
+    return Instance(**json.loads(parameter["Parameter"]["Value"]))

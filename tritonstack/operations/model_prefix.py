@@ -66,18 +66,18 @@ def model_copies(workspace: Workspace, *, models: Collection[str] | None = None)
 
 def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ModelCopy]) -> list[ModelCopy]:
     """Return the missing copies; all of them if there is no bucket."""
-    s3, there = cloud.client("s3"), set[str]()
+    s3, existing = cloud.client("s3"), set[str]()
     endpoints = {
         copy.key.removesuffix(naming.target_model(copy.model, copy.artifact.digest)) for copy in copies
     }
     try:
         for shelf in sorted(endpoints):
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=shelf)
-            there |= {item["Key"] for page in pages for item in page.get("Contents", ())}
+            existing |= {item["Key"] for page in pages for item in page.get("Contents", ())}
     except ClientError as error:
         if error_code(error) != "NoSuchBucket":
             raise
-    return [copy for copy in copies if copy.key not in there]
+    return [copy for copy in copies if copy.key not in existing]
 
 
 def copy_missing_models(
@@ -119,9 +119,9 @@ def _put(s3: Any, bucket: str, copy: ModelCopy) -> CopiedModel:
         return CopiedModel(copy, "there")
     source = find_object(s3, bucket, copy.source)
     if source is None or not is_archive_of(copy.artifact, source):
-        what = "is missing" if source is None else "is not the artifact that the lock names"
+        problem = "is missing" if source is None else "is not the artifact that the lock names"
         raise DamagedArtifactError(
-            f"s3://{bucket}/{copy.source} {what}; it cannot be copied for endpoint {copy.endpoint!r}",
+            f"s3://{bucket}/{copy.source} {problem}; it cannot be copied for endpoint {copy.endpoint!r}",
             remedy="delete that object if it exists, and publish the artifact with `tritonstack build`",
         )
     _copy(s3, bucket, copy, etag=source["ETag"])

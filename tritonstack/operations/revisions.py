@@ -83,14 +83,14 @@ class Matters:
 def matters_to(workspace: Workspace) -> Matters:
     """Return the files that define an environment: its files, its models, and the synthesis code."""
     project = workspace.project
-    own = {
+    files = {
         workspace.environment.file,
         workspace.lock.file,
         project.root / MARKER,
         project.delivery_file,
     }
     built = _built_from(workspace, SYNTH_CODE, PINS)
-    return Matters(built.files | own, built.folders)
+    return Matters(built.files | files, built.folders)
 
 
 def matters_to_builds(workspace: Workspace) -> Matters:
@@ -139,8 +139,8 @@ def require_unchanged(workspace: Workspace, before: Revision) -> None:
     after = revision_of(workspace)
     if after != before:
         changed = sorted(set(before.files) ^ set(after.files))
-        what = list_files(changed) or f"the commit, from {before.text} to {after.text}"
-        raise CheckoutError(f"files changed during synthesis: {what}", remedy="rerun the command")
+        changes = list_files(changed) or f"the commit, from {before.text} to {after.text}"
+        raise CheckoutError(f"files changed during synthesis: {changes}", remedy="rerun the command")
 
 
 def _revision(project: Project, matters: Matters) -> Revision:

@@ -37,12 +37,12 @@ class EndpointState:
     @property
     def fault(self) -> str | None:
         """Return the violation, or None."""
-        why = f": {self.reason}" if self.reason else ""
+        reason = f": {self.reason}" if self.reason else ""
         if self.status not in SERVING:
-            return f"{self.name} is {self.status}{why}"
+            return f"{self.name} is {self.status}{reason}"
         # ARNs contain resource names in lower case.
         if self.active_config.lower() != self.deployed_config.lower():
-            return f"{self.name} was rolled back to its configuration {self.active_config}{why}"
+            return f"{self.name} was rolled back to its configuration {self.active_config}{reason}"
         return None
 
 

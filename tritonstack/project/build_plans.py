@@ -99,7 +99,7 @@ def _reason(workspace: Workspace, model: str, targets: tuple[str, ...], locked: 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     if before:
-        yield from (words for part, words in _PARTS.items() if before.get(part) != now.get(part))
+        yield from (description for part, description in _PARTS.items() if before.get(part) != now.get(part))
 
 
 def _require_served(workspace: Workspace, names: Collection[str]) -> None:

@@ -55,13 +55,13 @@ def builder_image(project: Project, spec: EnvironmentSpec, *, gpu: bool) -> OwnI
 
 def endpoint_images(project: Project, spec: EnvironmentSpec) -> tuple[OwnImage, ...]:
     """Return the custom images of an environment's endpoints, without duplicates."""
-    wanted = {
+    requested = {
         (endpoint.image, bool(variant.instance.gpus))
         for endpoint in spec.endpoints.values()
         if endpoint.image
         for variant in endpoint.variants
     }
-    return tuple(endpoint_image(project, spec, folder, gpu=gpu) for folder, gpu in sorted(wanted))
+    return tuple(endpoint_image(project, spec, folder, gpu=gpu) for folder, gpu in sorted(requested))
 
 
 def endpoint_image(project: Project, spec: EnvironmentSpec, folder: str, *, gpu: bool) -> OwnImage:

@@ -55,7 +55,7 @@ def load_workspace(project: Project, environment: str, *, text: str | None = Non
         )
     if text is None:
         known = environment_names(project)
-        _require_known(environment, known, what="environment", where=project.environments_dir)
+        _require_known(environment, known, kind="environment", folder=project.environments_dir)
     problems: list[FileProblem] = []
     document = _try_load(project.environment_file(environment), EnvironmentSpec, problems, text=text)
     return _whole(project, document, environment, problems)
@@ -69,7 +69,7 @@ def find_template(project: Project, name: str) -> Template:
             remedy="omit --name; templates are files named <name>.template.yaml",
             code="TS904",
         )
-    _require_known(name, template_names(project), what="template", where=project.environments_dir)
+    _require_known(name, template_names(project), kind="template", folder=project.environments_dir)
     return load_template(project.template_file(name), name)
 
 
@@ -134,7 +134,7 @@ def require_free(project: Project, name: str) -> None:
 
 def load_model(project: Project, name: str) -> Document[ModelSpec]:
     """Load one model."""
-    _require_known(name, model_names(project), what="model", where=project.models_dir)
+    _require_known(name, model_names(project), kind="model", folder=project.models_dir)
     document = load_document(project.model_file(name), ModelSpec)
     problems = list(_misnamed(document, name))
     if problems:
@@ -218,13 +218,13 @@ def _load_models(
     return dict(sorted(models.items()))
 
 
-def _require_known(name: str, known: list[str], *, what: str, where: Path) -> None:
+def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> None:
     if name in known:
         return
     suggestion = closest(name, known)
-    listing = f"available: {', '.join(known)}" if known else f"{where} has none"
+    listing = f"available: {', '.join(known)}" if known else f"{folder} has none"
     raise UsageError(
-        f"unknown {what} {name!r}",
+        f"unknown {kind} {name!r}",
         remedy=f"did you mean '{suggestion}'?" if suggestion else listing,
         code="TS903",
     )
@@ -285,12 +285,12 @@ def _misnamed(
 
 def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
     """Yield endpoints of two environments in one account and region with equal full names."""
-    taken: dict[tuple[str, str, str], Path] = {}
+    names: dict[tuple[str, str, str], Path] = {}
     for workspace in workspaces:
         spec = workspace.spec
         for name in spec.endpoints:
             full = spec.endpoint_name(name)
-            first = taken.setdefault((spec.account, spec.region, full), workspace.environment.file)
+            first = names.setdefault((spec.account, spec.region, full), workspace.environment.file)
             if first != workspace.environment.file:
                 yield workspace.environment.problem(
                     ("endpoints", name),

@@ -66,12 +66,14 @@ def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
     needed: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name, endpoint in spec.endpoints.items():
         for variant in endpoint.variants:
-            most, words = most_machines(endpoint, variant)
+            most, formula = most_machines(endpoint, variant)
             label = name if len(endpoint.variants) == 1 else f"{name}, {variant.name}"
-            needed[variant.instance.name].append((most, f"{label}: {words}"))
+            needed[variant.instance.name].append((most, f"{label}: {formula}"))
     for instance, parts in sorted(needed.items()):
         total = sum(most for most, _ in parts)
-        yield Quota(SAGEMAKER, f"{instance} for endpoint usage", total, tuple(words for _, words in parts))
+        yield Quota(
+            SAGEMAKER, f"{instance} for endpoint usage", total, tuple(formula for _, formula in parts)
+        )
     if needed:
         total = sum(most for parts in needed.values() for most, _ in parts)
         yield Quota(

@@ -59,8 +59,8 @@ def _with_places(schema: Any) -> Any:
     if schema.get("type") in _SCALARS and "const" not in schema:
         return {"anyOf": [schema, _PLACE]}
     # Mapping keys and discriminators cannot be parameters.
-    kept = ("propertyNames", "discriminator", "required", "default")
-    return {key: value if key in kept else _with_places(value) for key, value in schema.items()}
+    keys = ("propertyNames", "discriminator", "required", "default")
+    return {key: value if key in keys else _with_places(value) for key, value in schema.items()}
 
 
 if __name__ == "__main__":

@@ -116,24 +116,26 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
         return Comparison(case, output, 1.0, 0.0, 0.0, 1.0)
     if np.object_ in (actual.dtype, expected.dtype):
         return _compare_texts(case, output, actual, expected)
-    ours, theirs = _rows(actual), _rows(expected)
+    actual_rows, expected_rows = _rows(actual), _rows(expected)
     with np.errstate(invalid="ignore", over="ignore"):
-        differences = np.where(ours == theirs, 0.0, np.abs(ours - theirs)).max(axis=1)
-    masked = np.isinf(theirs) & (ours == theirs)
-    ours, theirs = np.where(masked, 0.0, ours), np.where(masked, 0.0, theirs)
-    largest = np.abs(theirs).max(axis=1)
+        differences = np.where(actual_rows == expected_rows, 0.0, np.abs(actual_rows - expected_rows)).max(
+            axis=1
+        )
+    masked = np.isinf(expected_rows) & (actual_rows == expected_rows)
+    actual_rows, expected_rows = np.where(masked, 0.0, actual_rows), np.where(masked, 0.0, expected_rows)
+    largest = np.abs(expected_rows).max(axis=1)
     with np.errstate(invalid="ignore"):
         relative = np.divide(differences, largest, out=np.array(differences), where=largest > 0)
     top1 = (_last_axis(actual).argmax(axis=1) == _last_axis(expected).argmax(axis=1)).mean()
     return Comparison(
         case,
         output,
-        float(_cosines(ours, theirs).min()),
+        float(_cosines(actual_rows, expected_rows).min()),
         float(differences.max()),
         float(relative.max()),
         float(top1),
         answers=kind_of(expected),
-        note=_what_is_no_number(actual, expected),
+        note=_nan_note(actual, expected),
     )
 
 
@@ -153,8 +155,8 @@ def first_difference(actual: Array, expected: Array, tolerance: Tolerance) -> st
         found = next((pair for pair in pairs if _as_bytes(pair[1]) != _as_bytes(pair[2])), None)
         if found is None:
             return ""
-        place, ours, theirs = found
-        return f"{_shown(ours)} for {_shown(theirs)} at {list(place)}"
+        place, actual_text, expected_text = found
+        return f"{_shown(actual_text)} for {_shown(expected_text)} at {list(place)}"
     apart = np.nan_to_num(_apart(actual, expected), nan=math.inf)
     if not apart.any():
         return ""
@@ -165,9 +167,9 @@ def first_difference(actual: Array, expected: Array, tolerance: Tolerance) -> st
 
 
 def _apart(actual: Array, expected: Array) -> Array:
-    ours, theirs = actual.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    actual_values, expected_values = actual.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(ours == theirs, 0.0, np.abs(ours - theirs))
+        return np.where(actual_values == expected_values, 0.0, np.abs(actual_values - expected_values))
 
 
 def _accepted(expected: Array, tolerance: Tolerance) -> Array:
@@ -189,18 +191,19 @@ def _rows(array: Array) -> Array:
 
 def _compare_texts(case: str, output: str, actual: Array, expected: Array) -> Comparison:
     pairs = [
-        (_as_bytes(ours), _as_bytes(theirs)) for ours, theirs in zip(actual.flat, expected.flat, strict=True)
+        (_as_bytes(actual_text), _as_bytes(expected_text))
+        for actual_text, expected_text in zip(actual.flat, expected.flat, strict=True)
     ]
     wrong = [pair for pair in pairs if pair[0] != pair[1]]
     if not wrong:
         return Comparison(case, output, 1.0, 0.0, 0.0, 1.0)
-    ours, theirs = (text.decode(errors="replace")[:LONGEST_SHOWN] for text in wrong[0])
+    actual_text, expected_text = (text.decode(errors="replace")[:LONGEST_SHOWN] for text in wrong[0])
     same = 1 - len(wrong) / len(pairs)
-    note = f"{ours!r} for {theirs!r}"
+    note = f"{actual_text!r} for {expected_text!r}"
     return Comparison(case, output, -1.0, float(len(wrong)), 1.0, same, note=note)
 
 
-def _what_is_no_number(actual: Array, expected: Array) -> str:
+def _nan_note(actual: Array, expected: Array) -> str:
     if np.isnan(expected).any():
         return NAN_EXPECTED
     both = np.isfinite(actual) | (actual == expected)
@@ -211,12 +214,12 @@ def _as_bytes(item: object) -> bytes:
     return item if isinstance(item, bytes) else str(item).encode()
 
 
-def _cosines(ours: Array, theirs: Array) -> Array:
+def _cosines(actual: Array, expected: Array) -> Array:
     """Return cosine similarities; zero vectors are similar only to zero vectors."""
-    equal = (ours == theirs).all(axis=1)
+    equal = (actual == expected).all(axis=1)
     with np.errstate(invalid="ignore"):
-        lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-        products = (ours * theirs).sum(axis=1)
+        lengths = np.linalg.norm(actual, axis=1) * np.linalg.norm(expected, axis=1)
+        products = (actual * expected).sum(axis=1)
         return np.where(equal, 1.0, np.divide(products, lengths, out=lengths, where=lengths != 0))
 
 

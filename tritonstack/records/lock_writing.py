@@ -64,20 +64,20 @@ def add_to_lock(
     parts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     *,
     built: Built | None = None,
-    begun: Lock | None = None,
+    initial_lock: Lock | None = None,
 ) -> bool:
     """Add artifacts to the lock in its current state: another build may have written it in the meantime.
 
     `parts` are the parts of each model's hash; `built` describes the build. An artifact that the lock already
     names keeps its provenance: rebuilding it changes nothing. If another command replaced the entry since the
-    build began (`begun`), its entry stays.
+    build began (`initial_lock`), its entry stays.
     """
     with files.only_writer(file.parent):
         lock, environment = load_lock(file).record, locked_environment(file)
         for manifest in manifests:
             place = (environment, manifest.model, manifest.target)
             before = lock.models.get(manifest.model, {}).get(manifest.target)
-            if begun is not None and _is_overtaken(begun, lock, manifest):
+            if initial_lock is not None and _is_overtaken(initial_lock, lock, manifest):
                 continue
             entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built, place)
             lock = lock.with_entry(manifest.model, manifest.target, entry)
@@ -91,13 +91,13 @@ def add_image_to_lock(
     image: LockedImage,
     *,
     built: Built | None = None,
-    begun: Lock | None = None,
+    initial_lock: Lock | None = None,
 ) -> bool:
     """Add an image to the lock in its current state, by the same rules as artifacts."""
     with files.only_writer(file.parent):
         lock, place = load_lock(file).record, (locked_environment(file), folder, kind)
         before = lock.images.get(folder, {}).get(kind)
-        was = begun.images.get(folder, {}).get(kind) if begun else None
+        was = initial_lock.images.get(folder, {}).get(kind) if initial_lock else None
         if was and before and was.digest == image.digest != before.digest:
             return False
         entry = _with_provenance(image, before, built, place)
@@ -149,10 +149,10 @@ def replace_entries(
         lock, environment = load_lock(file).record, locked_environment(file)
         for artifact in artifacts:
             _require_unchanged(file, artifact, lock.models.get(artifact.name, {}).get(artifact.key))
-            rivals = lock.rivals(artifact.name, artifact.key)
-            for key in sorted({*rivals, *artifact.rivals}):
-                rival = replace(artifact, key=key, seen=artifact.rivals.get(key))
-                _require_unchanged(file, rival, rivals.get(key))
+            conflicting = lock.rivals(artifact.name, artifact.key)
+            for key in sorted({*conflicting, *artifact.rivals}):
+                replaced = replace(artifact, key=key, seen=artifact.rivals.get(key))
+                _require_unchanged(file, replaced, conflicting.get(key))
             entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
             lock = lock.with_entry(artifact.name, artifact.key, entry)
         for image in images:
@@ -169,15 +169,15 @@ def write_lock(file: Path, lock: Lock) -> bool:
 
 def lock_text(lock: Lock) -> str:
     """Serialize a lock."""
-    held = lock.model_dump(mode="json", exclude_none=True)
+    data = lock.model_dump(mode="json", exclude_none=True)
     if not lock.images:
-        del held["images"]
-    return _HEADER + yaml.safe_dump(held, sort_keys=True, default_flow_style=False)
+        del data["images"]
+    return _HEADER + yaml.safe_dump(data, sort_keys=True, default_flow_style=False)
 
 
-def _is_overtaken(begun: Lock, now: Lock, manifest: Manifest) -> bool:
+def _is_overtaken(initial_lock: Lock, now: Lock, manifest: Manifest) -> bool:
     """Check whether another entry has replaced the artifact that the earlier lock named."""
-    was = begun.models.get(manifest.model, {}).get(manifest.target)
+    was = initial_lock.models.get(manifest.model, {}).get(manifest.target)
     if was is None or was.digest != manifest.digest:
         return False
     found = now.models.get(manifest.model, {}).get(manifest.target)
@@ -186,30 +186,32 @@ def _is_overtaken(begun: Lock, now: Lock, manifest: Manifest) -> bool:
 
 def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, place: Place) -> EntryT:
     """Seal an entry at its position, keeping the known provenance of its digest if the old seal is valid."""
-    kept: dict[str, object] = {"built": built}
+    update: dict[str, object] = {"built": built}
     if before is not None and before.digest == entry.digest and before.is_sealed(place):
         known = _PROVENANCE & set(type(before).model_fields)
-        kept |= {name: value for name in known if (value := getattr(before, name)) is not None}
+        update |= {name: value for name in known if (value := getattr(before, name)) is not None}
         if (
             isinstance(entry, LockedImage)
             and isinstance(before, LockedImage)
             and entry.tag == before.tag
             and built
         ):
-            kept["built"] = attested(before.built, built) or kept["built"]
-    return entry.model_copy(update=kept).sealed(place)
+            update["built"] = attested(before.built, built) or update["built"]
+    return entry.model_copy(update=update).sealed(place)
 
 
 def _require_unchanged(file: Path, item: Replacement[EntryT], found: EntryT | None) -> None:
     if found == item.seen:
         return
-    what = f"{item.name} for {item.key}"
+    subject = f"{item.name} for {item.key}"
     if found is None:
-        message = f"{what} was removed from {shown_path(file)} in the meantime"
+        message = f"{subject} was removed from {shown_path(file)} in the meantime"
     else:
-        who = found.promoted or found.built
-        by = f", by {who.by} at {who.at}" if who else ""
-        message = f"another {what} was written to {shown_path(file)} in the meantime: {found.digest[:19]}{by}"
+        author = found.promoted or found.built
+        by = f", by {author.by} at {author.at}" if author else ""
+        message = (
+            f"another {subject} was written to {shown_path(file)} in the meantime: {found.digest[:19]}{by}"
+        )
     raise LockChangedError(
         f"{message}; nothing was written",
         remedy="review the lock, and rerun the command if the change is still wanted",

@@ -181,8 +181,8 @@ class Lock(Record):
 
     def rivals(self, model: str, target: str) -> dict[str, LockedArtifact]:
         """Return artifacts of other targets that machines for `target` might select instead."""
-        held = self.models.get(model, {})
-        return {other: entry for other, entry in held.items() if compete(other, target)}
+        entries = self.models.get(model, {})
+        return {other: entry for other, entry in entries.items() if compete(other, target)}
 
     def with_entry(self, model: str, target: str, entry: LockedArtifact) -> Lock:
         """Return this lock with one artifact's entry set, and conflicting entries removed.
@@ -190,8 +190,8 @@ class Lock(Record):
         A model that becomes bound to a Python version, or stops being bound, gets a new target. If the old
         entry remained, machines would still select it.
         """
-        others, rivals = self.models.get(model, {}), self.rivals(model, target)
-        targets = {key: held for key, held in others.items() if key not in rivals} | {target: entry}
+        others, conflicting = self.models.get(model, {}), self.rivals(model, target)
+        targets = {key: kept for key, kept in others.items() if key not in conflicting} | {target: entry}
         return Lock(models={**self.models, model: targets}, images=self.images)
 
     def with_image(self, folder: str, kind: ImageKind, image: LockedImage) -> Lock:

@@ -107,9 +107,9 @@ class ContainerOptions(NamedTuple):
     """Whether the models are generative language models."""
 
 
-def container_variables(given: Mapping[str, str], served: ContainerOptions) -> dict[str, str]:
+def container_variables(variables: Mapping[str, str], served: ContainerOptions) -> dict[str, str]:
     """Return the variables of a container: the project's defaults, overridden by the file."""
-    own = {
+    defaults = {
         # serve's default is true: several lines per request, and CloudWatch charges for each.
         LOG_VERBOSE: "false",
         # serve assigns this variable without exporting it, so Triton sees it only if it was set before. In
@@ -119,34 +119,38 @@ def container_variables(given: Mapping[str, str], served: ContainerOptions) -> d
     }
     if served.entry:
         # The entry model of an ensemble. Triton loads its steps as dependencies.
-        own[DEFAULT_MODEL_NAME] = served.entry
+        defaults[DEFAULT_MODEL_NAME] = served.entry
     if served.generates:
-        own[INFERENCE_TYPE] = GENERATING[0]
-    return {**own, **given, ADDITIONAL_ARGS: " ".join(_arguments(given.get(ADDITIONAL_ARGS, ""), served))}
+        defaults[INFERENCE_TYPE] = GENERATING[0]
+    return {
+        **defaults,
+        **variables,
+        ADDITIONAL_ARGS: " ".join(_arguments(variables.get(ADDITIONAL_ARGS, ""), served)),
+    }
 
 
-def _arguments(given: str, served: ContainerOptions) -> Iterator[str]:
+def _arguments(variables: str, served: ContainerOptions) -> Iterator[str]:
     """Yield the project's tritonserver options, then those of the file."""
-    if WITHOUT_COMPLETION not in given.split():
+    if WITHOUT_COMPLETION not in variables.split():
         yield WITHOUT_COMPLETION
-    if served.keeps_answers and CACHE not in re.split(r"[ =]", given):
+    if served.keeps_answers and CACHE not in re.split(r"[ =]", variables):
         yield f"{CACHE}=local,size={CACHE_BYTES}"
-    if given:
-        yield given
+    if variables:
+        yield variables
 
 
-def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[Fault]:
+def variable_faults(variables: Mapping[str, str], *, model: str | None) -> Iterator[Fault]:
     """Yield variables that cannot be set, and values that would keep the container from starting."""
-    for name, value in given.items():
+    for name, value in variables.items():
         found = _name_fault(name) or _size_fault(name, value) or _value_fault(name, value, model=model)
         if found:
             yield Fault((name,), *found, code="TS123")
-    everything = container_variables(given, ContainerOptions(model))
+    everything = container_variables(variables, ContainerOptions(model))
     if len(everything) > MOST_VARIABLES:
         yield Fault(
             (),
             f"expected at most {MOST_VARIABLES} variables, got {len(everything)} with the "
-            f"{len(everything) - len(given)} that every container gets (SageMaker's limit)",
+            f"{len(everything) - len(variables)} that every container gets (SageMaker's limit)",
             "move some settings into the model",
             code="TS112",
         )
@@ -160,9 +164,9 @@ def variable_faults(given: Mapping[str, str], *, model: str | None) -> Iterator[
         )
 
 
-def unread_variables(given: Mapping[str, str], release: TritonRelease) -> Iterator[Fault]:
+def unread_variables(variables: Mapping[str, str], release: TritonRelease) -> Iterator[Fault]:
     """Yield variables that the image of a release would silently ignore."""
-    for name in given:
+    for name in variables:
         if release.name < SINCE.get(name, ""):
             yield Fault(
                 (name,),
@@ -193,11 +197,11 @@ def _name_fault(name: str) -> tuple[str, str] | None:
 
 
 def _size_fault(name: str, value: str) -> tuple[str, str] | None:
-    for what, text in (("name", name), ("value", value)):
+    for part, text in (("name", name), ("value", value)):
         size = len(text.encode())
         if size > LONGEST_BYTES:
             return (
-                f"expected a {what} of at most {LONGEST_BYTES:,} bytes, got {size:,} (SageMaker's limit)",
+                f"expected a {part} of at most {LONGEST_BYTES:,} bytes, got {size:,} (SageMaker's limit)",
                 "shorten it, or move it into the model",
             )
     return None
@@ -212,7 +216,7 @@ def _value_fault(name: str, value: str, *, model: str | None) -> tuple[str, str]
         return message, f"write {reading.words}"
     if name == INFERENCE_TYPE and model is None:
         return "multi-model endpoints do not support other inference types", "remove it"
-    own = _SERVES_OWN.search(value) if name == ADDITIONAL_ARGS else None
-    if own:
-        return f"serve already sets {own[0]}", f"remove {own[0]}"
+    reserved = _SERVES_OWN.search(value) if name == ADDITIONAL_ARGS else None
+    if reserved:
+        return f"serve already sets {reserved[0]}", f"remove {reserved[0]}"
     return None

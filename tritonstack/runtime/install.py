@@ -140,7 +140,7 @@ def pinned_requirements() -> list[str]:
 
 def _install_packages(site_packages: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    what = [
+    options = [
         "install",
         "--quiet",
         "--no-deps",
@@ -149,7 +149,7 @@ def _install_packages(site_packages: Path) -> None:
         "--root-user-action=ignore",
     ]
     result = subprocess.run(
-        [*pip, *what, f"--requirement={REQUIREMENTS}", f"--target={site_packages}"],
+        [*pip, *options, f"--requirement={REQUIREMENTS}", f"--target={site_packages}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -252,8 +252,8 @@ def _release_of(version: str) -> str:
     return RELEASE_OF_VERSION[version]
 
 
-def _say(what: str) -> None:
-    print(f"  {what}", flush=True)
+def _say(message: str) -> None:
+    print(f"  {message}", flush=True)
 
 
 def main() -> int:

@@ -43,16 +43,16 @@ class LinkedPackages:
 def find_packages(distribution: str) -> LinkedPackages | None:
     """Return the distribution and its dependencies; None if one is not installed."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    wanted = [distribution]
-    while wanted:
-        name = wanted.pop()
+    queue = [distribution]
+    while queue:
+        name = queue.pop()
         if name in found or name in SERVERS_OWN:
             continue
         try:
             found[name] = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             return None
-        wanted += _dependencies(found[name])
+        queue += _dependencies(found[name])
     entries = sorted({entry for item in found.values() for entry in _entries(item)})
     return LinkedPackages({name: item.version for name, item in found.items()}, tuple(entries))
 

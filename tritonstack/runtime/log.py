@@ -23,8 +23,8 @@ def reasons(log: Path, *, limit: int = 12) -> str:
     """Return the lines that explain a failure, without duplicates; else the end of the log."""
     found: dict[str, None] = {}
     for line in _last_lines(log):
-        said = _ERROR_LINE.match(line) or _REASON_ROW.match(line)
-        if said and not any(text in line for text in _HARMLESS):
+        match = _ERROR_LINE.match(line) or _REASON_ROW.match(line)
+        if match and not any(text in line for text in _HARMLESS):
             found[" ".join(line.split())] = None
     return "\n".join(list(found)[-limit:]) or tail(log, limit)
 

@@ -74,9 +74,9 @@ class Contact:
         except TritonRequestError:
             return False
 
-    def _failed(self, what: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
+    def _failed(self, message: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
         return kind(
-            f"{what}:\n{log.reasons(self._log_path)}",
+            f"{message}:\n{log.reasons(self._log_path)}",
             log=log.tail(self._log_path, _LOG_LINES),
             remedy=f"see the log: {self._log_path}",
         )

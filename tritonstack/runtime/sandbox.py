@@ -89,21 +89,21 @@ class Sandbox:
     @classmethod
     def start(cls, *, order: Order, log: Path) -> Sandbox:
         """Start the order, in namespaces unless it has no mounts. Its output goes to the log."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         isolation: Sequence[str] = UNSHARE if order["mounts"] is not None else ()
-        command = [*isolation, sys.executable, "-I", "-S", str(SUPERVISOR), str(theirs.fileno())]
-        with theirs, log.open("wb", buffering=0) as output:
+        command = [*isolation, sys.executable, "-I", "-S", str(SUPERVISOR), str(child_socket.fileno())]
+        with child_socket, log.open("wb", buffering=0) as output:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_socket.fileno()],
                 env={"LANG": "C.UTF-8", "PATH": os.environ.get("PATH", os.defpath)},
                 start_new_session=True,
             )
-        ours.send(json.dumps(order).encode())
-        return cls(process=process, channel=ours)
+        parent_socket.send(json.dumps(order).encode())
+        return cls(process=process, channel=parent_socket)
 
     @property
     def exit_status(self) -> int | None:

@@ -134,25 +134,25 @@ def _answer(message: bytes, channel: socket.socket, server: int, order: Order) -
 
 def _shared_memory_held(prefix: str) -> int:
     """Return the allocated memory, which is less than the file sizes while pages are untouched."""
-    held = 0
+    total = 0
     with os.scandir(SHARED_MEMORY) as entries:
         for entry in entries:
             if entry.name.startswith(prefix):
                 with contextlib.suppress(FileNotFoundError):
-                    held += entry.stat().st_blocks * 512
-    return held
+                    total += entry.stat().st_blocks * 512
+    return total
 
 
 def _private_memory_held(group: int) -> int:
     """Return the private memory of the server's process group, without mapped files."""
-    held = 0
+    total = 0
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if os.getpgid(int(name)) == group:
-                held += _anonymous_bytes(f"/proc/{name}/status")
-    return held
+                total += _anonymous_bytes(f"/proc/{name}/status")
+    return total
 
 
 def _anonymous_bytes(status: str) -> int:
@@ -214,9 +214,9 @@ def _mount_all(mounts: list[Mount]) -> None:
 def make_writable(folder: str) -> None:
     """Mount a tmpfs with the folder's contents over the folder."""
     with os.scandir(folder) as entries:
-        kept = [(entry.name, os.open(entry.path, os.O_PATH)) for entry in entries if entry.is_dir()]
+        folders = [(entry.name, os.open(entry.path, os.O_PATH)) for entry in entries if entry.is_dir()]
     mount_tmpfs(folder)
-    for name, source in kept:
+    for name, source in folders:
         os.mkdir(f"{folder}/{name}")
         bind(source, f"{folder}/{name}")
 

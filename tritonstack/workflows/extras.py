@@ -8,9 +8,9 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.extras import install_command
 
 
-def require(module: str, *, what: str) -> None:
+def require(module: str, *, feature: str) -> None:
     """Raise UsageError if a module is not installed, before anything starts."""
     if find_spec(module) is None:
         raise UsageError(
-            f"{what}: {module} is not installed", remedy=f"run `{install_command(module)}`", code="TS615"
+            f"{feature}: {module} is not installed", remedy=f"run `{install_command(module)}`", code="TS615"
         )

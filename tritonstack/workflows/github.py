@@ -93,8 +93,8 @@ def comment(*, repository: str, pull_request: int, about: str, file: Path, verba
     """
     mark = f"<!-- tritonstack: {about} -->"
     text = _read(file)
-    shown = _EMPTY if not text.strip() else _code_block(text) if verbatim else _limited(text)
-    body = {"body": f"{mark}\n{shown}"}
+    content = _EMPTY if not text.strip() else _code_block(text) if verbatim else _limited(text)
+    body = {"body": f"{mark}\n{content}"}
     issues = f"repos/{repository}/issues"
     query = f".[] | select(.body | startswith({json.dumps(mark)})) | .id"
     found = _run("gh", "api", "--paginate", f"{issues}/{pull_request}/comments", "--jq", query)
@@ -107,8 +107,15 @@ def comment(*, repository: str, pull_request: int, about: str, file: Path, verba
 def _open_proposal(repository: str, branch: str) -> int | None:
     """Return the open pull request of a branch of this repository; branches of forks do not count."""
     owner = repository.partition("/")[0]
-    own = f".head.ref == {json.dumps(branch)} and .head.repo.full_name == {json.dumps(repository)}"
-    only = ("-f", f"head={owner}:{branch}", "-f", "state=open", "--jq", f".[] | select({own}) | .number")
+    jq_filter = f".head.ref == {json.dumps(branch)} and .head.repo.full_name == {json.dumps(repository)}"
+    only = (
+        "-f",
+        f"head={owner}:{branch}",
+        "-f",
+        "state=open",
+        "--jq",
+        f".[] | select({jq_filter}) | .number",
+    )
     found = _run("gh", "api", "--method", "GET", f"repos/{repository}/pulls", *only)
     return int(found.splitlines()[0]) if found else None
 
@@ -133,12 +140,12 @@ def _read(file: Path) -> str:
 
 
 def _send(method: str, path: str, content: dict[str, str]) -> None:
-    _run("gh", "api", "--silent", "--method", method, path, "--input", "-", given=json.dumps(content))
+    _run("gh", "api", "--silent", "--method", method, path, "--input", "-", stdin=json.dumps(content))
 
 
-def _run(*command: str, cwd: Path | None = None, given: str | None = None) -> str:
+def _run(*command: str, cwd: Path | None = None, stdin: str | None = None) -> str:
     try:
-        done = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True, input=given)
+        done = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True, input=stdin)
     except FileNotFoundError:
         raise GitHubError(f"{command[0]} is not installed", remedy=f"install {command[0]}") from None
     if done.returncode:

@@ -46,32 +46,32 @@ def is_local(account: str) -> bool:
 
 
 def find_cloud(
-    project: Project, account: str, region: str, *, what: str, profile: str | None = None
+    project: Project, account: str, region: str, *, subject: str, profile: str | None = None
 ) -> Cloud | None:
     """Return access to the running local cloud of an account; None if the account is not a local one.
 
-    `what` names the purpose in errors.
+    `subject` names the purpose in errors.
     """
     if not is_local(account):
         return None
     if profile is not None:
         raise UsageError(
-            f"{what} is in the local cloud, which has no profiles",
+            f"{subject} is in the local cloud, which has no profiles",
             remedy=f"omit the profile {profile!r}",
             code="TS614",
         )
     address = read_address(project.cloud_dir(account))
-    which = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
+    account_option = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
     if address is None:
         raise CloudAccessError(
-            f"{what} is in the local cloud, which is not running",
-            remedy=f"start it with `tritonstack up --detach{which}`",
+            f"{subject} is in the local cloud, which is not running",
+            remedy=f"start it with `tritonstack up --detach{account_option}`",
             code="TS608",
         )
     if address.account_id != account:
         raise CloudAccessError(
-            f"the local cloud emulates account {address.account_id}, but {what} is in {account}",
-            remedy=f"run `tritonstack down{which}`, then `tritonstack up --detach{which}`",
+            f"the local cloud emulates account {address.account_id}, but {subject} is in {account}",
+            remedy=f"run `tritonstack down{account_option}`, then `tritonstack up --detach{account_option}`",
             code="TS614",
         )
     return Cloud(account, region, address.environment())

@@ -115,10 +115,10 @@ def new_environment(
     """Create the file of an environment without endpoints."""
     _check_name(name)
     file = project.environment_file(name)
-    for taken in (file, project.template_file(name)):
-        if taken.exists():
+    for existing in (file, project.template_file(name)):
+        if existing.exists():
             raise UsageError(
-                f"{shown_path(taken)} already exists", remedy="choose another name", code="TS911"
+                f"{shown_path(existing)} already exists", remedy="choose another name", code="TS911"
             )
     values: dict[str, Any] = {
         "name": name,

@@ -49,12 +49,12 @@ class Session:
 
         They come from an AWS profile, or from the usual chain of boto3.
         """
-        what = f"environment {spec.name!r}"
-        return self.cloud_at(spec.account, spec.region, what=what, profile=profile)
+        subject = f"environment {spec.name!r}"
+        return self.cloud_at(spec.account, spec.region, subject=subject, profile=profile)
 
-    def cloud_at(self, account: str, region: str, *, what: str, profile: str | None = None) -> Cloud:
-        """Return access to an account and region; `what` names the purpose in errors."""
-        local = find_cloud(self.project, account, region, what=what, profile=profile)
+    def cloud_at(self, account: str, region: str, *, subject: str, profile: str | None = None) -> Cloud:
+        """Return access to an account and region; `subject` names the purpose in errors."""
+        local = find_cloud(self.project, account, region, subject=subject, profile=profile)
         if local is not None:
             return local
         cloud = Cloud(account, region, {"AWS_PROFILE": profile} if profile else {})

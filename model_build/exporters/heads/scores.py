@@ -16,18 +16,18 @@ _BY_PROBLEM: dict[str, Activation] = {
 }
 
 
-def activation_of(config: Any, wanted: Activation | None) -> Activation:
+def activation_of(config: Any, requested: Activation | None) -> Activation:
     """Return the recipe's activation, else the one of the model's problem type.
 
     Without a problem type, follow transformers' pipelines: sigmoid for one label, softmax for several.
     """
-    if wanted == "softmax" and config.num_labels == 1:
+    if requested == "softmax" and config.num_labels == 1:
         raise ExportError(
             "the model has one label, whose softmax is always 1",
             remedy="set `activation: sigmoid` or `activation: none` in model.yaml",
         )
     by_count: Activation = "sigmoid" if config.num_labels == 1 else "softmax"
-    return wanted or _BY_PROBLEM.get(getattr(config, "problem_type", None) or "", by_count)
+    return requested or _BY_PROBLEM.get(getattr(config, "problem_type", None) or "", by_count)
 
 
 def scores(numbers: torch.Tensor, activation: Activation) -> torch.Tensor:

@@ -154,7 +154,7 @@ def no_package(shop: Setting) -> None:
     from tritonstack.workflows.extras import require
 
     shop.patch.setattr("tritonstack.workflows.extras.find_spec", lambda *_: None)
-    require("aws_cdk", what="Deploying")
+    require("aws_cdk", feature="Deploying")
 
 
 @example("TS616")

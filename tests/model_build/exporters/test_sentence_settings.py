@@ -244,7 +244,7 @@ def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder: Path, tmp_p
         "0_BERT/model.safetensors",
         "2_Dense/model.safetensors",
     ]
-    source = fetch_source("file://m", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted)
+    source = fetch_source("file://m", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted)
     loaded = framework(source.folder)
     assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
 

@@ -125,10 +125,10 @@ def test_pickles_are_fetched_only_where_they_are_trusted(tmp_path: Path) -> None
     write(tmp_path / "weights", pytorch_model__bin=b"pickle", training_args__bin=b"pickle too")
     with pytest.raises(UnsafeWeightsError):
         fetch_source(
-            "file://weights", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted_files(spec(recipe))
+            "file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted_files(spec(recipe))
         )
     wanted = wanted_files(trusted)
-    fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted)
+    fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted)
     assert wanted.among(tmp_path / "weights") == ["pytorch_model.bin"]
 
 
@@ -177,7 +177,7 @@ def test_a_file_missing_from_the_source(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match=r"file not found: chrun\.json \(found: churn\.json, notes\.txt\)"
     ) as e:
-        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted)
+        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted)
     assert "did you mean 'churn.json'?" in str(e.value)
 
 
@@ -187,7 +187,7 @@ def test_data_beside_a_graph_is_part_of_its_hash(tmp_path: Path) -> None:
 
     def weights() -> str:
         return fetch_source(
-            "file://w", model_folder=tmp_path, cache_dir=tmp_path, wanted=wanted
+            "file://w", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted
         ).weights_sha256
 
     first = weights()

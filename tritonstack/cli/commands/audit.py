@@ -44,18 +44,18 @@ def audit(
     found = run(state, environment, instance=name, where=LocationFilter(account, region, prefix))
     state.output.result(
         found.to_json(),
-        text="\n\n".join("\n".join(_words(what, report)) for what, report in found.reports.items()),
+        text="\n\n".join("\n".join(_words(subject, report)) for subject, report in found.reports.items()),
     )
     if not (found.gone if gone else found.clean):
         raise typer.Exit(1)
 
 
-def _words(what: str, report: Report) -> list[str]:
+def _words(subject: str, report: Report) -> list[str]:
     lines = [_line(item) for item in report.there]
     lines += [f"{item.service} could not be listed: {item.message}" for item in report.refusals]
-    stand = len(report.there) - len(report.orphans)
-    belong = "1 resource belongs to a stack" if stand == 1 else f"{stand} resources belong to stacks"
-    summary = f"{what}: {belong}, {len(report.orphans)} orphaned"
+    in_stacks = len(report.there) - len(report.orphans)
+    belong = "1 resource belongs to a stack" if in_stacks == 1 else f"{in_stacks} resources belong to stacks"
+    summary = f"{subject}: {belong}, {len(report.orphans)} orphaned"
     if report.pending:
         summary += f"; {_pending_words(report.pending)}"
     if report.unseen:
@@ -68,8 +68,8 @@ def _words(what: str, report: Report) -> list[str]:
 def _pending_words(pending: Sequence[Item]) -> str:
     keys = sum(item.type == "AWS::KMS::Key" for item in pending)
     counts = (("key", keys), ("subscription", len(pending) - keys))
-    what = " and ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count)
-    return f"{what} scheduled for deletion"
+    resources = " and ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count)
+    return f"{resources} scheduled for deletion"
 
 
 def _unseen_words(count: int) -> str:

@@ -116,10 +116,10 @@ def _confirm(name: str, stacks: str) -> None:
 
 
 def _words(target: DeployedEnvironment, destroyed: Destroyed) -> list[str]:
-    lines, kept = [f"environment {target.name} is destroyed"], destroyed.retained
-    if kept:
-        lines[0] += f", except {len(kept)} retained resources:"
-        lines += [f"  {item.type} {item.id}" for item in kept]
+    lines, retained = [f"environment {target.name} is destroyed"], destroyed.retained
+    if retained:
+        lines[0] += f", except {len(retained)} retained resources:"
+        lines += [f"  {item.type} {item.id}" for item in retained]
     if destroyed.stacks:
         lines.append(
             f"run `tritonstack audit {target.words} --gone` to check for leftovers; assets in the CDK's "

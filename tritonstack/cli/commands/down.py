@@ -36,8 +36,8 @@ def down(
             "--all stops every cloud, but --account names one", remedy="omit one of the two", code="TS904"
         )
     if every:
-        ended = down_all(state, forget=forget)
-        state.output.result(ended.to_json(), text=_all_text(ended, forget=forget))
+        results = down_all(state, forget=forget)
+        state.output.result(results.to_json(), text=_all_text(results, forget=forget))
         return
     one = run(state, account or EMBEDDED_ACCOUNT, forget=forget)
     state.output.result(one.to_json(), text=_text(one, forget=forget))

@@ -24,14 +24,14 @@ def explain(
     Example: tritonstack explain TS104
     """
     state: Context = context.obj
-    wanted = code.strip("[]").upper()
-    kind = KINDS.get(wanted)
+    requested = code.strip("[]").upper()
+    kind = KINDS.get(requested)
     if kind is None:
-        raise _unknown(wanted)
-    found = json.loads(EXAMPLES.read_text(encoding="utf-8"))[wanted]
-    parts = [f"{wanted}: {kind.title}", kind.explanation, f"Example: {found['example']}", found["message"]]
+        raise _unknown(requested)
+    found = json.loads(EXAMPLES.read_text(encoding="utf-8"))[requested]
+    parts = [f"{requested}: {kind.title}", kind.explanation, f"Example: {found['example']}", found["message"]]
     state.output.result(
-        {"code": wanted, "title": kind.title, "explanation": kind.explanation, **found},
+        {"code": requested, "title": kind.title, "explanation": kind.explanation, **found},
         text="\n\n".join(filter(None, parts)),
     )
 

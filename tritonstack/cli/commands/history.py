@@ -49,8 +49,8 @@ def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
     rows: list[tuple[str, ...]] = [("digest", "target", "what", "where", "when", "who", "commit", "")]
     for artifact in artifacts:
         subject = (artifact.digest[:12], artifact.target)
-        for happening in artifact.happenings:
-            rows.append((*subject, *_row(happening, artifact.figures)))
+        for entry in artifact.happenings:
+            rows.append((*subject, *_row(entry, artifact.figures)))
             subject = ("", "")
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -58,14 +58,14 @@ def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
     )
 
 
-def _row(happening: HistoryEntry, figures: Figures | None) -> tuple[str, ...]:
+def _row(entry: HistoryEntry, figures: Figures | None) -> tuple[str, ...]:
     return (
-        happening.kind,
-        happening.environment,
-        happening.at[:16].replace("T", " "),
-        happening.by,
-        _commit(happening.commit),
-        _words(happening, figures),
+        entry.kind,
+        entry.environment,
+        entry.at[:16].replace("T", " "),
+        entry.by,
+        _commit(entry.commit),
+        _words(entry, figures),
     )
 
 
@@ -73,13 +73,13 @@ def _commit(commit: str | None) -> str:
     return short_commit(commit) if commit else ""
 
 
-def _words(happening: HistoryEntry, figures: Figures | None) -> str:
-    if happening.kind != "built" or figures is None:
-        return happening.note
+def _words(entry: HistoryEntry, figures: Figures | None) -> str:
+    if entry.kind != "built" or figures is None:
+        return entry.note
     parts = [
         f"cosine ≥ {figures.min_cosine:.6f}" if figures.min_cosine is not None else "",
         f"error ≤ {figures.max_absolute_error:.1e}" if figures.max_absolute_error is not None else "",
         f"p99 {figures.p99_ms:g} ms" if figures.p99_ms is not None else "",
-        happening.note,
+        entry.note,
     ]
     return ", ".join(filter(None, parts))

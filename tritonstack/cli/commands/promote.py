@@ -77,8 +77,8 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
 
 def _skipped_lines(outline: PromotionOutline) -> list[str]:
     name = outline.target
-    own = [f"{model}: {name} uses its own build" for model in outline.decision.own]
-    return own + [
+    built_in_target = [f"{model}: {name} uses its own build" for model in outline.decision.own]
+    return built_in_target + [
         f"{words_of(item)}: skipped; {back.by} rolled it back in {name} at {back.at}; "
         "name the model to promote it anyway"
         for item in outline.decision.given_up
@@ -91,13 +91,13 @@ def _lines(promotion: Promotion) -> list[str]:
     source, target, file = outline.source, outline.target, shown_path(outline.lock_file)
     lines = [f"up to date: {words_of(item)}" for item in decision.same] + _skipped_lines(outline)
     for item, claim in zip(decision.entries, promotion.claims, strict=True):
-        words = f"promoted {words_of(item)} from {source} to {target}"
+        line = f"promoted {words_of(item)} from {source} to {target}"
         if not claim.won:
-            words += (
+            line += (
                 f" (already started by {claim.event.by} at {claim.event.at} from commit "
                 f"{(claim.event.commit or 'unknown')[:12]}; this lock is identical)"
             )
-        lines.append(words)
+        lines.append(line)
     lines += words_of_rivals(decision.entries)
     lines += [f"overridden: {gate}" for gate in outline.shut]
     if not promotion.claims:

@@ -43,12 +43,12 @@ def _lines(found: ExpiringEnvironments, failures: Mapping[str, str], *, dry_run:
     lines = [
         expiry_text(case.lease) + _fate(case.lease, failures, dry_run=dry_run) for case in found.cases
     ] or ["no environment has an expiry"]
-    return [*lines, *(f"not searched: {where}" for where in found.gaps)]
+    return [*lines, *(f"not searched: {gap}" for gap in found.gaps)]
 
 
-def _fate(lease: ExpiryState, failures: Mapping[str, str], *, dry_run: bool) -> str:
-    if lease.verdict != "expired":
+def _fate(state: ExpiryState, failures: Mapping[str, str], *, dry_run: bool) -> str:
+    if state.verdict != "expired":
         return ""
-    if lease.base in failures:
-        return f"; not destroyed: {failures[lease.base]}"
+    if state.base in failures:
+        return f"; not destroyed: {failures[state.base]}"
     return "; would be destroyed" if dry_run else "; destroyed"

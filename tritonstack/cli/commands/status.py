@@ -46,10 +46,10 @@ def status(
 
 def _for_a_while(found: ExpiringEnvironments, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
     """Render expiring environments; skip locations whose failure is already shown."""
-    told = {(one.account, one.region) for one in known if one.error}
+    reported = {(one.account, one.region) for one in known if one.error}
     if found.cases:
         yield "expiring (details: `tritonstack status <template> --name <name>`):"
         yield from (f"  {expiry_text(case.lease)}" for case in found.cases)
-    for location, why in found.unreachable.items():
-        if (location.account, location.region) not in told:
-            yield f"expiring environments in {location.account} {location.region} are unknown: {why}"
+    for location, reason in found.unreachable.items():
+        if (location.account, location.region) not in reported:
+            yield f"expiring environments in {location.account} {location.region} are unknown: {reason}"

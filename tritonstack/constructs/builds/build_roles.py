@@ -54,11 +54,11 @@ class BuildRoles(Construct):
         models: Mapping[str, BuildPermissions],
     ) -> None:
         super().__init__(scope, construct_id)
-        own = {name: reach for name, reach in models.items() if reach.own_code}
+        custom = {name: reach for name, reach in models.items() if reach.own_code}
         others = [reach for reach in models.values() if not reach.own_code]
-        _require_room(own)
+        _require_room(custom)
         self.shared = self._role("Shared", place, naming.MODELS if others else None, others)
-        for name, reach in sorted(own.items()):
+        for name, reach in sorted(custom.items()):
             role = self._role(f"Own-{name}", place, naming.model_prefix(name), [reach])
             SharedValue(
                 self,
@@ -75,7 +75,7 @@ class BuildRoles(Construct):
         role = ServiceRole(
             self,
             construct_id,
-            taken_on_by=_taken_on_by(home, place),
+            assumed_by=_taken_on_by(home, place),
             description="IAM role for model builds",
             policy_name="build-models",
         )
@@ -89,10 +89,10 @@ class BuildRoles(Construct):
         return role
 
 
-def _require_room(own: Mapping[str, BuildPermissions]) -> None:
-    if len(own) > MOST_OWN_ROLES:
+def _require_room(custom: Mapping[str, BuildPermissions]) -> None:
+    if len(custom) > MOST_OWN_ROLES:
         raise UsageError(
-            f"{len(own)} models run custom code; a stack holds at most {MOST_OWN_ROLES} build roles",
+            f"{len(custom)} models run custom code; a stack holds at most {MOST_OWN_ROLES} build roles",
             remedy=(
                 "move some models to another environment, or set `builds: {enabled: false}` and build on "
                 "your own machine"

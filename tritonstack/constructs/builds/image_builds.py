@@ -35,7 +35,7 @@ class ImageBuilds(Construct):
         role = ServiceRole(
             self,
             "Role",
-            taken_on_by={
+            assumed_by={
                 "codebuild.amazonaws.com": {
                     "StringEquals": {"aws:SourceArn": home.arn("codebuild", f"project/{name}")}
                 }

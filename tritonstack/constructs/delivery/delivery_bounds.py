@@ -112,7 +112,7 @@ def _network_reads() -> list[str]:
 
 def _explain_actions(construct: Construct, actions: Sequence[str]) -> None:
     wide = [*(f"Action::{action}" for action in actions if "*" in action), "Resource::*"]
-    for what in wide:
+    for wildcard in wide:
         cdk.Validations.of(construct).acknowledge(
-            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[{what}]", reason=_GRANTS_NOTHING)
+            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[{wildcard}]", reason=_GRANTS_NOTHING)
         )

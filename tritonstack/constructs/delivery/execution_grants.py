@@ -185,9 +185,9 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
     by other means, or affect no existing key.
     """
     keys = [some_key(home)]
-    own = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
+    own_tags = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
     asked = {f"aws:RequestTag/{tag}": text for tag, text in named.marks.items()}
-    unowned = {**dict.fromkeys(own, "true"), "kms:ResourceAliases": "true"}
+    unowned = {**dict.fromkeys(own_tags, "true"), "kms:ResourceAliases": "true"}
     yield Grant(["kms:CreateKey", "kms:ListAliases"], ["*"], because=_KEYS)
     # Tags are set at creation. A key with another owner or name cannot be retagged.
     yield Grant(["kms:TagResource"], keys, {"StringLike": asked, "Null": unowned}, because=_KEYS)
@@ -214,7 +214,7 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
             "kms:UpdateKeyDescription",
         ],
         keys,
-        {"StringLike": own},
+        {"StringLike": own_tags},
         because=_KEYS,
     )
     # Both must be allowed: the alias, which has the environment's name, and the key.

@@ -37,16 +37,16 @@ def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> lis
     services, security = naming.execution_policy_names(environment.delivery_base)
     network = bool(environment.network and environment.network.create)
     boundary_arn = global_arn(home, f"policy/{environment.roles_boundary}")
-    of_services = _policy(
+    for_services = _policy(
         scope,
         "Execution",
         services,
         f"What CloudFormation needs to make {environment.name}, beside keys and roles",
         list(service_grants(home, named, network=network)),
     )
-    skip_check(of_services, _UNBOUND_WRITES, because=_NAMED)
+    skip_check(for_services, _UNBOUND_WRITES, because=_NAMED)
     return [
-        of_services,
+        for_services,
         _policy(
             scope,
             "ExecutionSecurity",

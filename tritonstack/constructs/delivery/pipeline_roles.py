@@ -60,30 +60,30 @@ class PipelineRoles(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._resources, self._home = resources, Home.of(self)
-        self._steps = {what: self._step(what, role) for what, role in steps.items()}
+        self._steps = {step: self._step(step, role) for step, role in steps.items()}
         self._line = self._service("Line", "codepipeline", "IAM role for CodePipeline", "run-steps")
         self._line.allow([*self._handed(), *self._source(), self._builds()])
         self.line = self._fixed("FixedLine", self._line)
-        self.steps = {what: self._fixed(f"Fixed-{what}", role) for what, role in self._steps.items()}
+        self.steps = {step: self._fixed(f"Fixed-{step}", role) for step, role in self._steps.items()}
 
     @property
     def policies(self) -> list[iam.CfnPolicy]:
         """The policies that must exist before the pipeline runs."""
         return [role.policy for role in (self._line, *self._steps.values())]
 
-    def own(self, what: str) -> GrantedRole:
+    def own(self, step: str) -> GrantedRole:
         """Return the role of a step and its policy, for use as a dependency."""
-        return self._steps[what]
+        return self._steps[step]
 
-    def _step(self, what: str, wanted: StepRole) -> GrantedRole:
-        description = f"IAM role for the {what} steps"
-        role = self._service(f"Step-{what}", "codebuild", description, what, role_name=wanted.name)
+    def _step(self, name: str, step_role: StepRole) -> GrantedRole:
+        description = f"IAM role for the {name} steps"
+        role = self._service(f"Step-{name}", "codebuild", description, name, role_name=step_role.name)
         role.allow(
             [
                 *self._handed(),
-                *self._source(also=_FETCHING if wanted.fetches else ()),
+                *self._source(also=_FETCHING if step_role.fetches else ()),
                 write_build_log(self._home, self._resources.log_group),
-                *take_on(list(wanted.takes_on)),
+                *take_on(list(step_role.takes_on)),
             ]
         )
         return role
@@ -94,7 +94,7 @@ class PipelineRoles(Construct):
         return ServiceRole(
             self,
             construct_id,
-            taken_on_by={f"{service}.amazonaws.com": None},
+            assumed_by={f"{service}.amazonaws.com": None},
             description=description,
             policy_name=policy,
             role_name=role_name,

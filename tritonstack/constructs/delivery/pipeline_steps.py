@@ -97,8 +97,8 @@ def use_role(home: Home, spec: EnvironmentSpec, duty: DeliveryRole) -> tuple[str
 
 def duty_role_arn(home: Home, spec: EnvironmentSpec, duty: DeliveryRole) -> str:
     """Return the ARN of the role that an environment's account has for a duty."""
-    there = Home(home.partition, spec.region, spec.account)
-    return global_arn(there, f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
+    target = Home(home.partition, spec.region, spec.account)
+    return global_arn(target, f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
 
 
 def _with_locks(

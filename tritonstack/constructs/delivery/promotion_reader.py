@@ -39,7 +39,7 @@ class PromotionReader(Construct):
         role = ServiceRole(
             self,
             "Reader",
-            taken_on_by={},
+            assumed_by={},
             accounts=sorted(set(accounts)),
             role_name=naming.promotion_role_name(environment.delivery_base),
             description=f"IAM role for other accounts to read what they promote from {environment.name}",

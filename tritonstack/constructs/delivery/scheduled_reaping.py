@@ -74,7 +74,7 @@ class ScheduledReaping(Construct):
         clock = ServiceRole(
             self,
             "Clock",
-            taken_on_by={"events.amazonaws.com": None},
+            assumed_by={"events.amazonaws.com": None},
             description="IAM role for the EventBridge rule that starts the clean-up",
             policy_name="start-clean-up",
         )

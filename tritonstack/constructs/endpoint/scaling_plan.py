@@ -252,10 +252,10 @@ def _wake(scaling: Scaling, alarm: AlarmPlan) -> Stepping:
 
 
 def _alarm(
-    monitored: Monitored, variant: MonitoredVariant, what: str, series: Series, threshold: float
+    monitored: Monitored, variant: MonitoredVariant, purpose: str, series: Series, threshold: float
 ) -> AlarmPlan:
     return AlarmPlan(
-        name=naming.alarm_name(monitored.endpoint_name, variant.name, what),
+        name=naming.alarm_name(monitored.endpoint_name, variant.name, purpose),
         description=f"{monitored.endpoint_name}: scaling alarm, no action needed",
         threshold=threshold,
         series={"load": series},
@@ -277,10 +277,10 @@ def _scheduled(schedules: Mapping[str, Schedule]) -> Iterator[ScheduledLimits]:
 
 def _days(text: str) -> list[str]:
     """Return each weekday once: a cron week begins on Sunday, so the range MON-SUN would be invalid."""
-    meant: set[str] = set()
+    days: set[str] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         start = DAYS.index(first)
         length = (DAYS.index(last or first) - start) % len(DAYS) + 1
-        meant.update(DAYS[(start + offset) % len(DAYS)] for offset in range(length))
-    return [day for day in DAYS if day in meant]
+        days.update(DAYS[(start + offset) % len(DAYS)] for offset in range(length))
+    return [day for day in DAYS if day in days]

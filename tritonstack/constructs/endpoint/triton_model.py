@@ -53,7 +53,7 @@ class TritonModel(Construct):
         self.role = ServiceRole(
             self,
             "Execution",
-            taken_on_by={
+            assumed_by={
                 "sagemaker.amazonaws.com": {
                     "ArnLike": {"aws:SourceArn": grants.Home.of(self).arn("sagemaker", "*")}
                 }
@@ -93,18 +93,20 @@ class TritonModel(Construct):
         return isinstance(self.data, ModelPrefix)
 
 
-def container_environment(data: ModelArchive | ModelPrefix, given: Mapping[str, str]) -> dict[str, str]:
+def container_environment(data: ModelArchive | ModelPrefix, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of `serve` that differ from its defaults."""
-    taken = [f"{name}: {reason}" for name, reason in RESERVED.items() if name in given]
-    if taken:
+    conflicts = [f"{name}: {reason}" for name, reason in RESERVED.items() if name in variables]
+    if conflicts:
         raise UsageError(
-            f"environment: {'; '.join(taken)}",
+            f"environment: {'; '.join(conflicts)}",
             remedy="omit it: entry_model names the model, and a ModelPrefix selects multi-model mode",
             code="TS515",
         )
     if isinstance(data, ModelPrefix):
-        return container_variables(given, ContainerOptions(keeps_answers=data.keeps_answers))
-    return container_variables(given, ContainerOptions(data.entry_model, data.keeps_answers, data.generates))
+        return container_variables(variables, ContainerOptions(keeps_answers=data.keeps_answers))
+    return container_variables(
+        variables, ContainerOptions(data.entry_model, data.keeps_answers, data.generates)
+    )
 
 
 def _container(

@@ -23,12 +23,12 @@ def policy_size(document: Mapping[str, object]) -> int:
     return len(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
 
 
-def check_policy_size(what: str, document: Mapping[str, object], *, limit: int) -> None:
+def check_policy_size(subject: str, document: Mapping[str, object], *, limit: int) -> None:
     """Reject a policy that exceeds IAM's size limit."""
     size = policy_size(document)
     if size > limit:
         raise UsageError(
-            f"{what} has {size:,} characters; IAM allows at most {limit:,}",
+            f"{subject} has {size:,} characters; IAM allows at most {limit:,}",
             remedy="shorten name, name_prefix, permissions_boundary, or the values of the tags project and "
             "environment; or split the environment",
             code="TS516",

@@ -22,7 +22,7 @@ class ServiceRole(GrantedRole):
         scope: Construct,
         construct_id: str,
         *,
-        taken_on_by: Mapping[str, Conditions | None],
+        assumed_by: Mapping[str, Conditions | None],
         description: str,
         policy_name: str,
         accounts: Sequence[str] = (),
@@ -33,7 +33,7 @@ class ServiceRole(GrantedRole):
             scope,
             construct_id,
             trust=[
-                *(_trusted_service(home, *service) for service in taken_on_by.items()),
+                *(_trusted_service(home, *service) for service in assumed_by.items()),
                 *([_trusted_accounts(home.partition, accounts)] if accounts else []),
             ],
             description=description,
@@ -51,8 +51,8 @@ def _trusted_service(home: Home, service: str, condition: Conditions | None) -> 
     """Trust a service that acts for this account only, to prevent the confused deputy problem."""
     conditions = dict(condition or {})
     if service not in NAMES_NO_SOURCE:
-        own = {"aws:SourceAccount": home.account}
-        conditions["StringEquals"] = {**conditions.get("StringEquals", {}), **own}
+        source_account = {"aws:SourceAccount": home.account}
+        conditions["StringEquals"] = {**conditions.get("StringEquals", {}), **source_account}
     return {
         "Effect": "Allow",
         "Principal": {"Service": service},

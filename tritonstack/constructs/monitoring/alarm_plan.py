@@ -194,12 +194,12 @@ def _while_called(watch: _Watch, monitored: Monitored, variants: tuple[Monitored
 
 def _named(monitored: Monitored, variant: MonitoredVariant, watch: _Watch) -> EndpointAlarm:
     name = naming.alarm_name(monitored.endpoint_name, variant.name, watch.id)
-    whose = (
+    scope = (
         monitored.endpoint_name if variant == monitored.main else f"{monitored.endpoint_name}, {variant.name}"
     )
     plan = AlarmPlan(
         name=name,
-        description=f"{whose}: {watch.description}",
+        description=f"{scope}: {watch.description}",
         threshold=watch.threshold or 0,
         series=watch.series,
         expression=watch.expression,

@@ -33,7 +33,7 @@ class AlarmTopic(Construct):
         self.topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
         # A literal ARN, because the key policy cannot refer to the topic, which refers to the key.
         arn = f"arn:aws:sns:{stack.region}:{stack.account}:{name}"
-        of_this_account = {
+        from_this_account = {
             "ArnLike": {
                 "aws:SourceArn": f"arn:aws:cloudwatch:{stack.region}:{stack.account}:alarm:{alarm_prefix}*"
             },
@@ -41,8 +41,8 @@ class AlarmTopic(Construct):
         }
         # The TLS rule replaces SNS's default policy, which allowed the account's alarms; this allows them
         # again.
-        self._publish(_ALARMS, "AlarmsPublish", of_this_account)
-        self._encrypt(key, _ALARMS, "AlarmsPublishToTheEncryptedTopic", of_this_account)
+        self._publish(_ALARMS, "AlarmsPublish", from_this_account)
+        self._encrypt(key, _ALARMS, "AlarmsPublishToTheEncryptedTopic", from_this_account)
         # EventBridge passes neither rule nor account to SNS or KMS ("conditions are not supported"): a
         # condition on them would silently drop its messages. SNS passes the topic to KMS.
         self._publish(_EVENTS, "EventsPublish", None)

@@ -48,4 +48,4 @@ class EndpointAlarms(Construct):
 
     def names(self, ids: Iterable[AlarmId]) -> list[str]:
         """Return the alarm names of these kinds, one per production variant; missing kinds are skipped."""
-        return [alarm.plan.name for wanted in ids for alarm in self._alarms if alarm.id == wanted]
+        return [alarm.plan.name for alarm_id in ids for alarm in self._alarms if alarm.id == alarm_id]

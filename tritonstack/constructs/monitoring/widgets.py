@@ -47,16 +47,16 @@ class Line:
 
     def render(self) -> list[Any]:
         """Return the line in CloudWatch's format."""
-        look: dict[str, Any] = {"label": self.label}
+        options: dict[str, Any] = {"label": self.label}
         if self.id:
-            look["id"] = self.id
+            options["id"] = self.id
         if not self.shown:
-            look["visible"] = False
+            options["visible"] = False
         if isinstance(self.source, str):
-            return [{"expression": self.source, **look}]
+            return [{"expression": self.source, **options}]
         metric = self.source.metric
         dimensions = [text for pair in metric.dimensions for text in pair]
-        return [metric.namespace, metric.name, *dimensions, {**look, "stat": self.source.statistic}]
+        return [metric.namespace, metric.name, *dimensions, {**options, "stat": self.source.statistic}]
 
 
 @dataclass(frozen=True)

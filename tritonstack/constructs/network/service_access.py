@@ -47,7 +47,7 @@ class ServiceAccess(Construct):
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         # Callers' own policies limit the resources; this policy limits the account.
-        of_this_account = {"StringEquals": {"aws:PrincipalAccount": stack.account}}
+        from_this_account = {"StringEquals": {"aws:PrincipalAccount": stack.account}}
         ec2.CfnVPCEndpoint(
             self,
             "S3",
@@ -60,7 +60,7 @@ class ServiceAccess(Construct):
                     "Sid": "BucketsOfThisEnvironment",
                     "Action": ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"],
                     "Resource": [arn for name in buckets for arn in _bucket_arns(name)],
-                    "Condition": of_this_account,
+                    "Condition": from_this_account,
                 },
                 {
                     # ECR stores image layers in its own bucket, behind presigned URLs.
@@ -80,7 +80,9 @@ class ServiceAccess(Construct):
                 private_dns_enabled=True,
                 subnet_ids=network.subnet_ids,
                 security_group_ids=[security_group_id],
-                policy_document=_policy({"Action": actions, "Resource": ["*"], "Condition": of_this_account}),
+                policy_document=_policy(
+                    {"Action": actions, "Resource": ["*"], "Condition": from_this_account}
+                ),
             )
 
 

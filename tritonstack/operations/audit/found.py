@@ -59,8 +59,8 @@ class Scope:
 
     def tagged(self, tags: Mapping[str, str]) -> bool:
         """Return whether tags are in scope."""
-        ours = bool(self.tags) and self.tags.items() <= tags.items()
-        return ours or any(self.names(tags.get(key, "")) for key in ("Name", STACK_TAG))
+        matches = bool(self.tags) and self.tags.items() <= tags.items()
+        return matches or any(self.names(tags.get(key, "")) for key in ("Name", STACK_TAG))
 
 
 @dataclass(frozen=True)

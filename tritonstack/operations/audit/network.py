@@ -18,19 +18,19 @@ VPC = "AWS::EC2::VPC"
 def networks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
     """List networks and their parts."""
     ec2 = cloud.client("ec2")
-    ours = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
-    for vpc in ours:
+    own_vpcs = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
+    for vpc in own_vpcs:
         yield Found(VPC, vpc)
-    for operation, key, kind, name, given in _PARTS:
+    for operation, key, kind, name, parameters in _PARTS:
         for item in pages(ec2, operation, key):
             vpc = item.get("VpcId")
-            if given(item) or not (vpc in ours or _is_ours(item, scope)):
+            if parameters(item) or not (vpc in own_vpcs or _is_ours(item, scope)):
                 continue
-            yield Found(kind, item[name], _tags(item), within=_network(vpc, ours))
+            yield Found(kind, item[name], _tags(item), within=_network(vpc, own_vpcs))
     for log in pages(ec2, "describe_flow_logs", "FlowLogs"):
         vpc = log.get("ResourceId")
-        if vpc in ours or _is_ours(log, scope):
-            yield Found("AWS::EC2::FlowLog", log["FlowLogId"], _tags(log), within=_network(vpc, ours))
+        if vpc in own_vpcs or _is_ours(log, scope):
+            yield Found("AWS::EC2::FlowLog", log["FlowLogId"], _tags(log), within=_network(vpc, own_vpcs))
 
 
 def machine_images(cloud: Cloud, scope: Scope) -> Iterator[Found]:
@@ -44,8 +44,8 @@ def machine_images(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::EC2::Snapshot", snapshot["SnapshotId"], _tags(snapshot))
 
 
-def _network(vpc: str | None, ours: set[str]) -> Key | None:
-    return (VPC, vpc) if vpc in ours and vpc else None
+def _network(vpc: str | None, own_vpcs: set[str]) -> Key | None:
+    return (VPC, vpc) if vpc in own_vpcs and vpc else None
 
 
 def _tags(item: Mapping[str, Any]) -> dict[str, str]:

@@ -132,12 +132,12 @@ def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer
     found, refusals, lists = [], list(by_tag.refusals), Lists()
     for item in by_tag.found:
         try:
-            there = item if item.key in known else still_there(cloud, item, lists)
+            present = item if item.key in known else still_there(cloud, item, lists)
         except (ClientError, BotoCoreError) as error:
-            there = item
+            present = item
             refusals.append(Refusal(item.type, str(error)))
-        if there:
-            found.append(there)
+        if present:
+            found.append(present)
     return _Answer(found, by_tag.unseen, refusals)
 
 
@@ -145,8 +145,8 @@ def decide(
     found: Iterable[Found], owned: Ownership, scope: Scope, *, others: Iterable[str] = ()
 ) -> list[Item]:
     """Assign resources to stacks; leave out environments whose names merely share the prefix."""
-    standing = {naming.base_of_stack(stack) for stack in owned.stacks}
-    foreign = [f"{base}-" for base in {*standing, *others} if base is not None and base != scope.base]
+    deployed = {naming.base_of_stack(stack) for stack in owned.stacks}
+    foreign = [f"{base}-" for base in {*deployed, *others} if base is not None and base != scope.base]
     items = []
     for one in found:
         owner = owned.owner_of(one)
@@ -226,5 +226,5 @@ def _is_anothers(found: Found, owner: str | None, scope: Scope, others: Sequence
         return naming.base_of_stack(owner) not in (scope.base, None)
     if scope.tags and found.tags.keys() >= scope.tags.keys():
         return not scope.tagged(found.tags)
-    words = found.id.replace("alias/", "").split("/")
-    return any(word.startswith(other) for other in others for word in words)
+    segments = found.id.replace("alias/", "").split("/")
+    return any(word.startswith(other) for other in others for word in segments)

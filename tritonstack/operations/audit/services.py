@@ -193,8 +193,8 @@ def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
     later. The same holds for deleted subscriptions.
     """
     client = cloud.client("sns")
-    standing = [topic["TopicArn"] for topic in pages(client, "list_topics", "Topics")]
-    yield from (Found("AWS::SNS::Topic", arn) for arn in standing if scope.names(arn.rpartition(":")[2]))
+    existing = [topic["TopicArn"] for topic in pages(client, "list_topics", "Topics")]
+    yield from (Found("AWS::SNS::Topic", arn) for arn in existing if scope.names(arn.rpartition(":")[2]))
     for item in pages(client, "list_subscriptions", "Subscriptions"):
         topic, arn = item["TopicArn"], item["SubscriptionArn"]
         if scope.names(topic.rpartition(":")[2]):
@@ -203,7 +203,7 @@ def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
                 "AWS::SNS::Subscription",
                 f"{topic} {arn} {item['Endpoint']}" if without_arn else arn,
                 within=("AWS::SNS::Topic", topic),
-                pending=without_arn and topic not in standing,
+                pending=without_arn and topic not in existing,
             )
 
 
@@ -230,9 +230,9 @@ def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
         for policy in pages(client, "list_policies", "Policies", Scope="Local")
         if scope.names(policy["PolicyName"])
     ]
-    for found, operation, which in named:
+    for found, operation, kind in named:
         try:
-            tags = tags_of(pages(client, operation, "Tags", **which))
+            tags = tags_of(pages(client, operation, "Tags", **kind))
         except client.exceptions.NoSuchEntityException:
             continue  # deleted meanwhile
         if not made_elsewhere(tags, cloud.region):
@@ -278,5 +278,5 @@ def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 
 def _lies_elsewhere(name: str, region: str) -> bool:
     """Return whether a name belongs to an environment in another region."""
-    words = re.sub(r"_\d+$", "", name)  # the page number of a dashboard
-    return any(words.endswith((f"-{other}", f"_{other}")) for other in ACCOUNTS if other != region)
+    base_name = re.sub(r"_\d+$", "", name)  # the page number of a dashboard
+    return any(base_name.endswith((f"-{other}", f"_{other}")) for other in ACCOUNTS if other != region)

@@ -121,13 +121,13 @@ def still_there(cloud: Cloud, found: Found, lists: Lists) -> Found | None:
     """
     if found.type == "AWS::KMS::Key":
         return _key(cloud, found)
-    look = _LOOKS.get(found.type)
-    if look is None:
+    lookup = _LOOKS.get(found.type)
+    if lookup is None:
         return found
-    if look.narrowed_by:
-        return found if found.id in look.ids(cloud, found.id) else None
+    if lookup.narrowed_by:
+        return found if found.id in lookup.ids(cloud, found.id) else None
     if found.type not in lists:
-        lists[found.type] = look.ids(cloud)
+        lists[found.type] = lookup.ids(cloud)
     return found if found.id in lists[found.type] else None
 
 

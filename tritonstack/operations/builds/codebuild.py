@@ -40,10 +40,10 @@ _PHASES = {
 class CodeBuildJobs:
     """The builds of one project."""
 
-    def __init__(self, cloud: Cloud, ground: BuildInfra, project: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, cloud: Cloud, infra: BuildInfra, project: str, *, clock: Clock | None = None) -> None:
         self._client = cloud.client("codebuild")
         self._clock = clock or Clock()
-        self._ground = ground
+        self._ground = infra
         self._project = project
 
     def attempts(self, job: str) -> list[JobState]:
@@ -58,7 +58,7 @@ class CodeBuildJobs:
     def start(self, order: JobOrder, job: str, attempt: int) -> JobState:
         """Start an attempt; concurrent calls for one attempt get the same build, because their token is
         equal."""
-        told = _plain(
+        variables_text = _plain(
             {
                 "MODEL": order.model,
                 "TARGETS": " ".join(order.targets),
@@ -68,8 +68,10 @@ class CodeBuildJobs:
         )
         if order.needs_token and self._ground.token_secret:
             # CodeBuild reads the secret when the build starts; builds without a download get no token.
-            told.append({"name": "HF_TOKEN", "value": self._ground.token_secret, "type": "SECRETS_MANAGER"})
-        return self._start(job, attempt, told, role=order.role)
+            variables_text.append(
+                {"name": "HF_TOKEN", "value": self._ground.token_secret, "type": "SECRETS_MANAGER"}
+            )
+        return self._start(job, attempt, variables_text, role=order.role)
 
     def start_with(self, job: str, attempt: int, variables: Mapping[str, str]) -> JobState:
         """Start a build with these variables."""
@@ -155,7 +157,7 @@ def _state(build: Mapping[str, Any]) -> JobState:
 
 
 def _reason(build: Mapping[str, Any]) -> str:
-    words = {"TIMED_OUT": "it took too long", "FAULT": "CodeBuild failed"}
+    causes = {"TIMED_OUT": "it took too long", "FAULT": "CodeBuild failed"}
     messages = [
         f"{phase['phaseType']}: {context['message']}"
         for phase in build.get("phases", [])
@@ -163,4 +165,4 @@ def _reason(build: Mapping[str, Any]) -> str:
         for context in phase.get("contexts", [])
         if context.get("message")
     ]
-    return "; ".join([*filter(None, [words.get(build["buildStatus"])]), *messages]) or "it failed"
+    return "; ".join([*filter(None, [causes.get(build["buildStatus"])]), *messages]) or "it failed"

@@ -24,16 +24,16 @@ class UnusableImageError(TritonstackError):
     code = "TS512"
 
 
-def missing_images(cloud: Cloud, ground: BuildInfra) -> list[str]:
+def missing_images(cloud: Cloud, infra: BuildInfra) -> list[str]:
     """Return the images that the repositories lack."""
-    wanted = (*ground.images.values(), *ground.endpoint_images)
+    wanted = (*infra.images.values(), *infra.endpoint_images)
     return [uri for uri in wanted if image_digest(cloud, uri) is None]
 
 
-def image_job(cloud: Cloud, ground: BuildInfra) -> tuple[CodeBuildJobs, JobState, bool]:
+def image_job(cloud: Cloud, infra: BuildInfra) -> tuple[CodeBuildJobs, JobState, bool]:
     """Return the running build of the missing images, or start one; and whether it was already running."""
-    service = CodeBuildJobs(cloud, ground, image_project_name(ground.base))
-    facts = json.dumps([ground.source, *sorted(ground.images.values()), *sorted(ground.endpoint_images)])
+    service = CodeBuildJobs(cloud, infra, image_project_name(infra.base))
+    facts = json.dumps([infra.source, *sorted(infra.images.values()), *sorted(infra.endpoint_images)])
     job = hashlib.sha256(facts.encode()).hexdigest()[:16]
     attempts = service.attempts(job)
     running = next((attempt for attempt in attempts if attempt.status == "running"), None)

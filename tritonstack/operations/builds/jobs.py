@@ -50,14 +50,14 @@ class JobOrder:
     choices: Mapping[str, str] = field(default_factory=dict)
     """The result of `precision: auto` in earlier builds of the same files, by model."""
 
-    def name(self, ground: BuildInfra) -> str:
+    def name(self, infra: BuildInfra) -> str:
         """Return the job's name; equal builds have equal names."""
         facts = [
             self.model,
             self.targets,
             self.spec_hash,
-            ground.source,
-            ground.image(self.build_machine.hardware),
+            infra.source,
+            infra.image(self.build_machine.hardware),
             *([sorted(self.choices.items())] if self.choices else []),
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
@@ -168,16 +168,16 @@ def follow(
     tail: LogTail,
     *,
     on_news: Callable[[JobNews], None],
-    enough: threading.Event,
+    cancelled: threading.Event,
     poll_s: float,
 ) -> JobState:
     """Wait until a job ends or the caller stops following it; the job then continues."""
     state = started
-    while state.status == "running" and not enough.is_set():
+    while state.status == "running" and not cancelled.is_set():
         on_news(JobNews(state, tail.new_lines(state)))
-        enough.wait(poll_s)
+        cancelled.wait(poll_s)
         state = service.look(started.id)
-    if not enough.is_set():
+    if not cancelled.is_set():
         on_news(JobNews(state, tail.new_lines(state)))
     return state
 
@@ -193,27 +193,27 @@ def parse_event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def find_result(cloud: Cloud, ground: BuildInfra, order: JobOrder, job: str) -> Manifest | None:
+def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> Manifest | None:
     """Return the job's artifact from its record; None while the job runs."""
     s3 = cloud.client("s3")
-    record = _get(s3, ground.bucket, build_record_key(order.model, job))
+    record = _get(s3, infra.bucket, build_record_key(order.model, job))
     if record is None:
         return None
     digest = json.loads(record)["digest"]
     key = f"{artifact_prefix(order.model, digest)}/{MANIFEST_NAME}"
-    body = _get(s3, ground.bucket, key)
+    body = _get(s3, infra.bucket, key)
     if body is None:
         return None  # deleted since: build it again
-    manifest = parse_manifest(body, origin=f"s3://{ground.bucket}/{key}")
+    manifest = parse_manifest(body, origin=f"s3://{infra.bucket}/{key}")
     # The job's custom code may have written this record, so check that model and digest match.
     asked = (order.model, digest, order.spec_hash)
     if (manifest.model, manifest.digest, manifest.spec_hash) != asked or manifest.target not in order.targets:
         raise BuildJobError(
             (
-                f"s3://{ground.bucket}/{key} does not match the request: {manifest.model} "
+                f"s3://{infra.bucket}/{key} does not match the request: {manifest.model} "
                 f"{manifest.digest[:12]} for {manifest.target}, from {manifest.spec_hash[:12]}"
             ),
-            remedy=f"delete s3://{ground.bucket}/{build_record_key(order.model, job)} and rerun",
+            remedy=f"delete s3://{infra.bucket}/{build_record_key(order.model, job)} and rerun",
         )
     if manifest.examples_sha256 is None:
         return None  # an earlier version wrote no examples: build it again

@@ -39,5 +39,5 @@ def once_role_is_known(call: Callable[[], Answer], clock: Clock) -> Answer:
 
 
 def _is_about_role(error: ClientError) -> bool:
-    words = _REFUSALS.get(error_code(error))
-    return words is not None and words.search(str(error)) is not None
+    patterns = _REFUSALS.get(error_code(error))
+    return patterns is not None and patterns.search(str(error)) is not None

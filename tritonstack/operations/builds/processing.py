@@ -40,10 +40,10 @@ _STATUS: dict[str, JobStatus] = {
 class ProcessingJobs:
     """The build jobs of one environment."""
 
-    def __init__(self, cloud: Cloud, ground: BuildInfra, *, clock: Clock | None = None) -> None:
+    def __init__(self, cloud: Cloud, infra: BuildInfra, *, clock: Clock | None = None) -> None:
         self._client = cloud.client("sagemaker")
         self._clock = clock or Clock()
-        self._ground = ground
+        self._ground = infra
         self._region = cloud.region
 
     def attempts(self, job: str) -> list[JobState]:
@@ -94,23 +94,23 @@ class ProcessingJobs:
         self._client.stop_processing_job(ProcessingJobName=attempt_id)
 
     def _request(self, order: JobOrder, job: str) -> dict[str, Any]:
-        ground = self._ground
-        role = order.role or ground.processing_role
+        infra = self._ground
+        role = order.role or infra.processing_role
         if role is None or not isinstance(order.build_machine, ProcessingMachine):
             raise BuildStackError(
-                f"the build stack of {ground.base} has no role for Processing jobs",
+                f"the build stack of {infra.base} has no role for Processing jobs",
                 remedy="deploy it again: the environment's file has changed since",
             )
         arguments = ["--model", order.model, "--targets", " ".join(order.targets)]
-        arguments += ["--publish", ground.bucket]
-        arguments += ["--cache", f"s3://{ground.bucket}/{build_cache_prefix(order.model)}"]
+        arguments += ["--publish", infra.bucket]
+        arguments += ["--cache", f"s3://{infra.bucket}/{build_cache_prefix(order.model)}"]
         arguments += ["--choices", json.dumps(dict(order.choices)), "--job", job, "--json-progress"]
-        if order.needs_token and ground.token_secret:
-            arguments += ["--token-secret", ground.token_secret]
+        if order.needs_token and infra.token_secret:
+            arguments += ["--token-secret", infra.token_secret]
         return {
             "RoleArn": role,
             "AppSpecification": {
-                "ImageUri": ground.image(order.build_machine.hardware),
+                "ImageUri": infra.image(order.build_machine.hardware),
                 "ContainerEntrypoint": ["/bin/sh", "-c", SCRIPT, "build"],
                 "ContainerArguments": arguments,
             },
@@ -118,7 +118,7 @@ class ProcessingJobs:
                 {
                     "InputName": "source",
                     "S3Input": {
-                        "S3Uri": f"s3://{ground.source}",
+                        "S3Uri": f"s3://{infra.source}",
                         "LocalPath": SOURCE_PATH,
                         "S3DataType": "S3Prefix",
                         "S3InputMode": "File",
@@ -132,9 +132,9 @@ class ProcessingJobs:
                     "VolumeSizeInGB": _VOLUME_GB,
                 }
             },
-            "StoppingCondition": {"MaxRuntimeInSeconds": 60 * ground.timeout_minutes},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 60 * infra.timeout_minutes},
             "Environment": {"AWS_DEFAULT_REGION": self._region},
-            "Tags": _tags(ground.tags or {}),
+            "Tags": _tags(infra.tags or {}),
         }
 
 

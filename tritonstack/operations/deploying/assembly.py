@@ -51,13 +51,13 @@ class Assembly:
     def without_roles(self, folder: Path) -> Assembly:
         """Copy the assembly to a new folder so that the CDK uses the caller's permissions."""
         shutil.copytree(self.folder, folder)
-        looked_at = Assembly(folder)
-        manifest = looked_at._manifest
-        for stack in looked_at.stacks:
+        copy = Assembly(folder)
+        manifest = copy._manifest
+        for stack in copy.stacks:
             for role in _ROLES:
                 manifest["artifacts"][stack]["properties"].pop(role, None)
         (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
-        return looked_at
+        return copy
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:

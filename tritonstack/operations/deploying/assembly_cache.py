@@ -49,19 +49,19 @@ class AssemblyCache:
 
     def find(self, key: str, target: Path) -> Assembly | None:
         """Copy a kept assembly to a new folder. A damaged one is removed and not used."""
-        kept = self._folder / key
+        cached = self._folder / key
         try:
-            sums = json.loads((kept / _SUMS).read_text())
-            shutil.copytree(kept, target, dirs_exist_ok=True)
+            sums = json.loads((cached / _SUMS).read_text())
+            shutil.copytree(cached, target, dirs_exist_ok=True)
             (target / _SUMS).unlink()
             whole = _digests(target) == sums
         except (OSError, ValueError):
             whole = False
         if whole:
             with suppress(OSError):
-                os.utime(kept)
+                os.utime(cached)
             return Assembly(target)
-        shutil.rmtree(kept, ignore_errors=True)
+        shutil.rmtree(cached, ignore_errors=True)
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         return None
@@ -83,9 +83,9 @@ class AssemblyCache:
 
     def _remove_old(self) -> None:
         """Keep the assemblies used last; remove the copies of processes that were killed."""
-        kept = sorted(self._folder.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
-        unfinished = [folder for folder in kept if folder.name.startswith(".new-")]
-        complete = [folder for folder in kept if folder not in unfinished]
+        cached = sorted(self._folder.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        unfinished = [folder for folder in cached if folder.name.startswith(".new-")]
+        complete = [folder for folder in cached if folder not in unfinished]
         oldest = time.time() - _ABANDONED_S
         abandoned = [folder for folder in unfinished if folder.stat().st_mtime < oldest]
         for folder in [*complete[_MOST_KEPT - 1 :], *abandoned]:
@@ -130,12 +130,12 @@ def _cdk_inputs(project: Project, cdk: CdkCli) -> Iterator[str]:
     """Yield the context, the files that the CDK CLI reads, its version, and its variables."""
     yield json.dumps(dict(cdk.context), sort_keys=True)
     package = cdk.executable.resolve().parents[1] / "package.json"
-    own = (project.root / MARKER, project.root / "cdk.context.json", Path.home() / ".cdk.json", package)
-    for file in own:
+    files = (project.root / MARKER, project.root / "cdk.context.json", Path.home() / ".cdk.json", package)
+    for file in files:
         yield hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "none"
     for name, value in sorted(cdk.variables.items()):
-        mine = name.startswith("TRITONSTACK_") and name not in _SETTINGS_OF_THIS_PROJECT
-        if name.startswith(_SETTINGS) or mine:
+        is_setting = name.startswith("TRITONSTACK_") and name not in _SETTINGS_OF_THIS_PROJECT
+        if name.startswith(_SETTINGS) or is_setting:
             yield f"{name}={value}"
 
 

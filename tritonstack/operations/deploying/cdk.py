@@ -68,25 +68,25 @@ class CdkCli:
 
         `assembly` is the output of `cdk synth`, which saves another synthesis.
         """
-        context = [word for key, value in self.context.items() for word in ("-c", f"{key}={value}")]
+        context = [argument for key, value in self.context.items() for argument in ("-c", f"{key}={value}")]
         argv = [
             str(self.executable),
             command,
             *arguments,
             *(["--app", str(assembly)] if assembly else context),
         ]
-        said: list[str] = []
+        lines: list[str] = []
 
-        def hear(line: str) -> None:
-            said.append(line)
+        def record(line: str) -> None:
+            lines.append(line)
             on_line(line)
 
-        status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=hear)
+        status = _run(argv, cwd=self.project_root, variables=self.variables, on_line=record)
         if status != 0:
-            by_hand = shlex.join(["cdk", command, *arguments, *context])
-            remedy = _remedy(said) or f"to run it manually: {by_hand}"
+            manual_command = shlex.join(["cdk", command, *arguments, *context])
+            remedy = _remedy(lines) or f"to run it manually: {manual_command}"
             raise CdkFailedError(
-                f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(said[-_LINES_SHOWN:]),
+                f"`cdk {command}` failed with exit code {status}:\n" + "\n".join(lines[-_LINES_SHOWN:]),
                 remedy=remedy,
             )
 
@@ -116,8 +116,8 @@ def find_cdk(
         raise TritonstackError("the CDK CLI is not installed", remedy="run `tritonstack setup`", code="TS606")
     # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
-    told = {"env": environment_name, **context}
-    return CdkCli(Path(found), project_root, told, {**variables, **_QUIET, "PATH": path})
+    app_context = {"env": environment_name, **context}
+    return CdkCli(Path(found), project_root, app_context, {**variables, **_QUIET, "PATH": path})
 
 
 def cdk_program(project_root: Path) -> str | None:

@@ -95,7 +95,7 @@ class PlannedChange:
 
 
 def resource_fates(
-    lines: Iterable[str], deployed: Mapping[str, Template], wanted: Mapping[str, Template]
+    lines: Iterable[str], deployed: Mapping[str, Template], new: Mapping[str, Template]
 ) -> dict[str, list[PlannedChange]]:
     """Parse the output lines of `cdk diff` into changes per stack."""
     found: dict[str, list[PlannedChange]] = defaultdict(list)
@@ -104,26 +104,26 @@ def resource_fates(
         if head := _STACK.match(line):
             stack = head["stack"]
         elif match := _RESOURCE.match(line):
-            name = _kept_name(match["type"], match["id"], deployed.get(stack, {}), wanted.get(stack, {}))
+            name = _kept_name(match["type"], match["id"], deployed.get(stack, {}), new.get(stack, {}))
             found[stack].append(PlannedChange(stack, match["id"], match["type"], _FATES[match["fate"]], name))
     return found
 
 
-def may_be_refused(deployed: Template | None, wanted: Template) -> bool:
+def may_be_refused(deployed: Template | None, new: Template) -> bool:
     """Return whether a named resource changes that may have to be replaced; only the CDK can tell."""
     before = (deployed or {}).get("Resources", {})
     return any(
         resource["Type"] in _NAMES.keys() - _CHANGED_IN_PLACE
         and logical_id in before
         and before[logical_id].get("Properties") != resource.get("Properties")
-        for logical_id, resource in wanted.get("Resources", {}).items()
+        for logical_id, resource in new.get("Resources", {}).items()
     )
 
 
-def _kept_name(kind: str, logical_id: str, deployed: Template, wanted: Template) -> str | None:
+def _kept_name(kind: str, logical_id: str, deployed: Template, new: Template) -> str | None:
     """Return a resource's name, if both templates state the same one."""
     sides = [
         template.get("Resources", {}).get(logical_id, {}).get("Properties", {}).get(_NAMES.get(kind, ""))
-        for template in (deployed, wanted)
+        for template in (deployed, new)
     ]
     return sides[0] if isinstance(sides[0], str) and sides[0] == sides[1] else None

@@ -58,36 +58,39 @@ class Changes:
         taken = [one for one in self.taken if one.stack in stacks]
         return replace(self, plans=plans, leftovers=(), taken=taken)
 
-    def require_possible(self, fates: Iterable[PlannedChange] = ()) -> None:
-        """Raise RefusedChangeError with all impossible changes, including those in `fates`."""
+    def require_possible(self, planned: Iterable[PlannedChange] = ()) -> None:
+        """Raise RefusedChangeError with all impossible changes, including those in `planned`."""
         hazards = [hazard for plan in self.refused for hazard in plan.hazards if hazard.refused]
-        single: list[TakenName | PlannedChange] = [*self.taken, *(fate for fate in fates if fate.refused)]
-        words = [plan.words for plan in self.refused]
-        words += [f"{one.stack}: {one.words}" for one in single]
-        if words:
+        single: list[TakenName | PlannedChange] = [
+            *self.taken,
+            *(change for change in planned if change.refused),
+        ]
+        messages = [plan.words for plan in self.refused]
+        messages += [f"{one.stack}: {one.words}" for one in single]
+        if messages:
             remedies = [hazard.remedy for hazard in hazards] + [one.remedy for one in single]
-            told = dict.fromkeys(remedy for remedy in remedies if remedy)
-            raise RefusedChangeError("\n".join(words), remedy="; ".join(told))
+            unique_remedies = dict.fromkeys(remedy for remedy in remedies if remedy)
+            raise RefusedChangeError("\n".join(messages), remedy="; ".join(unique_remedies))
 
 
 def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
     """Compare the deployed stacks with the synthesized ones."""
-    standing = environment_stacks(cloud, base)
-    deployed = deployed_templates(cloud, standing, wanted=assembly)
+    stacks = environment_stacks(cloud, base)
+    deployed = deployed_templates(cloud, stacks, assembly=assembly)
     plans = [
         plan_stack(stack, deployed=deployed.get(stack), new=assembly.template(stack))
         for stack in assembly.stacks
     ]
-    leftovers = [stack.name for stack in standing if stack.name not in assembly.stacks]
+    leftovers = [stack.name for stack in stacks if stack.name not in assembly.stacks]
     # Names that these stacks hold themselves are not taken.
-    unfinished = {stack.name for stack in standing if stack.status in _HOLD_MORE_THAN_THEY_TELL}
-    wished = [
+    unfinished = {stack.name for stack in stacks if stack.status in _HOLD_MORE_THAN_THEY_TELL}
+    new_names = [
         name
         for stack in assembly.stacks
         if stack not in unfinished
         for name in names_to_make(stack, deployed.get(stack), assembly.template(stack))
     ]
-    return Changes(assembly, deployed, plans, leftovers, taken_names(cloud, wished))
+    return Changes(assembly, deployed, plans, leftovers, taken_names(cloud, new_names))
 
 
 def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
@@ -95,21 +98,21 @@ def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
     lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
         # The CDK's lookup role can read the whole account; the caller's permissions suffice.
-        looked_at = assembly.without_roles(Path(folder) / "assembly")
+        copy = assembly.without_roles(Path(folder) / "assembly")
         # Compare templates only: a change set would create a resource in the account.
-        cdk.run("diff", *stacks, "--method=template", assembly=looked_at.folder, on_line=lines.append)
+        cdk.run("diff", *stacks, "--method=template", assembly=copy.folder, on_line=lines.append)
     return lines
 
 
 def refused_changes(cdk: CdkCli, changes: Changes) -> list[PlannedChange]:
     """Return the resources that must be replaced under the same name, according to the CDK."""
-    wanted = {plan.stack: changes.assembly.template(plan.stack) for plan in changes.plans}
-    changed = [name for name in wanted if may_be_refused(changes.deployed.get(name), wanted[name])]
+    templates = {plan.stack: changes.assembly.template(plan.stack) for plan in changes.plans}
+    changed = [name for name in templates if may_be_refused(changes.deployed.get(name), templates[name])]
     if not changed:
         return []
     lines = cdk_diff(cdk, changes.assembly, *changed, "--exclusively")
-    fates = resource_fates(lines, changes.deployed, wanted)
-    return [fate for of_stack in fates.values() for fate in of_stack if fate.refused]
+    planned = resource_fates(lines, changes.deployed, templates)
+    return [change for stack_changes in planned.values() for change in stack_changes if change.refused]
 
 
 def leftover_words(stack: str) -> str:
@@ -123,11 +126,11 @@ def leftover_words(stack: str) -> str:
 def left_without_scaling(cloud: Cloud, base: str, changes: Changes) -> list[str]:
     """Return the endpoints whose scaling was removed in phase 1 and whose stacks did not change in phase
     2."""
-    standing = deployed_templates(cloud, environment_stacks(cloud, base), wanted=changes.assembly)
+    deployed = deployed_templates(cloud, environment_stacks(cloud, base), assembly=changes.assembly)
     return [
         plan.endpoint or plan.stack
         for plan in changes.two_phase
-        if standing.get(plan.stack) != changes.assembly.template(plan.stack)
+        if deployed.get(plan.stack) != changes.assembly.template(plan.stack)
     ]
 
 

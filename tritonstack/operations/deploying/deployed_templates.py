@@ -16,20 +16,20 @@ _TEMPLATES_AT_ONCE = 4
 
 
 def deployed_templates(
-    cloud: Cloud, stacks: Iterable[StackState], *, wanted: Assembly | None = None
+    cloud: Cloud, stacks: Iterable[StackState], *, assembly: Assembly | None = None
 ) -> dict[str, Template]:
-    """Return the templates of existing stacks by name, restored to their original text with `wanted`.
+    """Return the templates of existing stacks by name, restored to their original text with `assembly`.
 
-    Without `wanted`, they are as CloudFormation stores them.
+    Without `assembly`, they are as CloudFormation stores them.
     """
     client = cloud.client("cloudformation")
 
     def fetch(name: str) -> Template:
         body: Any = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
         stored: Template = json.loads(body) if isinstance(body, str) else body
-        if wanted is None or name not in wanted.stacks:
+        if assembly is None or name not in assembly.stacks:
             return stored
-        written: Template = as_written(stored, wanted.template(name))
+        written: Template = as_written(stored, assembly.template(name))
         return written
 
     names = [stack.name for stack in stacks if stack.stands]

@@ -31,11 +31,11 @@ def record_deployment(
     return event
 
 
-def is_told(event: Event, earlier: Iterable[Event]) -> bool:
+def is_told(event: Event, events: Iterable[Event]) -> bool:
     """Return whether the latest event in `earlier` (latest first) equals the new one."""
-    latest = latest_of_each(earlier, event.endpoints)
+    latest = latest_of_each(events, event.endpoints)
     return len(latest) == len(event.endpoints) and all(
-        _said(told) == _said(event) for told in latest.values()
+        _said(last) == _said(event) for last in latest.values()
     )
 
 

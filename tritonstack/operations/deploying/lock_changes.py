@@ -62,14 +62,14 @@ class ArtifactChange:
 
     def _figures(self) -> Iterator[str]:
         before, after = self.figures_before or Figures(), self.after.figures or Figures()
-        for words, old, new, form in (
+        for label, old, new, form in (
             ("cosine", before.min_cosine, after.min_cosine, "{:.6f}"),
             ("absolute error", before.max_absolute_error, after.max_absolute_error, "{:.2e}"),
             ("p99", before.p99_ms, after.p99_ms, "{:.1f} ms"),
         ):
             if new is not None:
                 was = f"{form.format(old)} → " if old is not None and old != new else ""
-                yield f"{words} {was}{form.format(new)}"
+                yield f"{label} {was}{form.format(new)}"
 
 
 @dataclass(frozen=True)

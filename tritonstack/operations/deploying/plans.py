@@ -80,21 +80,21 @@ class StackPlan:
 
 def plan_stack(stack: str, *, deployed: Template | None, new: Template) -> StackPlan:
     """Plan the change from `deployed`, or the creation if it is None."""
-    wanted = EndpointTemplate(new)
-    name = wanted.endpoint["EndpointName"] if wanted.endpoint else None
+    new_template = EndpointTemplate(new)
+    name = new_template.endpoint["EndpointName"] if new_template.endpoint else None
     if deployed is None:
         return StackPlan(stack, "create", name)
     if deployed == new:
         return StackPlan(stack, "nothing", name)
     old = EndpointTemplate(deployed)
-    if wanted.endpoint is None or old.endpoint is None:
+    if new_template.endpoint is None or old.endpoint is None:
         return StackPlan(stack, "change", name)
     found = tuple(hazards(deployed, new))
-    reasons = tuple(rollout_reasons(old, wanted))
+    reasons = tuple(rollout_reasons(old, new_template))
     action: Action = "roll-out" if reasons else "change"
     if found:
         action = "refused" if any(hazard.refused for hazard in found) else "two-phase"
-    return StackPlan(stack, action, name, reasons, describe_rollout(wanted), found)
+    return StackPlan(stack, action, name, reasons, describe_rollout(new_template), found)
 
 
 def rollout_reasons(old: EndpointTemplate, new: EndpointTemplate) -> Iterator[str]:
@@ -162,7 +162,7 @@ def _container(side: EndpointTemplate, holder: Properties) -> dict[str, Any]:
 
 
 def _changes(
-    before: Properties, after: Properties, words: Mapping[str, str], *, ignored: set[str] | None = None
+    before: Properties, after: Properties, labels: Mapping[str, str], *, ignored: set[str] | None = None
 ) -> Iterator[str]:
     """Return the differing fields, with short values."""
     for key in sorted({*before, *after} - _IN_PLACE - (ignored or set())):
@@ -171,4 +171,4 @@ def _changes(
             continue
         shown = isinstance(old, str | int | float) and isinstance(new, str | int | float)
         values = f" {old} → {new}" if shown and key not in ("ModelDataUrl", "Image") else ""
-        yield f"{words.get(key, key)}{values}"
+        yield f"{labels.get(key, key)}{values}"

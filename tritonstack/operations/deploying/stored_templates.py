@@ -17,16 +17,16 @@ def as_stored(text: str) -> str:
     return _BEYOND_ASCII.sub("?", text)
 
 
-def as_written(stored: Any, wanted: Any) -> Any:
+def as_written(stored: Any, expected: Any) -> Any:
     """Restore the original text of a stored template or part.
 
-    `wanted` is the new value in its place, if any.
+    `expected` is the new value in its place, if any.
     """
-    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
-        return {name: as_written(value, wanted.get(name)) for name, value in stored.items()}
-    if isinstance(stored, list) and isinstance(wanted, list):
-        beside = [*wanted, *[None] * (len(stored) - len(wanted))]
+    if isinstance(stored, Mapping) and isinstance(expected, Mapping):
+        return {name: as_written(value, expected.get(name)) for name, value in stored.items()}
+    if isinstance(stored, list) and isinstance(expected, list):
+        beside = [*expected, *[None] * (len(stored) - len(expected))]
         return [as_written(value, other) for value, other in zip(stored, beside, strict=False)]
-    if isinstance(stored, str) and isinstance(wanted, str) and stored == as_stored(wanted):
-        return wanted
+    if isinstance(stored, str) and isinstance(expected, str) and stored == as_stored(expected):
+        return expected
     return stored

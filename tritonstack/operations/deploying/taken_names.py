@@ -47,10 +47,10 @@ class TakenName:
         return asdict(self) | {"words": self.words}
 
 
-def names_to_make(stack: str, deployed: Template | None, wanted: Template) -> Iterator[TakenName]:
+def names_to_make(stack: str, deployed: Template | None, new: Template) -> Iterator[TakenName]:
     """Return the named resources that the deployed stack does not have. Pure."""
     before = (deployed or {}).get("Resources", {})
-    for logical_id, resource in wanted.get("Resources", {}).items():
+    for logical_id, resource in new.get("Resources", {}).items():
         if resource["Type"] not in _SORTS:
             continue
         naming = _SORTS[resource["Type"]][0]
@@ -59,17 +59,17 @@ def names_to_make(stack: str, deployed: Template | None, wanted: Template) -> It
             yield TakenName(stack, logical_id, resource["Type"], name)
 
 
-def taken_names(cloud: Cloud, wished: Iterable[TakenName]) -> list[TakenName]:
+def taken_names(cloud: Cloud, candidates: Iterable[TakenName]) -> list[TakenName]:
     """Return the new names that exist in this account outside their stack.
 
     A concurrent deployment may have created some in that stack since its template was read.
     """
-    wished, taken = list(wished), set[tuple[str, str]]()
+    candidates, taken = list(candidates), set[tuple[str, str]]()
     for kind, (_, read) in _SORTS.items():
-        names = {one.name for one in wished if one.type == kind}
+        names = {one.name for one in candidates if one.type == kind}
         if names:
             taken |= {(kind, name) for name in read(cloud, names) if name in names}
-    return [one for one in wished if (one.type, one.name) in taken and not _held_by_its_stack(cloud, one)]
+    return [one for one in candidates if (one.type, one.name) in taken and not _held_by_its_stack(cloud, one)]
 
 
 def _held_by_its_stack(cloud: Cloud, one: TakenName) -> bool:

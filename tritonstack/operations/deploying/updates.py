@@ -43,42 +43,45 @@ class Hazard:
 
 def hazards(deployed: Template, new: Template) -> list[Hazard]:
     """Return the changes between two templates of an endpoint's stack that SageMaker rejects."""
-    old, wanted = EndpointTemplate(deployed), EndpointTemplate(new)
-    if old.endpoint is None or wanted.endpoint is None:
+    old, updated = EndpointTemplate(deployed), EndpointTemplate(new)
+    if old.endpoint is None or updated.endpoint is None:
         return []
-    return [*_other_modes(old, wanted), *_scaled_variants(old, wanted)]
+    return [*_other_modes(old, updated), *_scaled_variants(old, updated)]
 
 
 def unregistered(template: Template, variants: Collection[str]) -> Template:
     """Return a template without the scaling of these variants and references to it."""
     scaled = EndpointTemplate(template).targets
     resources = template["Resources"]
-    gone = {name for name, variant in scaled.items() if variant in variants}
-    gone |= set(_policies_on(resources, [resources[name]["Properties"]["ResourceId"] for name in gone]))
+    removed = {name for name, variant in scaled.items() if variant in variants}
+    removed |= set(_policies_on(resources, [resources[name]["Properties"]["ResourceId"] for name in removed]))
     while more := {
         name
         for name, item in resources.items()
-        if name not in gone and gone & set(references(item.get("Properties", {})))
+        if name not in removed and removed & set(references(item.get("Properties", {})))
     }:
         _require_dispensable(resources, more)
-        gone |= more
+        removed |= more
     outputs = {
-        name: item for name, item in template.get("Outputs", {}).items() if not gone & set(references(item))
+        name: item
+        for name, item in template.get("Outputs", {}).items()
+        if not removed & set(references(item))
     }
-    kept = {name: _without(item, gone) for name, item in resources.items() if name not in gone}
-    return {**template, "Resources": kept, **({"Outputs": outputs} if "Outputs" in template else {})}
+    remaining = {name: _without(item, removed) for name, item in resources.items() if name not in removed}
+    return {**template, "Resources": remaining, **({"Outputs": outputs} if "Outputs" in template else {})}
 
 
-def _other_modes(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Hazard]:
+def _other_modes(old: EndpointTemplate, updated: EndpointTemplate) -> Iterator[Hazard]:
     """Reject a change between real-time and asynchronous: an endpoint cannot change its mode."""
-    asynchronous = ["AsyncInferenceConfig" in side.config for side in (old, wanted)]
+    asynchronous = ["AsyncInferenceConfig" in side.config for side in (old, updated)]
     if asynchronous[0] != asynchronous[1]:
-        ways = ("real-time", "asynchronous")
+        modes = ("real-time", "asynchronous")
         yield Hazard(
-            f"the endpoint is {ways[asynchronous[0]]}; SageMaker cannot change it to {ways[asynchronous[1]]}",
+            f"the endpoint is {modes[asynchronous[0]]}; "
+            f"SageMaker cannot change it to {modes[asynchronous[1]]}",
             remedy=_ANOTHER_NAME,
         )
-    components = [_serves_components(side) for side in (old, wanted)]
+    components = [_serves_components(side) for side in (old, updated)]
     if components[0] != components[1]:
         holders = ("models on variants", "inference components")
         yield Hazard(
@@ -89,13 +92,13 @@ def _other_modes(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Ha
             remedy=_ANOTHER_NAME,
         )
     elif components[0]:
-        yield from _component_machines(old, wanted)
+        yield from _component_machines(old, updated)
 
 
-def _component_machines(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Hazard]:
+def _component_machines(old: EndpointTemplate, updated: EndpointTemplate) -> Iterator[Hazard]:
     """Reject a new instance type for an endpoint with inference components."""
-    for variant in sorted(set(old.variants) & set(wanted.variants)):
-        before, after = (side.variants[variant].get("InstanceType") for side in (old, wanted))
+    for variant in sorted(set(old.variants) & set(updated.variants)):
+        before, after = (side.variants[variant].get("InstanceType") for side in (old, updated))
         if before != after:
             yield Hazard(
                 (
@@ -110,12 +113,12 @@ def _serves_components(side: EndpointTemplate) -> bool:
     return any("ModelName" not in variant for variant in side.variants.values())
 
 
-def _scaled_variants(old: EndpointTemplate, wanted: EndpointTemplate) -> Iterator[Hazard]:
+def _scaled_variants(old: EndpointTemplate, updated: EndpointTemplate) -> Iterator[Hazard]:
     for variant in sorted(set(old.targets.values())):
-        if variant not in wanted.variants:
+        if variant not in updated.variants:
             yield Hazard(f"variant {variant!r} is removed, but registered for scaling", variant)
             continue
-        before, after = (side.variants.get(variant, {}).get("InstanceType") for side in (old, wanted))
+        before, after = (side.variants.get(variant, {}).get("InstanceType") for side in (old, updated))
         if before != after:
             yield Hazard(
                 (
@@ -147,11 +150,11 @@ def _require_dispensable(resources: Mapping[str, Any], names: Collection[str]) -
             )
 
 
-def _without(item: Mapping[str, Any], gone: Collection[str]) -> Mapping[str, Any]:
+def _without(item: Mapping[str, Any], removed: Collection[str]) -> Mapping[str, Any]:
     """Remove dependencies on removed resources."""
     if "DependsOn" not in item:
         return item
     waits = [item["DependsOn"]] if isinstance(item["DependsOn"], str) else item["DependsOn"]
-    left = [name for name in waits if name not in gone]
+    left = [name for name in waits if name not in removed]
     rest = {key: value for key, value in item.items() if key != "DependsOn"}
     return {**rest, "DependsOn": left} if left else rest

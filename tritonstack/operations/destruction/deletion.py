@@ -84,7 +84,7 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
         raise
     declared: Mapping[str, Mapping[str, str]] = template.get("Resources", {})
     retained: list[Retained] = []
-    going: dict[str, list[str]] = {kind: [] for kind in (_BUCKET, _REPOSITORY, _KEY)}
+    deleted: dict[str, list[str]] = {kind: [] for kind in (_BUCKET, _REPOSITORY, _KEY)}
     for resource in (item for page in pages for item in page["StackResourceSummaries"]):
         physical = resource.get("PhysicalResourceId")
         if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
@@ -92,13 +92,13 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
         policy = declared.get(resource["LogicalResourceId"], {}).get("DeletionPolicy", "Delete")
         if policy != "Delete":
             retained.append(Retained(resource["ResourceType"], physical))
-        elif resource["ResourceType"] in going:
-            going[resource["ResourceType"]].append(physical)
+        elif resource["ResourceType"] in deleted:
+            deleted[resource["ResourceType"]].append(physical)
     return Contents(
-        buckets=tuple(sorted(going[_BUCKET])),
+        buckets=tuple(sorted(deleted[_BUCKET])),
         retained=tuple(sorted(retained, key=lambda item: (item.type, item.id))),
-        repositories=tuple(sorted(going[_REPOSITORY])),
-        keys=tuple(sorted(going[_KEY])),
+        repositories=tuple(sorted(deleted[_REPOSITORY])),
+        keys=tuple(sorted(deleted[_KEY])),
     )
 
 
@@ -166,7 +166,7 @@ class _Deletion:
         self._failed(state, reason)
         return False
 
-    def _failed(self, state: StackState, why: str, *, reason: str | None = None) -> None:
+    def _failed(self, state: StackState, message: str, *, reason: str | None = None) -> None:
         """Schedule the next attempt, or give up.
 
         `reason` is text without resource names, which decides whether a failure is transient.
@@ -174,13 +174,13 @@ class _Deletion:
         now = self.clock.now()
         self._tries += 1
         self._failing_since = self._failing_since or now
-        pause = next_try(reason or why, tries=self._tries, failing_s=now - self._failing_since)
+        pause = next_try(reason or message, tries=self._tries, failing_s=now - self._failing_since)
         if pause is None:
-            self.failure = f"stack {self.name} is {state.status}: {why}"
+            self.failure = f"stack {self.name} is {state.status}: {message}"
             self.done = True
             return
         self._not_before = now + pause
-        self.tell(f"{self.name}: {why}; retrying in {pause:.0f} s")
+        self.tell(f"{self.name}: {message}; retrying in {pause:.0f} s")
 
     def _ask(self, state: StackState) -> None:
         """Start the deletion; empty buckets that have been refilled.
@@ -217,7 +217,7 @@ def delete_stacks(
     cloud: Cloud,
     names: Iterable[str],
     *,
-    tell: Callable[[str], None],
+    on_update: Callable[[str], None],
     clock: Clock | None = None,
     empty: bool = True,
 ) -> list[Retained]:
@@ -227,7 +227,7 @@ def delete_stacks(
     """
     clock = clock or Clock()
     read = contents_of if empty else lambda *_: Contents()
-    deletions = [_Deletion(cloud, name, clock, tell, read, read(cloud, name)) for name in names]
+    deletions = [_Deletion(cloud, name, clock, on_update, read, read(cloud, name)) for name in names]
     for pause in poll_pauses():
         for deletion in deletions:
             if not deletion.done:

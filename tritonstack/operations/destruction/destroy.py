@@ -71,10 +71,12 @@ def foresee(cloud: Cloud, base: str) -> Foreseen:
         layers=tuple(tuple(layer) for layer in layers(base, present) if layer),
         builds=tuple(running_builds(cloud, base, stacks=present)),
         jobs=tuple(ended_jobs(cloud, base)),
-        buckets=tuple(sorted(bucket for held in contents for bucket in held.buckets)),
-        repositories=tuple(sorted(name for held in contents for name in held.repositories)),
-        keys=tuple(sorted(key for held in contents for key in held.keys)),
-        retained=tuple(item for held in contents for item in held.retained),
+        buckets=tuple(sorted(bucket for stack_contents in contents for bucket in stack_contents.buckets)),
+        repositories=tuple(
+            sorted(name for stack_contents in contents for name in stack_contents.repositories)
+        ),
+        keys=tuple(sorted(key for stack_contents in contents for key in stack_contents.keys)),
+        retained=tuple(item for stack_contents in contents for item in stack_contents.retained),
         log_groups=tuple(_service_logs(cloud, base, others=others)),
     )
 
@@ -83,7 +85,7 @@ def destroy_environment(
     cloud: Cloud,
     base: str,
     *,
-    tell: Tell,
+    on_update: Tell,
     clock: Clock | None = None,
     before_layer: Callable[[], None] = lambda: None,
 ) -> Destroyed:
@@ -97,12 +99,12 @@ def destroy_environment(
     order = [layer for layer in layers(base, present) if layer]
     retained: list[Retained] = []
     before_layer()
-    builds = stop_builds(cloud, base, stacks=present, tell=tell, clock=clock or Clock())
-    jobs = delete_ended_jobs(cloud, base, tell=tell)
+    builds = stop_builds(cloud, base, stacks=present, on_update=on_update, clock=clock or Clock())
+    jobs = delete_ended_jobs(cloud, base, on_update=on_update)
     for layer in order:
         before_layer()
-        retained += delete_stacks(cloud, layer, tell=tell, clock=clock)
-    groups = _delete_service_logs(cloud, base, others=others, tell=tell)
+        retained += delete_stacks(cloud, layer, on_update=on_update, clock=clock)
+    groups = _delete_service_logs(cloud, base, others=others, on_update=on_update)
     return Destroyed(
         stacks=tuple(itertools.chain(*order)),
         retained=tuple(retained),
@@ -138,7 +140,7 @@ def remove_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
         for resource in resources["StackResources"]
         if resource["ResourceType"] == "AWS::S3::Bucket"
     ]
-    delete_stacks(cloud, [bootstrap.stack], tell=lambda _: None, empty=False)
+    delete_stacks(cloud, [bootstrap.stack], on_update=lambda _: None, empty=False)
     for bucket in buckets:  # the bootstrap template retains its bucket
         empty_bucket(cloud, bucket)
         cloud.client("s3").delete_bucket(Bucket=bucket)
@@ -153,7 +155,7 @@ def service_log_prefixes(base: str) -> Sequence[str]:
     )
 
 
-def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], tell: Tell) -> list[str]:
+def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], on_update: Tell) -> list[str]:
     """Delete the log groups that services recreated during the deletion."""
     logs, deleted = cloud.client("logs"), []
     for name in _service_logs(cloud, base, others=others):
@@ -161,7 +163,7 @@ def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], te
             logs.delete_log_group(logGroupName=name)
         except logs.exceptions.ResourceNotFoundException:
             continue  # deleted by a concurrent run
-        tell(f"{name}: service-created log group deleted")
+        on_update(f"{name}: service-created log group deleted")
         deleted.append(name)
     return deleted
 

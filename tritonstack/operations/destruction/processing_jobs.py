@@ -34,7 +34,7 @@ def ended_jobs(cloud: Cloud, base: str) -> list[str]:
     return sorted(jobs_that_are(cloud, base, *_ENDED))
 
 
-def delete_ended_jobs(cloud: Cloud, base: str, *, tell: Callable[[str], None]) -> list[str]:
+def delete_ended_jobs(cloud: Cloud, base: str, *, on_update: Callable[[str], None]) -> list[str]:
     """Delete jobs; return those that existed."""
     client, deleted = cloud.client("sagemaker"), []
     for name in ended_jobs(cloud, base):
@@ -44,6 +44,6 @@ def delete_ended_jobs(cloud: Cloud, base: str, *, tell: Callable[[str], None]) -
             if name in ended_jobs(cloud, base):
                 raise
             continue  # deleted by a concurrent run
-        tell(f"{name}: ended Processing job deleted")
+        on_update(f"{name}: ended Processing job deleted")
         deleted.append(name)
     return deleted

@@ -47,10 +47,12 @@ def judge(stacks: Iterable[StackState], now: datetime) -> list[ExpiryState]:
     The latest expiry of its stacks counts, because an extension may not have reached all of them.
     Environments without an expiry are ignored.
     """
-    ours = [stack for stack in stacks if stack.description.startswith(OUR_DESCRIPTION)]
-    bases = {base for stack in ours if (base := naming.base_of_stack(stack.name))}
-    members = {base: [stack for stack in ours if naming.base_of_stack(stack.name) == base] for base in bases}
-    return sorted(lease for base, held in members.items() if (lease := _lease(base, held, now)))
+    own_stacks = [stack for stack in stacks if stack.description.startswith(OUR_DESCRIPTION)]
+    bases = {base for stack in own_stacks if (base := naming.base_of_stack(stack.name))}
+    members = {
+        base: [stack for stack in own_stacks if naming.base_of_stack(stack.name) == base] for base in bases
+    }
+    return sorted(expiry for base, group in members.items() if (expiry := _lease(base, group, now)))
 
 
 def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryState | None:
@@ -62,7 +64,7 @@ def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryStat
     return ExpiryState(base, owner, expires, _verdict(stacks, expires, now), tuple(s.name for s in stacks))
 
 
-def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
+def reap(cloud: Cloud, base: str, *, now: datetime, on_update: Tell) -> bool:
     """Destroy an environment if it is still expired, because it may have been extended.
 
     If it is extended during the destruction, the foundation is kept.
@@ -70,14 +72,14 @@ def reap(cloud: Cloud, base: str, *, now: datetime, tell: Tell) -> bool:
     if not _has_expired(cloud, base, now):
         return False
 
-    def look_again() -> None:
+    def check_again() -> None:
         if not _has_expired(cloud, base, now):
             raise ExtendedError(
                 f"{base} was extended during its destruction; its remaining stacks are kept",
                 remedy="wait for that deployment to finish, then rerun it to recreate the deleted stacks",
             )
 
-    destroy_environment(cloud, base, tell=tell, before_layer=look_again)
+    destroy_environment(cloud, base, on_update=on_update, before_layer=check_again)
     return True
 
 

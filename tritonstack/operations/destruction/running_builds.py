@@ -63,7 +63,7 @@ def running_builds(cloud: Cloud, base: str, *, stacks: Collection[str]) -> list[
 
 
 def stop_builds(
-    cloud: Cloud, base: str, *, stacks: Collection[str], tell: Callable[[str], None], clock: Clock
+    cloud: Cloud, base: str, *, stacks: Collection[str], on_update: Callable[[str], None], clock: Clock
 ) -> list[RunningBuild]:
     """Stop all builds of an environment and wait for them; return those that ran."""
     stopped: list[RunningBuild] = []
@@ -71,11 +71,11 @@ def stop_builds(
         # A new build may start while others are stopping.
         while found := sorted(service.running()):
             for build in found:
-                tell(f"{build.words}: in progress; stopping")
+                on_update(f"{build.words}: in progress; stopping")
                 service.stop(build.id)
             _wait(service, found, clock)
             for build in found:
-                tell(f"{build.id}: ended")
+                on_update(f"{build.id}: ended")
             stopped += found
     return stopped
 

@@ -40,12 +40,12 @@ def _copy_over_itself(s3: Any, bucket: str, key: str, version: str) -> None:
     """Copy it as published, without the `superseded` tag, which would expire it again."""
     origin = {"Bucket": bucket, "Key": key, "VersionId": version}
     head, tags = s3.head_object(**origin), s3.get_object_tagging(**origin)["TagSet"]
-    kept = {tag["Key"]: tag["Value"] for tag in tags if tag["Key"] != SUPERSEDED_TAG[0]}
+    other_tags = {tag["Key"]: tag["Value"] for tag in tags if tag["Key"] != SUPERSEDED_TAG[0]}
     settings = {
         "ContentType": head["ContentType"],
         "Metadata": head["Metadata"],
         "TaggingDirective": "REPLACE",
-        "Tagging": urlencode(kept),
+        "Tagging": urlencode(other_tags),
     }
     copy_object(s3, origin, bucket=bucket, settings=settings)
 

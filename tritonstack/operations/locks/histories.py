@@ -103,36 +103,36 @@ def history_from_events(model: str, events: Iterable[Event]) -> Iterator[History
                 )
 
 
-def history_of(told: Iterable[HistoryEntry]) -> list[ArtifactHistory]:
+def history_of(entries: Iterable[HistoryEntry]) -> list[ArtifactHistory]:
     """Merge duplicates; sort artifacts by their first event."""
     found: dict[str, dict[tuple[str, ...], HistoryEntry]] = defaultdict(dict)
-    for happening in told:
-        alike = found[happening.digest]
-        where = "" if happening.kind == "built" else happening.environment
-        moment = "" if happening.kind == "locked" else happening.at
-        mark = (happening.kind, where, moment)
-        known = alike.setdefault(mark, happening)
-        if known.indirect and not happening.indirect:
-            alike[mark] = replace(happening, figures=happening.figures or known.figures)
+    for entry in entries:
+        alike = found[entry.digest]
+        environment = "" if entry.kind == "built" else entry.environment
+        moment = "" if entry.kind == "locked" else entry.at
+        mark = (entry.kind, environment, moment)
+        known = alike.setdefault(mark, entry)
+        if known.indirect and not entry.indirect:
+            alike[mark] = replace(entry, figures=entry.figures or known.figures)
     histories = [_artifact(digest, list(alike.values())) for digest, alike in found.items()]
     return sorted(histories, key=lambda history: (history.happenings[0].at, history.digest))
 
 
-def _artifact(digest: str, happenings: list[HistoryEntry]) -> ArtifactHistory:
-    target = next((happening.target for happening in happenings if happening.target), "")
-    figures = next((happening.figures for happening in happenings if happening.figures), None)
-    ordered = sorted(happenings, key=lambda happening: happening.at)
+def _artifact(digest: str, entries: list[HistoryEntry]) -> ArtifactHistory:
+    target = next((entry.target for entry in entries if entry.target), "")
+    figures = next((entry.figures for entry in entries if entry.figures), None)
+    ordered = sorted(entries, key=lambda entry: entry.at)
     return ArtifactHistory(digest, target, figures, ordered)
 
 
 def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterator[HistoryEntry]:
     built, promoted, back = entry.built, entry.promoted, entry.rolled_back
     if built is not None:
-        where = promoted.source if promoted else environment
+        environment_name = promoted.source if promoted else environment
         yield HistoryEntry(
             entry.digest,
             "built",
-            where,
+            environment_name,
             built.at,
             built.by,
             target,

@@ -104,9 +104,9 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
         return found
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(entry, archive):
-        what = "is missing" if archive is None else "has another size or digest"
+        problem = "is missing" if archive is None else "has another size or digest"
         found.faults.append(
-            placed.problem(f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {what}", at="digest", code="TS410")
+            placed.problem(f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {problem}", at="digest", code="TS410")
         )
     compare_manifest(found, placed, manifest, target, origin=origin)
     return found
@@ -151,12 +151,12 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
 def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
     """Return the tags of an image; None if it does not exist."""
     try:
-        said = ecr.describe_images(repositoryName=repository, imageIds=[{"imageDigest": digest}])
+        response = ecr.describe_images(repositoryName=repository, imageIds=[{"imageDigest": digest}])
     except ClientError as error:
         if error_code(error) in _NO_IMAGE:
             return None
         raise
-    return list(said["imageDetails"][0].get("imageTags", ()))
+    return list(response["imageDetails"][0].get("imageTags", ()))
 
 
 def _exists(cloud: Cloud, bucket: str) -> bool:

@@ -57,9 +57,15 @@ def record_rollback(cloud: Cloud, workspace: Workspace, plan: RollbackPlan, back
     """Write the rollback event with the lock's timestamp, so repeated writes produce one event."""
     event = new_event("rolled-back", workspace, endpoints=plan.concerned, note=_note(plan))
     # Other models of those endpoints were not rolled back.
-    gone = {"artifacts": tuple(_artifacts(plan)), "images": tuple(_images(plan))}
+    removed = {"artifacts": tuple(_artifacts(plan)), "images": tuple(_images(plan))}
     event = event.model_copy(
-        update={"at": back.at, "by": back.by, "commit": back.commit, "uncommitted": back.uncommitted, **gone}
+        update={
+            "at": back.at,
+            "by": back.by,
+            "commit": back.commit,
+            "uncommitted": back.uncommitted,
+            **removed,
+        }
     )
     record_event(cloud, workspace.spec.artifact_bucket, event)
     return event

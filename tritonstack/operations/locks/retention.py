@@ -81,9 +81,9 @@ def mark_superseded(cloud: Cloud, workspace: Workspace) -> Marked:
         gap=f"the lock of {unreadable[0]} cannot be read" if unreadable else history.gap,
     )
     s3 = cloud.client("s3")
-    there = _there(s3, bucket)
-    unmarked = _each(s3, bucket, keeping.kept, there, _unmark)
-    marked = _each(s3, bucket, keeping.superseded, there, _mark)
+    existing = _there(s3, bucket)
+    unmarked = _each(s3, bucket, keeping.kept, existing, _unmark)
+    marked = _each(s3, bucket, keeping.superseded, existing, _mark)
     return Marked(marked, unmarked, keeping.gap)
 
 
@@ -133,14 +133,14 @@ def _there(s3: Any, bucket: str) -> dict[Named, list[str]]:
 def _each(
     s3: Any,
     bucket: str,
-    wanted: Iterable[Named],
-    there: Mapping[Named, list[str]],
+    selected: Iterable[Named],
+    existing: Mapping[Named, list[str]],
     change: Callable[[Any, str, list[str]], bool],
 ) -> tuple[Named, ...]:
     """Return those that changed."""
-    names = sorted(set(wanted) & set(there))
+    names = sorted(set(selected) & set(existing))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        changed = pool.map(lambda named: change(s3, bucket, there[named]), names)
+        changed = pool.map(lambda named: change(s3, bucket, existing[named]), names)
         return tuple(named for named, did in zip(names, changed, strict=True) if did)
 
 
@@ -159,9 +159,9 @@ def _tag(s3: Any, bucket: str, key: str, *, superseded: bool) -> bool:
         return False
     name, value = SUPERSEDED_TAG
     others = [tag for tag in tags if tag["Key"] != name]
-    wanted = [*others, {"Key": name, "Value": value}] if superseded else others
-    if wanted:
-        s3.put_object_tagging(Bucket=bucket, Key=key, Tagging={"TagSet": wanted})
+    updated = [*others, {"Key": name, "Value": value}] if superseded else others
+    if updated:
+        s3.put_object_tagging(Bucket=bucket, Key=key, Tagging={"TagSet": updated})
     else:
         s3.delete_object_tagging(Bucket=bucket, Key=key)
     return True

@@ -81,37 +81,37 @@ def earlier_target(workspace: Workspace, endpoint: str, history: LockHistory) ->
 
 
 def entries_to_write(
-    workspace: Workspace, plan: RollbackPlan, who: RolledBack
+    workspace: Workspace, plan: RollbackPlan, rolled_back: RolledBack
 ) -> tuple[list[Replacement[LockedArtifact]], list[Replacement[LockedImage]]]:
     """Return the entries to write, each with the current one; `who` is the user and time."""
     artifacts, images = [], []
     for step in plan.steps:
-        back = who.model_copy(
+        back = rolled_back.model_copy(
             update={"instead_of": step.now.entry.digest, "as_of": _as_of(workspace, step.slot, step.then.key)}
         )
         entry = step.then.entry.model_copy(update={"rolled_back": back})
         seen = Slot(step.slot.name, (step.then.key,), step.slot.image).find(workspace.lock.record)
         if isinstance(entry, LockedArtifact):
             before = seen.entry if seen and isinstance(seen.entry, LockedArtifact) else None
-            rivals = workspace.lock.record.rivals(step.slot.name, step.then.key)
-            artifacts.append(Replacement(step.slot.name, step.then.key, entry, before, rivals))
+            conflicting = workspace.lock.record.rivals(step.slot.name, step.then.key)
+            artifacts.append(Replacement(step.slot.name, step.then.key, entry, before, conflicting))
         elif isinstance(entry, LockedImage):
-            held = seen.entry if seen and isinstance(seen.entry, LockedImage) else None
-            images.append(Replacement(step.slot.name, step.then.key, entry, held))
+            locked = seen.entry if seen and isinstance(seen.entry, LockedImage) else None
+            images.append(Replacement(step.slot.name, step.then.key, entry, locked))
     return artifacts, images
 
 
-def as_planned(workspace: Workspace, plan: RollbackPlan, who: RolledBack) -> Workspace:
+def as_planned(workspace: Workspace, plan: RollbackPlan, rolled_back: RolledBack) -> Workspace:
     """Return the workspace after the rollback, for checks."""
     lock = workspace.lock.record
-    artifacts, images = entries_to_write(workspace, plan, who)
+    artifacts, images = entries_to_write(workspace, plan, rolled_back)
     environment = locked_environment(workspace.lock.file)
     for artifact in artifacts:
         entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
         lock = lock.with_entry(artifact.name, artifact.key, entry)
     for image in images:
-        held = image.entry.sealed((environment, image.name, image.key))
-        lock = lock.with_image(image.name, _kind(image.key), held)
+        sealed = image.entry.sealed((environment, image.name, image.key))
+        lock = lock.with_image(image.name, _kind(image.key), sealed)
     return replace(workspace, lock=replace(workspace.lock, record=lock))
 
 

@@ -103,12 +103,12 @@ def previous_target(
     endpoint: str, history: LockHistory, now: State
 ) -> tuple[LockVersion, list[RollbackStep]]:
     """Return the latest version in which the endpoint served something else that was not rolled back."""
-    gone = _given_up(now)
+    rolled_back = _given_up(now)
     for version, then in _states(history, now):
         steps = _changes(now, then)
-        if steps and not gone & {step.then.entry.digest for step in steps}:
+        if steps and not rolled_back & {step.then.entry.digest for step in steps}:
             return version, steps
-        gone |= _given_up(then)
+        rolled_back |= _given_up(then)
     gap = history.gap
     raise RollbackError(
         f"no earlier artifacts of endpoint {endpoint!r} in git" + (f": {gap}" if gap else ""),
@@ -123,12 +123,12 @@ def unfinished_rollback(history: LockHistory, now: State) -> tuple[list[Rollback
         if not steps:
             continue
         backs = [step.then.entry.rolled_back for step in steps]
-        told = [
+        recorded = [
             back
             for step, back in zip(steps, backs, strict=True)
             if back and back.instead_of == step.now.entry.digest
         ]
-        return (steps, max(told, key=lambda back: back.at)) if len(told) == len(steps) else None
+        return (steps, max(recorded, key=lambda back: back.at)) if len(recorded) == len(steps) else None
     return None
 
 
@@ -156,16 +156,16 @@ def named_target(endpoint: str, history: LockHistory, now: State, to: str) -> tu
     except CheckoutError:
         commit = None
     if len(digests) + (commit is not None) > 1:
-        meant = [
+        matching = [
             *(f"digest {shown(digest)}" for digest in digests),
             *([f"commit {commit[:12]}"] if commit else []),
         ]
-        raise RollbackError(f"{to!r} is ambiguous: {', or '.join(meant)}", remedy="use a longer prefix")
+        raise RollbackError(f"{to!r} is ambiguous: {', or '.join(matching)}", remedy="use a longer prefix")
     if commit is not None:
         return f"commit {commit[:12]}", _changes(now, _state_at(history, now, commit))
     for digest, (version, slot, found) in digests.items():
-        held = now[slot]
-        steps = [RollbackStep(slot, held, found)] if held and held.entry.digest != digest else []
+        current = now[slot]
+        steps = [RollbackStep(slot, current, found)] if current and current.entry.digest != digest else []
         return version.words, steps
     raise RollbackError(
         f"{to!r} is neither a commit nor an artifact digest that endpoint {endpoint!r} has served",

@@ -42,8 +42,8 @@ class BorrowedCloud(Cloud):
         return boto3.Session(botocore_session=core, region_name=self.region)
 
     def _fresh_keys(self) -> dict[str, Any]:
-        taken = self.lender.client("sts").assume_role(RoleArn=self.role_arn, RoleSessionName=_SESSION_NAME)
-        answer = taken["Credentials"]
+        response = self.lender.client("sts").assume_role(RoleArn=self.role_arn, RoleSessionName=_SESSION_NAME)
+        answer = response["Credentials"]
         return {
             "access_key": answer["AccessKeyId"],
             "secret_key": answer["SecretAccessKey"],

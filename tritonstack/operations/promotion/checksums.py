@@ -23,10 +23,10 @@ def agrees(s3: Any, *, bucket: str, key: str, file: Path) -> bool | None:
     head = s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     if head["ContentLength"] != file.stat().st_size:
         return False
-    said = head.get("ChecksumSHA256")
-    if said is None:
+    recorded = head.get("ChecksumSHA256")
+    if recorded is None:
         return None
-    checksum = base64.b64decode(said.partition("-")[0])
+    checksum = base64.b64decode(recorded.partition("-")[0])
     if "-" not in head["ETag"]:
         return bool(checksum == bytes.fromhex(sha256_of(file)))
     first = s3.head_object(Bucket=bucket, Key=key, PartNumber=1)

@@ -83,14 +83,14 @@ def claim(
         answer = _put(s3, bucket, key, event, replacing=given_up)
         if answer is None:
             return Claim(event, won=True)
-        held = _held(s3, bucket, key) if answer in HELD_CODES else None
-        if held is None:
+        existing = _held(s3, bucket, key) if answer in HELD_CODES else None
+        if existing is None:
             sleep(pause)
-        elif _is_same(held.event, event):
-            return Claim(held.event, won=False)
+        elif _is_same(existing.event, event):
+            return Claim(existing.event, won=False)
         else:
-            _require_given_up(held.event, event, now)
-        given_up = held
+            _require_given_up(existing.event, event, now)
+        given_up = existing
     raise PromotionTakenError(
         f"cannot claim s3://{bucket}/{key}: others keep writing it; nothing was changed",
         remedy="wait for the other promotions, then rerun the command",

@@ -164,9 +164,9 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
     s3 = source.cloud.client("s3")
     head = find_object(s3, source.bucket, key)
     if head is None or head["ContentLength"] != source.entry.archive_bytes:
-        what = "is missing" if head is None else f"has {head['ContentLength']} bytes"
+        problem = "is missing" if head is None else f"has {head['ContentLength']} bytes"
         raise DamagedArtifactError(
-            f"{source.url(ARCHIVE_NAME)} {what}, lock expects {source.entry.archive_bytes} bytes; nothing "
+            f"{source.url(ARCHIVE_NAME)} {problem}, lock expects {source.entry.archive_bytes} bytes; nothing "
             "was copied",
             remedy="delete it and its manifest there, and republish it with `tritonstack build`",
         )

@@ -59,12 +59,12 @@ class PromotionCandidate:
 
     def touched_by(self, event: Event) -> set[str]:
         """Return the digests that an event gives this entry."""
-        held: Iterable[tuple[str, str, str]]
+        entries: Iterable[tuple[str, str, str]]
         if self.image:
-            held = ((item.folder, item.kind, item.digest) for item in event.images)
+            entries = ((item.folder, item.kind, item.digest) for item in event.images)
         else:
-            held = ((item.model, item.target, item.digest) for item in event.artifacts)
-        return {digest for name, key, digest in held if (name, key) == (self.name, self.key)}
+            entries = ((item.model, item.target, item.digest) for item in event.artifacts)
+        return {digest for name, key, digest in entries if (name, key) == (self.name, self.key)}
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def evaluate_gates(
     """
     refused = [event for event in events if protected and _is_loose_verdict(event)]
     accepted = [event for event in events if event not in refused]
-    shut = [
+    failed = [
         gate
         for candidate in candidates
         for gate in (
@@ -136,7 +136,7 @@ def evaluate_gates(
             *_measured(spec, candidate),
         )
     ]
-    return [*shut, *_window(spec, now)]
+    return [*failed, *_window(spec, now)]
 
 
 def artifact_state(candidate: PromotionCandidate, events: Sequence[Event]) -> ArtifactState:
@@ -180,10 +180,10 @@ def _after_verdict(state: ArtifactState, event: Event, *, concerned: bool) -> Ar
     return replace(state, refutation=event, refuted=state.refuted | named) if concerned else state
 
 
-def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
+def parse_overrides(options: Sequence[str]) -> dict[Gate, str]:
     """Parse `<gate>=<reason>`."""
     overrides: dict[Gate, str] = {}
-    for text in given:
+    for text in options:
         name, _, reason = text.partition("=")
         gate = next((gate for gate in GATES if gate == name.strip()), None)
         if gate is None:
@@ -200,9 +200,9 @@ def parse_overrides(given: Sequence[str]) -> dict[Gate, str]:
     return overrides
 
 
-def override_note(shut: Sequence[FailedGate], overrides: Mapping[Gate, str]) -> str | None:
+def override_note(failed: Sequence[FailedGate], overrides: Mapping[Gate, str]) -> str | None:
     """Return the overridden gates and reasons for the promotion's record."""
-    gates = sorted({gate.gate for gate in shut if gate.gate in overrides}, key=GATES.index)
+    gates = sorted({gate.gate for gate in failed if gate.gate in overrides}, key=GATES.index)
     return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
 
 
@@ -281,16 +281,16 @@ def _deployed(
     if spec.verified and (seen.verdict is None or seen.verdict.kind == "refuted"):
         since = f"since its deployment at {_shown(_moment(str(seen.deployed)))}"
         loose = _loose_words(candidate, seen, refused)
-        words = f"has not been verified in {source} {since}{loose}"
+        message = f"has not been verified in {source} {since}{loose}"
         opens_by = " from a checkout without uncommitted files" if loose else ""
         if seen.verdict is not None:
             note = f" ({seen.verdict.note})" if seen.verdict.note else ""
-            words = (
+            message = (
                 f"failed verification in {source} at {_shown(_moment(seen.verdict.at))} by "
                 f"{seen.verdict.by}{note}"
             )
             opens_by = " after fixing that"
-        yield FailedGate("verified", candidate.words, words, f"run `tritonstack verify {source}`{opens_by}")
+        yield FailedGate("verified", candidate.words, message, f"run `tritonstack verify {source}`{opens_by}")
 
 
 def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[FailedGate]:
@@ -310,18 +310,20 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Fa
     if spec.min_cosine is not None and candidate.compared:
         found = figures.min_cosine
         if found is None or found < spec.min_cosine:
-            words = "has no measured cosine to its framework" if found is None else f"has cosine {found:.6f}"
+            message = (
+                "has no measured cosine to its framework" if found is None else f"has cosine {found:.6f}"
+            )
             yield FailedGate(
-                "min_cosine", candidate.words, f"{words}, required: at least {spec.min_cosine:g}", again
+                "min_cosine", candidate.words, f"{message}, required: at least {spec.min_cosine:g}", again
             )
     if spec.max_latency_p99_ms is not None:
         slow = figures.p99_ms
         if slow is None or slow > spec.max_latency_p99_ms:
-            words = "has no measured latency" if slow is None else f"has a p99 latency of {slow:.1f} ms"
+            message = "has no measured latency" if slow is None else f"has a p99 latency of {slow:.1f} ms"
             yield FailedGate(
                 "max_latency_p99_ms",
                 candidate.words,
-                f"{words}, required: at most {spec.max_latency_p99_ms:g} ms",
+                f"{message}, required: at most {spec.max_latency_p99_ms:g} ms",
                 again,
             )
 

@@ -73,8 +73,8 @@ class _Manifest:
     @property
     def blobs(self) -> list[Mapping[str, Any]]:
         """Return the layers of an image without duplicates; foreign layers are not copied."""
-        held = json.loads(self.text)
-        pieces = [held["config"], *held["layers"]] if self.media_type not in _INDEXES else []
+        manifest = json.loads(self.text)
+        pieces = [manifest["config"], *manifest["layers"]] if self.media_type not in _INDEXES else []
         return list({piece["digest"]: piece for piece in pieces if not piece.get("urls")}.values())
 
 
@@ -157,10 +157,10 @@ def _missing(target: Registry, blobs: Sequence[Mapping[str, Any]]) -> Iterator[M
         answer = ecr.batch_check_layer_availability(
             **target.place, layerDigests=[piece["digest"] for piece in asked]
         )
-        there = {
+        existing = {
             layer["layerDigest"] for layer in answer["layers"] if layer["layerAvailability"] == "AVAILABLE"
         }
-        yield from (piece for piece in asked if piece["digest"] not in there)
+        yield from (piece for piece in asked if piece["digest"] not in existing)
 
 
 def _layer(source: Registry, piece: Mapping[str, Any]) -> Layer:

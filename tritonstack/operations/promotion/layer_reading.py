@@ -45,20 +45,20 @@ class Layer:
 
 def read_parts(layer: Layer, part_size: int, *, sleep: Callable[[float], object]) -> Iterator[bytes]:
     """Yield the layer in parts of one size; the last one may be smaller."""
-    held = bytearray()
+    buffer = bytearray()
     for block in _blocks(layer, sleep):
-        held += block
-        while len(held) >= part_size:
-            yield bytes(held[:part_size])
-            del held[:part_size]
-    if held:
-        yield bytes(held)
+        buffer += block
+        while len(buffer) >= part_size:
+            yield bytes(buffer[:part_size])
+            del buffer[:part_size]
+    if buffer:
+        yield bytes(buffer)
 
 
-def bad_layer(layer: Layer, what: str) -> LayerReadError:
+def bad_layer(layer: Layer, problem: str) -> LayerReadError:
     """Return the error for a layer that does not match the manifest."""
     return LayerReadError(
-        f"damaged layer {layer.digest} of {layer.registry}: {what}; nothing was copied",
+        f"damaged layer {layer.digest} of {layer.registry}: {problem}; nothing was copied",
         remedy="rerun the command; if it fails again, rebuild the image",
     )
 
@@ -120,8 +120,8 @@ def _extent(answer: HTTPResponse) -> tuple[int, int | None]:
     if answer.status != HTTPStatus.PARTIAL_CONTENT:
         length = answer.headers.get("Content-Length")
         return 0, int(length) if length else None
-    said = answer.headers.get("Content-Range", "")
-    found = _RANGE.fullmatch(said)
+    content_range = answer.headers.get("Content-Range", "")
+    found = _RANGE.fullmatch(content_range)
     if found is None:
-        raise HTTPException(f"invalid Content-Range {said!r}")
+        raise HTTPException(f"invalid Content-Range {content_range!r}")
     return int(found[1]), int(found[2])

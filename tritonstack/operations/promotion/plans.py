@@ -70,8 +70,8 @@ class Decision:
         """Raise PromotionRefusedError with all obstacles."""
         if self.obstacles:
             *others, last = self.obstacles
-            words = [*map(str, others), f"{last.subject}: {last.words}"]
-            raise PromotionRefusedError("\n".join(words), remedy=f"{last.remedy}; nothing was changed")
+            messages = [*map(str, others), f"{last.subject}: {last.words}"]
+            raise PromotionRefusedError("\n".join(messages), remedy=f"{last.remedy}; nothing was changed")
 
 
 def words_of(entry: Entry) -> str:
@@ -84,9 +84,9 @@ def words_of(entry: Entry) -> str:
 def words_of_rivals(entries: Iterable[Entry]) -> list[str]:
     """Describe the entries that new entries replace because they serve the same machines."""
     return [
-        f"{item.name} for {item.key} replaces the entry for {key} ({rival.digest[:12]})"
+        f"{item.name} for {item.key} replaces the entry for {key} ({conflicting.digest[:12]})"
         for item in entries
-        for key, rival in sorted(item.rivals.items())
+        for key, conflicting in sorted(item.rivals.items())
     ]
 
 
@@ -193,19 +193,24 @@ def _artifacts(
 def _artifact(
     source: Workspace, target: Workspace, served: ServedModel, *, named: bool
 ) -> Artifact | Obstacle | str:
-    wanted = target.spec.acceptable_targets(served.instance)
-    key = source.lock.record.find_target(served.model, wanted)
+    targets = target.spec.acceptable_targets(served.instance)
+    key = source.lock.record.find_target(served.model, targets)
     if key is None:
-        own = target.artifact_for(served.model, served.instance)
-        if own and not own.promoted and own.spec_hash == target.hashes[served.model] and not named:
+        current = target.artifact_for(served.model, served.instance)
+        if (
+            current
+            and not current.promoted
+            and current.spec_hash == target.hashes[served.model]
+            and not named
+        ):
             return served.model
-        return _unfit(source, target, served, wanted)
+        return _unfit(source, target, served, targets)
     entry = source.lock.record.models[served.model][key]
     if not entry.is_sealed((locked_environment(source.lock.file), served.model, key)):
         return _unsealed(source, f"{served.model} for {key}", ("models", served.model, key))
-    held = target.lock.record
-    seen = held.models.get(served.model, {}).get(key)
-    return Replacement(served.model, key, entry, seen, held.rivals(served.model, key))
+    lock = target.lock.record
+    seen = lock.models.get(served.model, {}).get(key)
+    return Replacement(served.model, key, entry, seen, lock.rivals(served.model, key))
 
 
 def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
@@ -219,15 +224,15 @@ def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
     )
 
 
-def _unfit(source: Workspace, target: Workspace, served: ServedModel, wanted: Sequence[str]) -> Obstacle:
+def _unfit(source: Workspace, target: Workspace, served: ServedModel, targets: Sequence[str]) -> Obstacle:
     """Explain which capability of the target's machine no artifact of the source supports."""
     built = sorted(source.lock.record.models.get(served.model, {}))
-    held = "; ".join(f"{key}, which is for {described_target(key)}" for key in built) or "none"
+    available = "; ".join(f"{key}, which is for {described_target(key)}" for key in built) or "none"
     return Obstacle(
         served.model,
         f"{target.spec.name} runs it on {served.instance.name} ({described_gpu(served.instance)}) under "
-        f"Triton {target.spec.triton_release}, which requires {' or '.join(reversed(wanted))}; "
-        f"{source.lock.file.name} has {held}",
+        f"Triton {target.spec.triton_release}, which requires {' or '.join(reversed(targets))}; "
+        f"{source.lock.file.name} has {available}",
         f"build it for {target.spec.name}: `tritonstack build {target.spec.name} {served.model}`",
     )
 
@@ -255,18 +260,18 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
     if locked is None or release != target.spec.triton_release:
         if seen and not seen.promoted and seen.tag == image.tag:
             return subject
-        held = "none" if locked is None else f"one based on Triton {release}"
+        available = "none" if locked is None else f"one based on Triton {release}"
         return Obstacle(
             subject,
             f"{target.spec.name} requires one based on Triton {target.spec.triton_release}; "
-            f"{source.lock.file.name} has {held}",
+            f"{source.lock.file.name} has {available}",
             f"build it for {target.spec.name}: `tritonstack build {target.spec.name}`",
         )
     if not locked.is_sealed((locked_environment(source.lock.file), image.folder, image.kind)):
         return _unsealed(source, subject, ("images", image.folder, image.kind))
-    theirs = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
+    target_image = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
     # The tag depends on the region. An image that was built from older files keeps its tag.
-    tag = image.tag if locked.tag == theirs.tag else locked.tag
+    tag = image.tag if locked.tag == target_image.tag else locked.tag
     return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), seen)
 
 

@@ -126,11 +126,11 @@ def _begun(s3: Any, landing: Landing) -> str | None:
 def _send(s3: Any, landing: Landing, upload: str, archive: Path, on_bytes: OnBytes) -> list[dict[str, Any]]:
     """Send the missing parts; return all parts as S3 expects them."""
     pages = s3.get_paginator("list_parts").paginate(**landing.place, UploadId=upload)
-    there = {part["PartNumber"]: part for page in pages for part in page.get("Parts", ())}
+    uploaded = {part["PartNumber"]: part for page in pages for part in page.get("Parts", ())}
 
     def send(number: int) -> dict[str, Any]:
         body = _part(archive, number, landing.part_bytes)
-        checksum, found = part_checksum(body), there.get(number)
+        checksum, found = part_checksum(body), uploaded.get(number)
         if found is None or not _is_part(found, body, checksum):
             found = s3.upload_part(
                 **landing.place, UploadId=upload, PartNumber=number, Body=body, ChecksumSHA256=checksum

@@ -64,10 +64,10 @@ class SmokeResult:
         return asdict(self)
 
     def __str__(self) -> str:
-        whom = f"{self.endpoint}/{self.variant}: {self.model}"
-        what = f", {self.example}" if self.example else ""
+        subject = f"{self.endpoint}/{self.variant}: {self.model}"
+        example = f", {self.example}" if self.example else ""
         took = f" ({self.milliseconds:.0f} ms)" if self.milliseconds is not None else ""
-        return f"{whom}{what}: {self.outcome}{took}{f': {self.detail}' if self.detail else ''}"
+        return f"{subject}{example}: {self.outcome}{took}{f': {self.detail}' if self.detail else ''}"
 
 
 def smoke_endpoint(
@@ -90,7 +90,7 @@ def not_asked(results: Sequence[SmokeResult]) -> list[NotAsked]:
     """Return the variants without a request, and the reasons. Pure."""
     asked = {(one.variant, one.model) for one in results if one.outcome != "cannot-be-asked"}
     left = {(one.variant, one.model): one.detail for one in results}
-    return [NotAsked(*whom, why) for whom, why in left.items() if whom not in asked]
+    return [NotAsked(*key, reason) for key, reason in left.items() if key not in asked]
 
 
 def _smoke(

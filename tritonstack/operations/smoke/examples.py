@@ -43,9 +43,9 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     key = f"{prefix}/{EXAMPLES_NAME}"
     body = _get(s3, bucket, key)
     if body is None or hashlib.sha256(body).hexdigest() != manifest.examples_sha256:
-        what = "is missing" if body is None else "does not match its manifest"
+        problem = "is missing" if body is None else "does not match its manifest"
         raise DamagedArtifactError(
-            f"s3://{bucket}/{key} {what}",
+            f"s3://{bucket}/{key} {problem}",
             remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} below s3://{bucket}/{prefix}/ and republish "
             "the artifact with `tritonstack build`",
         )

@@ -57,14 +57,14 @@ def places(workspace: Workspace, name: str) -> list[Placed]:
 
 def place_fault(place: Placed, head: dict[str, Any] | None, *, bucket: str) -> str | None:
     """Return the violation of a stored object, by its S3 metadata."""
-    where = f"s3://{bucket}/{place.key}"
+    url = f"s3://{bucket}/{place.key}"
     if head is None:
-        return f"{place.model}: artifact not found at {where}"
+        return f"{place.model}: artifact not found at {url}"
     if is_archive_of(place.artifact, head):
         return None
     note = head.get("Metadata", {}).get(DIGEST_NOTE, "none")
     return (
-        f"{place.model}: the object at {where} is not the locked archive: "
+        f"{place.model}: the object at {url} is not the locked archive: "
         f"got {head['ContentLength']} bytes with recorded digest {note[:12]}, expected "
         f"{place.artifact.archive_bytes} with {place.artifact.digest[:12]}"
     )

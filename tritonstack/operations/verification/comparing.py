@@ -105,13 +105,15 @@ class PropertyComparison:
     def _lists(self, expected: list[Any], found: Sequence[Any], path: str) -> None:
         key = _key_of([*expected, *found])
         if key is not None:
-            wanted, there = ({item[key]: item for item in items} for items in (expected, found))
-            for name in dict.fromkeys((*wanted, *there)):
-                self.compare(wanted.get(name, ABSENT), there.get(name, ABSENT), f"{path}[{name}]")
+            expected_items, found_items = ({item[key]: item for item in items} for items in (expected, found))
+            for name in dict.fromkeys((*expected_items, *found_items)):
+                self.compare(
+                    expected_items.get(name, ABSENT), found_items.get(name, ABSENT), f"{path}[{name}]"
+                )
         elif any(isinstance(item, Mapping) for item in (*expected, *found)):
             for index in range(max(len(expected), len(found))):
-                wanted_item, there_item = (_at(items, index) for items in (expected, found))
-                self.compare(wanted_item, there_item, f"{path}[{index + 1}]")
+                expected_item, found_item = (_at(items, index) for items in (expected, found))
+                self.compare(expected_item, found_item, f"{path}[{index + 1}]")
         elif any(isinstance(item, Unknown) for item in expected):
             self.skipped += 1
         else:

@@ -54,17 +54,17 @@ def ringing(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[str]:
 def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
     """Check that it is InService with its stack's configuration."""
     status, active = described["EndpointStatus"], described["EndpointConfigName"]
-    reason, wanted = described.get("FailureReason", ""), expected.properties["EndpointConfigName"]
+    reason, expected_config = described.get("FailureReason", ""), expected.properties["EndpointConfigName"]
     because = f": {reason}" if reason else ""
     faults, notes = [], []
     if status in _UNDER_WAY:
         faults.append(f"{_UNDER_WAY[status]} ({status}){because}")
     elif status not in SERVING:
         faults.append(f"its status is {status}{because}")
-    if isinstance(wanted, Unknown):
+    if isinstance(expected_config, Unknown):
         faults.append(f"it uses configuration {active}, which its stack did not create")
-    elif active.lower() != wanted.lower():
-        faults.append(_other_config(active, wanted, reason))
+    elif active.lower() != expected_config.lower():
+        faults.append(_other_config(active, expected_config, reason))
     elif status == "InService" and reason:
         notes.append(f"an update failed: {reason}")
     if status == "SystemUpdating":
@@ -72,11 +72,11 @@ def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
     return Check("endpoint", tuple(faults), tuple(notes), f"{status} with {active}", compared=2)
 
 
-def _other_config(active: str, wanted: str, reason: str) -> str:
-    what = f"it uses configuration {active} instead of {wanted}"
+def _other_config(active: str, expected: str, reason: str) -> str:
+    message = f"it uses configuration {active} instead of {expected}"
     if reason:
-        return f"{what}: the update was rolled back; InService on its previous configuration: {reason}"
-    return f"{what}: it was changed outside its stack, or its update was rolled back"
+        return f"{message}: the update was rolled back; InService on its previous configuration: {reason}"
+    return f"{message}: it was changed outside its stack, or its update was rolled back"
 
 
 def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
@@ -97,21 +97,21 @@ def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 
 def _capture_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
-    wanted = expected.config.get("DataCaptureConfig", {}).get("EnableCapture", False)
+    enabled = expected.config.get("DataCaptureConfig", {}).get("EnableCapture", False)
     status = described.get("DataCaptureConfig", {}).get("CaptureStatus", "Started")
-    if wanted and status != "Started":
+    if enabled and status != "Started":
         yield f"data capture is {status}, expected Started"
 
 
 def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check the models and images of the configuration."""
     comparison, faults = PropertyComparison(), []
-    for holder, wanted in expected.models.items():
+    for holder, expected_model in expected.models.items():
         found = live.models.get(holder)
         if found is None:
             faults.append(f"{holder}: its model has been deleted")
         else:
-            comparison.compare(wanted, found, f"{holder}: ")
+            comparison.compare(expected_model, found, f"{holder}: ")
     faults += in_words(comparison.differences)
     faults += _image_faults(expected, live.described or {})
     return Check(
@@ -135,13 +135,17 @@ def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[
     """Check the running images, which were resolved when the instances started."""
     for variant in _live_variants(described):
         name = variant["VariantName"]
-        wanted = str(_container(expected.models.get(name, {})).get("Image", ""))
-        for image in variant.get("DeployedImages", ()) if wanted else ():
-            specified, resolved = image.get("SpecifiedImage", wanted), image.get("ResolvedImage", "")
-            if specified != wanted:
-                yield f"{name}: its instances run image {specified}, expected {wanted}"
-            elif "@" in wanted and resolved and resolved.partition("@")[2] != wanted.partition("@")[2]:
-                yield f"{name}: its instances run image {resolved}, expected {wanted}"
+        expected_image = str(_container(expected.models.get(name, {})).get("Image", ""))
+        for image in variant.get("DeployedImages", ()) if expected_image else ():
+            specified, resolved = image.get("SpecifiedImage", expected_image), image.get("ResolvedImage", "")
+            if specified != expected_image:
+                yield f"{name}: its instances run image {specified}, expected {expected_image}"
+            elif (
+                "@" in expected_image
+                and resolved
+                and resolved.partition("@")[2] != expected_image.partition("@")[2]
+            ):
+                yield f"{name}: its instances run image {resolved}, expected {expected_image}"
 
 
 def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
@@ -149,8 +153,8 @@ def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
     faults, notes, seen = [], [], []
     for variant in _live_variants(described):
         name = variant["VariantName"]
-        wanted = expected.variants.get(name)
-        if wanted is None:
+        expected_variant = expected.variants.get(name)
+        if expected_variant is None:
             continue  # reported by the configuration check
         desired = int(variant.get("DesiredInstanceCount", variant.get("CurrentInstanceCount", 0)))
         current = int(variant.get("CurrentInstanceCount", desired))
@@ -161,24 +165,24 @@ def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
             faults.append(f"{name}: 0 of {desired} instances are running")
         elif current != desired:
             notes.append(f"{name}: {current} of {desired} instances are running")
-        faults += _weight_faults(name, wanted, variant)
+        faults += _weight_faults(name, expected_variant, variant)
         seen.append(f"{name} {current} ({range_words(least, most)})")
     return Check("machines", tuple(faults), tuple(notes), ", ".join(seen), compared=2 * len(seen))
 
 
-def _weight_faults(name: str, wanted: Properties, variant: Described) -> Iterator[str]:
-    asked, now = wanted.get("InitialVariantWeight"), variant.get("CurrentWeight")
+def _weight_faults(name: str, expected: Properties, variant: Described) -> Iterator[str]:
+    asked, now = expected.get("InitialVariantWeight"), variant.get("CurrentWeight")
     if asked is not None and now is not None and abs(float(asked) - float(now)) > 1e-6:
         yield f"{name}: its weight is {now:g}, expected {asked:g}"
 
 
-def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described | None) -> Check:
+def _component(expected: ExpectedEndpoint, properties: Properties, found: Described | None) -> Check:
     """Check the inference component's copies."""
-    name = wanted["InferenceComponentName"]
+    name = properties["InferenceComponentName"]
     if found is None:
         return Check("component", (f"inference component {name} does not exist",))
     comparison, faults = PropertyComparison(), []
-    comparison.compare({key: item for key, item in wanted.items() if key != "RuntimeConfig"}, found, "")
+    comparison.compare({key: item for key, item in properties.items() if key != "RuntimeConfig"}, found, "")
     status, reason = found.get("InferenceComponentStatus"), found.get("FailureReason", "")
     if status != "InService":
         faults.append(f"its status is {status}{f': {reason}' if reason else ''}")
@@ -187,7 +191,7 @@ def _component(expected: ExpectedEndpoint, wanted: Properties, found: Described 
     if target is not None:
         least, most = span(target)
     else:
-        least = most = wanted["RuntimeConfig"]["CopyCount"]
+        least = most = properties["RuntimeConfig"]["CopyCount"]
     if not least <= copies <= most:
         faults.append(f"{copies} copies, expected {range_words(least, most)}")
     return Check(
@@ -207,8 +211,8 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     if last is not None:
         comparison.compare(expected.rollout, last, "")
     notes = tuple(
-        f"the last update used another strategy than the next one will: {words}"
-        for words in in_words(comparison.differences)
+        f"the last update used another strategy than the next one will: {difference}"
+        for difference in in_words(comparison.differences)
     )
     alarms = expected.rollback_alarms
     faults = tuple(f"rollback alarm {name} does not exist" for name in alarms if name not in live.alarms)
@@ -219,12 +223,12 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that each alarm exists, evaluates the right metric, and has actions enabled."""
     comparison, faults = PropertyComparison(), []
-    for name, wanted in expected.alarms.items():
+    for name, expected_alarm in expected.alarms.items():
         found = live.alarms.get(name)
         if found is None:
             faults.append(f"alarm {name} does not exist")
         else:
-            comparison.compare({"ActionsEnabled": True, **wanted}, found, f"{name}: ")
+            comparison.compare({"ActionsEnabled": True, **expected_alarm}, found, f"{name}: ")
     return Check(
         "alarms",
         (*faults, *in_words(comparison.differences)),

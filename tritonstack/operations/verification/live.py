@@ -110,10 +110,10 @@ def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
 
 def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:
     """Return the existing alarms with these names."""
-    client, wanted = cloud.client("cloudwatch"), sorted(names)
+    client, requested = cloud.client("cloudwatch"), sorted(names)
     found = {}
-    for begin in range(0, len(wanted), _ALARMS_A_CALL):
-        some = wanted[begin : begin + _ALARMS_A_CALL]
+    for begin in range(0, len(requested), _ALARMS_A_CALL):
+        some = requested[begin : begin + _ALARMS_A_CALL]
         answer = client.describe_alarms(AlarmNames=some, AlarmTypes=["MetricAlarm"], MaxRecords=len(some))
         found.update({alarm["AlarmName"]: alarm for alarm in answer["MetricAlarms"]})
     return found

@@ -128,11 +128,13 @@ class Resolver:
         return items[int(argument[0])] if isinstance(items, list) else UNKNOWN
 
     def _substitute(self, argument: Any) -> Any:
-        text, given = (argument, {}) if isinstance(argument, str) else (argument[0], self.value(argument[1]))
+        text, variables = (
+            (argument, {}) if isinstance(argument, str) else (argument[0], self.value(argument[1]))
+        )
 
         def lookup(name: str) -> Any:
-            if name in given:
-                return given[name]
+            if name in variables:
+                return variables[name]
             return self._attribute(name) if "." in name else self._reference(name)
 
         values = {name: lookup(name) for name in _REFERENCE.findall(text)}

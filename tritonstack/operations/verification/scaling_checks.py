@@ -23,9 +23,9 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
             faults.append(f"{_of(resource_id)}: not registered for scaling")
             continue
         faults += _limit_faults(resource_id, target, found)
-        wanted = {item["ScheduledActionName"]: item for item in target.get("ScheduledActions", ())}
-        there = {item["ScheduledActionName"]: item for item in live.schedules.get(resource_id, ())}
-        _compare_named(comparison, wanted, there, f"{_of(resource_id)}: schedule")
+        expected_actions = {item["ScheduledActionName"]: item for item in target.get("ScheduledActions", ())}
+        found_actions = {item["ScheduledActionName"]: item for item in live.schedules.get(resource_id, ())}
+        _compare_named(comparison, expected_actions, found_actions, f"{_of(resource_id)}: schedule")
     faults += [
         f"{_of(resource_id)}: registered for scaling, expected none"
         for resource_id in live.targets
@@ -82,10 +82,10 @@ def _limit_faults(resource_id: str, target: Properties, found: Described) -> Ite
 
 
 def _compare_named(
-    comparison: PropertyComparison, wanted: dict[str, Properties], there: dict[str, Described], what: str
+    comparison: PropertyComparison, expected: dict[str, Properties], live: dict[str, Described], label: str
 ) -> None:
-    asked, found = ([{**item, "Name": name} for name, item in side.items()] for side in (wanted, there))
-    comparison.compare(asked, found, what)
+    asked, found = ([{**item, "Name": name} for name, item in side.items()] for side in (expected, live))
+    comparison.compare(asked, found, label)
 
 
 def _without_target(policy: Properties) -> Properties:

@@ -167,7 +167,7 @@ def served_digests(
     workspace: Workspace, name: str, live: LiveEndpoint, shelved: Iterable[str]
 ) -> list[ServedDigest]:
     """Return an endpoint's models with running and locked artifacts. Pure."""
-    there = set(shelved)
+    existing = set(shelved)
     running = dict(_running(live))
     locked: dict[str, str | None] = {}
     unverified: dict[str, str | None] = {}
@@ -176,7 +176,7 @@ def served_digests(
         locked[served.model] = artifact.digest if artifact else None
         unverified[served.model] = artifact.unverified if artifact else None
     if isinstance(workspace.spec.endpoints[name], MultiModelEndpoint):
-        running = {model: digest for model, digest in locked.items() if model in there and digest}
+        running = {model: digest for model, digest in locked.items() if model in existing and digest}
     return [
         ServedDigest(model, running.get(model), locked.get(model), unverified.get(model))
         for model in dict.fromkeys((*locked, *running))
@@ -213,13 +213,13 @@ def undeployed(
 
 
 def _look_at(cloud: Cloud, workspace: Workspace, name: str) -> _Seen:
-    standing = deployed_stack(cloud, naming.endpoint_stack_name(workspace.spec.base, name))
-    if standing is None or standing.template is None:
-        return _Seen(standing)
-    expected = expected_endpoint(standing.template, standing.facts)
+    deployed = deployed_stack(cloud, naming.endpoint_stack_name(workspace.spec.base, name))
+    if deployed is None or deployed.template is None:
+        return _Seen(deployed)
+    expected = expected_endpoint(deployed.template, deployed.facts)
     if expected is None:
-        return _Seen(standing)
-    return _Seen(standing, expected, observe_endpoint(cloud, expected))
+        return _Seen(deployed)
+    return _Seen(deployed, expected, observe_endpoint(cloud, expected))
 
 
 def _status(

@@ -124,7 +124,7 @@ class Verdict:
         """Return the untested variants as text."""
         if not self.asked:
             return "; no smoke requests were sent"
-        left = [f"{one.name}/{which.variant}" for one in self.endpoints for which in one.not_asked]
+        left = [f"{one.name}/{variant.variant}" for one in self.endpoints for variant in one.not_asked]
         return f"; untested, answers unknown: {', '.join(left)}" if left else ""
 
     def facts(self) -> dict[str, Any]:
@@ -156,8 +156,8 @@ def look_at_endpoints(
 def look_at_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) -> list[Check]:
     """Check the shared stacks: each must exist and match."""
     base = workspace.spec.base
-    own = {naming.endpoint_stack_name(base, name) for name in workspace.spec.endpoints}
-    names = [name for name in assembly.stacks if name not in own]
+    endpoint_stacks = {naming.endpoint_stack_name(base, name) for name in workspace.spec.endpoints}
+    names = [name for name in assembly.stacks if name not in endpoint_stacks]
     return side_by_side(
         lambda name: stack_check(name, deployed_stack(cloud, name), assembly.template(name), aspect=name),
         names,
@@ -165,12 +165,12 @@ def look_at_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly
 
 
 def stack_check(
-    name: str, standing: DeployedStack | None, wanted: Template, *, aspect: str = "stack"
+    name: str, found: DeployedStack | None, expected: Template, *, aspect: str = "stack"
 ) -> Check:
     """Check that a stack exists, is complete, and matches its template. Pure."""
-    if standing is None:
+    if found is None:
         return Check(aspect, ("not deployed: the stack does not exist",), compared=1)
-    state, notes = standing.state, []
+    state, notes = found.state, []
     because = f": {state.reason}" if state.reason else ""
     faults = []
     if state.fault:
@@ -178,9 +178,9 @@ def stack_check(
         faults.append(f"not deployed: {state.fault}" if never else state.fault)
     elif state.status == "UPDATE_ROLLBACK_COMPLETE":
         notes.append(f"its last update was rolled back{because}")
-    deployed: Template | None = as_written(standing.template, wanted)
-    if deployed is not None and deployed != wanted:
-        plan = plan_stack(name, deployed=deployed, new=wanted)
+    deployed: Template | None = as_written(found.template, expected)
+    if deployed is not None and deployed != expected:
+        plan = plan_stack(name, deployed=deployed, new=expected)
         faults.append(f"not deployed: {plan.words.removeprefix(f'{name}: ')}")
         faults += [f"pending: {line}" for line in plan.details]
     return Check(aspect, tuple(faults), tuple(notes), state.status, compared=2)
@@ -193,12 +193,12 @@ def with_smoke(verdict: EndpointVerdict, results: Sequence[SmokeResult]) -> Endp
 
 def smoke_check(results: Sequence[SmokeResult]) -> Check:
     """Summarize smoke results. Pure."""
-    said = {result: shortened(str(result).partition("/")[2]) for result in results}
+    texts = {result: shortened(str(result).partition("/")[2]) for result in results}
     left = not_asked(results)
     unasked = [f"{one.variant}: {one.model} was not tested: {one.why}" for one in left]
     whole = {(one.variant, one.model) for one in left}
     partly = [
-        said[one]
+        texts[one]
         for one in results
         if one.outcome == "cannot-be-asked" and (one.variant, one.model) not in whole
     ]
@@ -207,7 +207,7 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
     slowest = max((result.milliseconds or 0.0 for result in asked), default=0.0)
     return Check(
         "answers",
-        tuple(said[result] for result in asked if result.is_fault),
+        tuple(texts[result] for result in asked if result.is_fault),
         (*unasked, *partly),
         f"{len(right)} of {len(asked)} correct, slowest {slowest:.0f} ms" if asked else "none sent",
         compared=len(asked),
@@ -254,11 +254,11 @@ def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list
 def _look_at(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) -> EndpointVerdict:
     spec = workspace.spec
     stack = naming.endpoint_stack_name(spec.base, name)
-    wanted = assembly.template(stack)
-    standing = deployed_stack(cloud, stack)
-    checks, not_compared = [stack_check(stack, standing, wanted)], dict[str, int]()
-    if standing is not None and standing.template is not None:
-        expected = expected_endpoint(wanted, standing.facts)
+    template = assembly.template(stack)
+    deployed = deployed_stack(cloud, stack)
+    checks, not_compared = [stack_check(stack, deployed, template)], dict[str, int]()
+    if deployed is not None and deployed.template is not None:
+        expected = expected_endpoint(template, deployed.facts)
         if expected is not None:
             checks += endpoint_checks(expected, observe_endpoint(cloud, expected))
             not_compared |= expected.not_compared

@@ -229,13 +229,13 @@ def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
 
 def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
     spec, lock = workspace.spec, workspace.lock
-    wanted = " or ".join(reversed(spec.acceptable_targets(served.instance)))
+    targets = " or ".join(reversed(spec.acceptable_targets(served.instance)))
     built = lock.record.models.get(served.model, {})
     others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(built))
     reason = f" ({others}; {served.instance.name} has {described_gpu(served.instance)})" if others else ""
     return workspace.environment.problem(
         served.place,
-        f"{lock.file.name} has no artifact of {served.model!r} for {wanted}{reason}",
+        f"{lock.file.name} has no artifact of {served.model!r} for {targets}{reason}",
         remedy=_build_again(workspace),
         code="TS401",
     )
@@ -245,11 +245,11 @@ def described_target(target: str) -> str:
     """Describe a target: `T4 under Triton 24.09`."""
     hardware, release = hardware_of(target), release_of(target)
     python = re.search(r"-py3(\d+)$", target)
-    words = "CPUs"
+    text = "CPUs"
     if release:
         gpus = sorted({f"{family.gpu}" for family in FAMILIES.values() if family.hardware == hardware})
-        words = f"{' or '.join(gpus) or hardware} under Triton {release}"
-    return f"{words} with Python 3.{python[1]}" if python else words
+        text = f"{' or '.join(gpus) or hardware} under Triton {release}"
+    return f"{text} with Python 3.{python[1]}" if python else text
 
 
 def described_gpu(instance: InstanceType) -> str:
@@ -338,8 +338,8 @@ def _triton_limit(release: TritonRelease, endpoint: EndpointSpec) -> int:
     if release.name < _TRITON_INPUT_SINCE:
         return ASYNCHRONOUS_BYTES
     arguments = endpoint.environment.get(ADDITIONAL_ARGS, "")
-    given = re.search(rf"{_TRITON_INPUT_OPTION}[= ](\d+)", arguments)
-    return int(given[1]) if given else TRITON_INPUT_BYTES
+    match = re.search(rf"{_TRITON_INPUT_OPTION}[= ](\d+)", arguments)
+    return int(match[1]) if match else TRITON_INPUT_BYTES
 
 
 def _mib(size: int) -> str:

@@ -25,7 +25,7 @@ def delivery_problems(
     for index, item in enumerate(document.record.environments):
         if item.name not in environments:
             yield _unknown(
-                document, ("environments", index, "name"), item.name, environments, what="environment"
+                document, ("environments", index, "name"), item.name, environments, kind="environment"
             )
         elif (spec := environments[item.name]) is not None:
             place = ("environments", index, "name")
@@ -66,12 +66,12 @@ def _unknown(
     name: str,
     known: Iterable[str],
     *,
-    what: str,
+    kind: str,
 ) -> FileProblem:
     suggestion = closest(name, known)
     return document.problem(
         place,
-        f"unknown {what} {name!r}",
+        f"unknown {kind} {name!r}",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
         code="TS202",
     )
@@ -112,7 +112,7 @@ def _previews_have_a_place(
 ) -> Iterator[FileProblem]:
     """Check that previews and their environment share account and region, where their role is created."""
     if previews.template not in templates:
-        yield _unknown(document, ("previews", "template"), previews.template, templates, what="template")
+        yield _unknown(document, ("previews", "template"), previews.template, templates, kind="template")
         return
     sample, beside = templates[previews.template], environments.get(previews.environment)
     if sample is None or beside is None:
@@ -120,11 +120,12 @@ def _previews_have_a_place(
     yield from _previews_are_bounded(document, sample, beside)
     yield from _previews_publish_apart(document, sample, environments.values())
     for field in ("account", "region", "name_prefix"):
-        theirs, ours = getattr(beside, field), getattr(sample, field)
-        if theirs != ours:
+        expected, actual = getattr(beside, field), getattr(sample, field)
+        if expected != actual:
             yield document.problem(
                 ("previews", "environment"),
-                f"{previews.template}.template.yaml has {field} {ours!r}, but {beside.name} has {theirs!r}",
+                f"{previews.template}.template.yaml has {field} {actual!r}, "
+                f"but {beside.name} has {expected!r}",
                 remedy="name the environment whose account and region previews use, or make both equal",
                 code="TS218",
             )

@@ -150,9 +150,9 @@ def unlikes(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterat
     if manifest.target != target:
         yield Unlike("digest", f"target {target}", f"target {manifest.target}", untrue=True)
     for fact in _DECIDED_BY_DIGEST:
-        locked, said = getattr(entry, fact), getattr(manifest, fact) or None
-        if locked != said:
-            yield Unlike(fact, locked, said, untrue=True)
+        locked, found = getattr(entry, fact), getattr(manifest, fact) or None
+        if locked != found:
+            yield Unlike(fact, locked, found, untrue=True)
     same_build = manifest.spec_hash == entry.spec_hash
     if not same_build:
         yield Unlike("spec_hash", entry.spec_hash[:12], manifest.spec_hash[:12], untrue=False)
@@ -171,12 +171,14 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
             if not isinstance(entry, LockedArtifact):
                 continue
             facts = (placed.path[1], *(getattr(entry, fact) for fact in _DECIDED_BY_DIGEST))
-            known, told = first.setdefault(entry.digest, (placed, facts))
-            for fact, mine, other in zip(("model", *_DECIDED_BY_DIGEST), facts, told, strict=True):
-                if mine != other:
-                    where = f"{shown_path(known.document.file)}:{known.document.line_of(known.path)}"
+            known, first_facts = first.setdefault(entry.digest, (placed, facts))
+            for fact, value, first_value in zip(
+                ("model", *_DECIDED_BY_DIGEST), facts, first_facts, strict=True
+            ):
+                if value != first_value:
+                    location = f"{shown_path(known.document.file)}:{known.document.line_of(known.path)}"
                     yield placed.problem(
-                        f"{entry.digest[:12]} has {fact} {mine} here and {other} in {where}",
+                        f"{entry.digest[:12]} has {fact} {value} here and {first_value} in {location}",
                         at=None if fact == "model" else fact,
                         remedy="one of the two was not written by `tritonstack`: restore it from git, or "
                         "rebuild it",
@@ -185,7 +187,7 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
 
 
 def check_promotions(
-    document: Document[Lock], environments: Iterable[str], held: Callable[[str], Held]
+    document: Document[Lock], environments: Iterable[str], lock_digests: Callable[[str], Held]
 ) -> Findings:
     """Check that promoted entries are or were in the lock of their source environment."""
     found, known = Findings(), list(environments)
@@ -193,7 +195,7 @@ def check_promotions(
         if placed.entry.promoted is None:
             continue
         source, digest = placed.entry.promoted.source, placed.entry.digest
-        named = held(source)
+        named = lock_digests(source)
         if digest in named.digests:
             continue
         if source not in known and not named.digests:
@@ -234,9 +236,9 @@ def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
 def _hiding(workspace: Workspace, placed: PlacedEntry) -> str | None:
     """Return the target that takes precedence on every machine; current builds never leave both."""
     _, name, key = map(str, placed.path)
-    rivals = workspace.lock.record.rivals(name, key) if isinstance(placed.entry, LockedArtifact) else {}
-    wanted = {path[2] for path in _asked_for(workspace) if path[:2] == ("models", name)}
-    return next((target for target in rivals if target in wanted and parse_target(target).python), None)
+    conflicting = workspace.lock.record.rivals(name, key) if isinstance(placed.entry, LockedArtifact) else {}
+    targets = {path[2] for path in _asked_for(workspace) if path[:2] == ("models", name)}
+    return next((target for target in conflicting if target in targets and parse_target(target).python), None)
 
 
 def _behind(workspace: Workspace, placed: PlacedEntry) -> bool:
@@ -266,9 +268,9 @@ def _manifest_in(file: Path) -> Manifest | None:
 
 
 def _unlike_figures(locked: Figures | None, found: Figures | None, *, same_build: bool) -> Iterator[Unlike]:
-    mine, other = locked or Figures(), found or Figures()
+    locked_figures, found_figures = locked or Figures(), found or Figures()
     for name in Figures.model_fields:
-        values = getattr(mine, name), getattr(other, name)
+        values = getattr(locked_figures, name), getattr(found_figures, name)
         if values[0] != values[1]:
             untrue = same_build and _far(name, *values)
             yield Unlike("figures", f"{name} {values[0]}", f"{name} {values[1]}", untrue)

@@ -40,18 +40,18 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
     """Yield packages for other Python versions, or with another NumPy, than the serving image's."""
     spec, recipe = workspace.spec, document.record.recipe
     if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
-        where = f"Triton {spec.release.name} runs"
+        subject = f"Triton {spec.release.name} runs"
         if spec.python != spec.release.python:
-            where = "the local cloud's local server runs"
+            subject = "the local cloud's local server runs"
         yield document.problem(
             ("recipe", "pythons"),
-            f"the packages are for Python {' and '.join(recipe.pythons)}, but {where} Python {spec.python} "
+            f"the packages are for Python {' and '.join(recipe.pythons)}, but {subject} Python {spec.python} "
             f"in environment {spec.name!r}",
             remedy=f'add "{spec.python}"',
             code="TS212",
         )
     if spec.on_aws:  # for the local cloud, the build checks the server
-        yield from numpy_problems(document, release=spec.release.name, what="the image")
+        yield from numpy_problems(document, release=spec.release.name, subject="the image")
 
 
 def _generating_problems(
@@ -61,7 +61,7 @@ def _generating_problems(
     document = workspace.models.get(served.model)
     if document is None or not document.record.generates:
         return
-    told = f"{served.model!r} streams its responses, but"
+    message = f"{served.model!r} streams its responses, but"
     release = workspace.spec.release.name
     asked = endpoint.environment.get(INFERENCE_TYPE)
     if endpoint.image is None:
@@ -75,7 +75,7 @@ def _generating_problems(
     if isinstance(endpoint, MultiModelEndpoint):
         yield workspace.environment.problem(
             served.place,
-            f"{told} multi-model endpoints return one response; vLLM also requires one fixed path of its "
+            f"{message} multi-model endpoints return one response; vLLM also requires one fixed path of its "
             "weights",
             remedy="deploy it on its own endpoint (kind: single)",
             code="TS211",
@@ -83,14 +83,14 @@ def _generating_problems(
     elif release < SINCE[INFERENCE_TYPE]:
         yield workspace.environment.problem(
             served.place,
-            f"{told} SageMaker's front end in Triton {release} rejects such models",
+            f"{message} SageMaker's front end in Triton {release} rejects such models",
             remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
             code="TS211",
         )
     elif asked and asked not in GENERATING:
         yield workspace.environment.problem(
             (*served.place[:2], "environment", INFERENCE_TYPE),
-            f"{told} {asked!r} requires one response",
+            f"{message} {asked!r} requires one response",
             remedy=f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",
             code="TS211",
         )

@@ -34,7 +34,7 @@ def requirements_of(document: Document[ModelSpec]) -> Iterator[tuple[int, str]]:
 
 
 def numpy_problems(
-    document: Document[ModelSpec], *, release: str, what: str, otherwise: str = ""
+    document: Document[ModelSpec], *, release: str, subject: str, otherwise: str = ""
 ) -> Iterator[FileProblem]:
     """Yield a NumPy requirement that the Python backend of a release does not support."""
     if release >= NUMPY_2_SINCE:
@@ -45,8 +45,8 @@ def numpy_problems(
             yield _requirement_problem(
                 document,
                 number,
-                f"the Python backend of {what} (Triton {release}) requires NumPy 1, got {version}",
-                f"write numpy==1.26.4, or remove it to use the NumPy of {what}{otherwise}",
+                f"the Python backend of {subject} (Triton {release}) requires NumPy 1, got {version}",
+                f"write numpy==1.26.4, or remove it to use the NumPy of {subject}{otherwise}",
                 code="TS212",
             )
 

@@ -35,10 +35,10 @@ class KeptDigests:
         with open_file(file) as stream:
             identity = _identity(stream.fileno())
             name = str(file.path)
-            kept = self.known.get(name)
-            if kept is not None and kept[0] == identity:
-                self.used[name] = kept
-                return kept[1]
+            cached = self.known.get(name)
+            if cached is not None and cached[0] == identity:
+                self.used[name] = cached
+                return cached[1]
             started = time.time_ns()
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             settled = max(identity[3:]) < started - SETTLED_NS and _identity(stream.fileno()) == identity

@@ -132,8 +132,8 @@ def _package(folder: Path, entry: str) -> dict[str, SourceFile]:
             return False
         return path.suffix == CODE_SUFFIX or any(str(above) in packages for above in path.parents)
 
-    kept = {name: file for name, file in files.items() if is_packed(name)}
-    return kept if any(name.endswith(CODE_SUFFIX) for name in kept) else {}
+    packed = {name: file for name, file in files.items() if is_packed(name)}
+    return packed if any(name.endswith(CODE_SUFFIX) for name in packed) else {}
 
 
 def _one(folder: Path, name: str) -> dict[str, SourceFile]:

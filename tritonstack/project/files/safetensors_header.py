@@ -29,10 +29,10 @@ def header_fault(file: Path, name: str | None = None) -> str | None:
     if not isinstance(header, dict):
         return f"the header of {name} does not list tensors"
     ends = [entry["data_offsets"][1] for key, entry in header.items() if _is_tensor(key, entry)]
-    told = LENGTH_BYTES + length + max(ends, default=0)
-    if size != told:
-        kind = "truncated" if size < told else "too long"
-        return f"{name} is {kind}: got {size} bytes, expected {told} according to its header"
+    declared = LENGTH_BYTES + length + max(ends, default=0)
+    if size != declared:
+        kind = "truncated" if size < declared else "too long"
+        return f"{name} is {kind}: got {size} bytes, expected {declared} according to its header"
     return None
 
 

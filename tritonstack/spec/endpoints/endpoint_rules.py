@@ -43,13 +43,13 @@ class RuledEndpoint:
 
     def scaling_path(self, variant: Variant) -> FieldPath:
         """Return the path of a variant's scaling."""
-        own = variant.scaling is not self.options.scaling
-        return (variant.name, "scaling") if own else ("scaling",)
+        overrides = variant.scaling is not self.options.scaling
+        return (variant.name, "scaling") if overrides else ("scaling",)
 
     def instance_path(self, variant: Variant) -> FieldPath:
         """Return the path of a variant's instance type."""
-        own = variant.instance != self.variants[0].instance
-        return (variant.name, "instance_type") if own else ("instance_type",)
+        overrides = variant.instance != self.variants[0].instance
+        return (variant.name, "instance_type") if overrides else ("instance_type",)
 
 
 def mode_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:

@@ -48,19 +48,19 @@ def _too_few_machines(
     percent: int = getattr(rollout, field)
     for variant in endpoint.variants:
         least = variant.scaling.lowest
-        where = ".".join(map(str, endpoint.scaling_path(variant)))
+        path = ".".join(map(str, endpoint.scaling_path(variant)))
         if least < 2:
             yield Fault(
                 ("rollout", "strategy"),
-                f"a {rollout.strategy} rollout needs at least 2 instances, but {where} allows only {least}",
-                f"raise min_instances (and min of schedules) of {where} to 2, or choose all-at-once",
+                f"a {rollout.strategy} rollout needs at least 2 instances, but {path} allows only {least}",
+                f"raise min_instances (and min of schedules) of {path} to 2, or choose all-at-once",
                 code="TS122",
             )
         elif percent * least < 100:
             enough = -(-100 // least)
             yield Fault(
                 ("rollout", field),
-                f"{percent} % of {where}'s minimum of {least} instances is less than one instance",
+                f"{percent} % of {path}'s minimum of {least} instances is less than one instance",
                 f"write {enough} or more",
                 code="TS122",
             )

@@ -177,9 +177,9 @@ class ServingOptions(Record):
     @property
     def measures(self) -> Mapping[str, float]:
         """The target-tracking metrics of the instances, with the default if no metric or step is given."""
-        given = {name: float(getattr(self.scaling, name)) for name in self.scaling.measures}
-        if given or self.scaling.steps or self.components:
-            return given
+        values = {name: float(getattr(self.scaling, name)) for name in self.scaling.measures}
+        if values or self.scaling.steps or self.components:
+            return values
         if self.asynchronous:
             return {"backlog_per_instance": DEFAULT_BACKLOG_PER_INSTANCE}
         return {"invocations_per_instance": DEFAULT_INVOCATIONS_PER_INSTANCE}

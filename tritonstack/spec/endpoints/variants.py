@@ -27,9 +27,11 @@ def _check_instance_type(text: str) -> str:
         )
     family = INSTANCE_TYPES[text].family
     if not family.runs_triton:
-        what = "Arm processors" if family.architecture == "arm64" else f"{family.accelerator} accelerators"
+        hardware = (
+            "Arm processors" if family.architecture == "arm64" else f"{family.accelerator} accelerators"
+        )
         raise ValueError(
-            f"{text} has {what}, but SageMaker's Triton images support x86-64 CPUs and NVIDIA GPUs; "
+            f"{text} has {hardware}, but SageMaker's Triton images support x86-64 CPUs and NVIDIA GPUs; "
             "choose a type such as ml.c7i.xlarge or ml.g5.xlarge"
         )
     return text

@@ -137,8 +137,8 @@ class EnvironmentSpec(Record):
     @property
     def marks(self) -> Mapping[str, str]:
         """Tags that identify its resources."""
-        own = {"project": self.name_prefix, "environment": self.name}
-        return {key: self.tags.get(key, value) for key, value in own.items()}
+        tags = {"project": self.name_prefix, "environment": self.name}
+        return {key: self.tags.get(key, value) for key, value in tags.items()}
 
     @property
     def release(self) -> TritonRelease:
@@ -234,13 +234,14 @@ class EnvironmentSpec(Record):
         # Alarms of `search`'s challenger are named like those of an endpoint `search-challenger`.
         refuse(
             Fault(
-                ("endpoints", taken),
+                ("endpoints", conflicting),
                 f"its alarm names would equal those of {name!r}'s challenger",
                 "choose another name",
                 code="TS204",
             )
             for name, endpoint in self.endpoints.items()
-            if getattr(endpoint, CHALLENGER, None) and (taken := f"{name}-{CHALLENGER}") in self.endpoints
+            if getattr(endpoint, CHALLENGER, None)
+            and (conflicting := f"{name}-{CHALLENGER}") in self.endpoints
         )
         return self
 
@@ -252,12 +253,12 @@ class EnvironmentSpec(Record):
                 f"{len(self.artifact_bucket)} in {self.artifact_bucket!r}; shorten name_prefix or name"
             )
         for endpoint, spec in self.endpoints.items():
-            full, what = self.endpoint_name(endpoint), "endpoint name"
+            full, kind = self.endpoint_name(endpoint), "endpoint name"
             if spec.components:
-                full, what = naming.component_name(full), "inference component name"
+                full, kind = naming.component_name(full), "inference component name"
             if len(full) > naming.ENDPOINT_NAME_LIMIT:
                 raise ValueError(
-                    f"expected an {what} of at most {naming.ENDPOINT_NAME_LIMIT} characters, got "
+                    f"expected an {kind} of at most {naming.ENDPOINT_NAME_LIMIT} characters, got "
                     f"{len(full)} in {full!r}; shorten name_prefix, name, or {endpoint!r}"
                 )
         return self

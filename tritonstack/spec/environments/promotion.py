@@ -34,9 +34,9 @@ class ChangeWindow(Record):
 
     def is_open(self, now: datetime) -> bool:
         """Check whether a time is in the window."""
-        there = now.astimezone(ZoneInfo(self.timezone))
+        local_time = now.astimezone(ZoneInfo(self.timezone))
         start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
-        return DAYS[there.weekday()] in self.days and start <= there.time() < end
+        return DAYS[local_time.weekday()] in self.days and start <= local_time.time() < end
 
 
 class PromotionSpec(Record):

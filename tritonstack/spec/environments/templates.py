@@ -102,8 +102,8 @@ class Instance:
     @property
     def context(self) -> dict[str, str]:
         """Return the context for `cdk synth`."""
-        own = {"env": self.template, "name": self.name, OWNER: self.owner, EXPIRES: self.expires}
-        return own | {name: as_text(value) for name, value in self.parameters.items()}
+        values = {"env": self.template, "name": self.name, OWNER: self.owner, EXPIRES: self.expires}
+        return values | {name: as_text(value) for name, value in self.parameters.items()}
 
     def to_json(self) -> str:
         """Serialize the request, stored by its foundation; equal instances give equal text."""
@@ -126,9 +126,9 @@ class Template:
             self.file, nearest_line(self.lines, path), field_text(path), message, remedy, code=code
         )
 
-    def parameters(self, given: Mapping[str, str]) -> dict[str, Value]:
+    def parameters(self, arguments: Mapping[str, str]) -> dict[str, Value]:
         """Convert parameters from text to the types of their defaults."""
-        return {name: self._parameter(name, text) for name, text in sorted(given.items())}
+        return {name: self._parameter(name, text) for name, text in sorted(arguments.items())}
 
     def _parameter(self, name: str, text: str) -> Value:
         known = self.head.parameters
@@ -188,8 +188,8 @@ def instance_document(template: Template, instance: Instance) -> Document[Enviro
     body = _filled(template.body, values)
     tags = body.get("tags", {})
     if isinstance(tags, dict):  # validation rejects anything else
-        lease = {OWNER: instance.owner, PURPOSE: template.head.purpose, EXPIRES: instance.expires}
-        body["tags"] = tags | lease
+        expiry_tags = {OWNER: instance.owner, PURPOSE: template.head.purpose, EXPIRES: instance.expires}
+        body["tags"] = tags | expiry_tags
     return check_data(template.file, body, template.lines, EnvironmentSpec)
 
 

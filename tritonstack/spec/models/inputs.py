@@ -63,8 +63,8 @@ class TestInput(Record):
             "images": self.image is not None,
             "tensors": sum(form is not None for form in (self.inputs, self.file, self.random)) == 1,
         }
-        given = [kind for kind, is_given in forms.items() if is_given]
-        return given[0] if len(given) == 1 else None
+        kinds = [kind for kind, is_set in forms.items() if is_set]
+        return kinds[0] if len(kinds) == 1 else None
 
     @property
     def own_files(self) -> tuple[str, ...]:

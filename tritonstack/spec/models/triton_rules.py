@@ -194,8 +194,10 @@ def _sequence_faults(spec: ModelFields) -> Iterator[Fault]:
             "remove one of the two",
             code="TS114",
         )
-    not_here = ("priorities", "queue", "ragged")
-    for name in not_here if sequences.strategy == "oldest" else (*not_here, "preferred_sizes", "keep_order"):
+    incompatible = ("priorities", "queue", "ragged")
+    for name in (
+        incompatible if sequences.strategy == "oldest" else (*incompatible, "preferred_sizes", "keep_order")
+    ):
         if getattr(batching, name):
             yield Fault(
                 ("batching", name),

@@ -204,7 +204,7 @@ def _copy_image(
     return f"{total / 1e6:.1f} MB, verified by digest"
 
 
-def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Callable[[int], None]:
+def _counter(step: Step, title: str, total: int, stopped: threading.Event) -> Callable[[int], None]:
     """Return a callback that reports the progress of a copy, and aborts it after an interrupt."""
     lock, done = threading.Lock(), 0
 
@@ -214,6 +214,6 @@ def _counter(step: Step, what: str, total: int, stopped: threading.Event) -> Cal
             raise CopyInterruptedError("interrupted")
         with lock:
             done += size
-        step.update(f"{what} {done / 1e6:.1f} of {total / 1e6:.1f} MB")
+        step.update(f"{title} {done / 1e6:.1f} of {total / 1e6:.1f} MB")
 
     return count

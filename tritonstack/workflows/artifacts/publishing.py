@@ -70,22 +70,22 @@ def fill_model_prefixes(
     """Copy models to the prefixes of multi-model endpoints; return endpoint -> models that were missing."""
     if not copies:
         return {}
-    put: dict[str, list[str]] = defaultdict(list)
+    copied_models: dict[str, list[str]] = defaultdict(list)
     with session.reporter.step("copying models to the prefixes of multi-model endpoints") as step:
         count = 0
 
-        def tell(shelved: CopiedModel) -> None:
+        def on_copied(copied: CopiedModel) -> None:
             nonlocal count
             count += 1
             step.update(f"{count} of {len(copies)}")
-            if shelved.outcome == "replaced":
-                step.log(f"{shelved.copy.key} did not match its digest and was replaced")
-            if shelved.outcome != "there":
-                put[shelved.copy.endpoint].append(shelved.copy.model)
+            if copied.outcome == "replaced":
+                step.log(f"{copied.copy.key} did not match its digest and was replaced")
+            if copied.outcome != "there":
+                copied_models[copied.copy.endpoint].append(copied.copy.model)
 
-        copy_missing_models(cloud, bucket=workspace.spec.artifact_bucket, copies=copies, on_done=tell)
-        step.detail = f"{sum(map(len, put.values()))} of {len(copies)} missing"
-    return put
+        copy_missing_models(cloud, bucket=workspace.spec.artifact_bucket, copies=copies, on_done=on_copied)
+        step.detail = f"{sum(map(len, copied_models.values()))} of {len(copies)} missing"
+    return copied_models
 
 
 def _local_artifact(session: Session, workspace: Workspace, model: str, locked: LockedArtifact) -> Path:

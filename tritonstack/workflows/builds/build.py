@@ -68,8 +68,8 @@ def build(
     started and not followed. Raises TritonstackError if a build fails; the others are locked all the same.
     """
     workspace = load_workspace(session.project, environment)
-    wanted = needed_artifacts(workspace, models)
-    here = local or not publish
+    artifacts = needed_artifacts(workspace, models)
+    locally = local or not publish
     cloud = session.cloud(workspace.spec) if publish else None
     built = built_now(workspace)
     if built.uncommitted:
@@ -77,10 +77,10 @@ def build(
             f"building from commit {short_commit(str(built.commit))}; uncommitted: "
             f"{list_files(built.uncommitted, most=10)}; protected environments do not accept such builds"
         )
-    run = _Build(session, workspace, cloud, here, built)
-    images_changed = _lock_images(session, workspace, cloud, built, here=here)
+    run = _Build(session, workspace, cloud, locally, built)
+    images_changed = _lock_images(session, workspace, cloud, built, locally=locally)
     try:
-        run.run(wanted, at_once=at_once or most_at_once(), wait=wait)
+        run.run(artifacts, at_once=at_once or most_at_once(), wait=wait)
     finally:
         changed = run.keep()
     failure = failure_of(run.outcomes)
@@ -102,50 +102,54 @@ class _Build:
     def __post_init__(self) -> None:
         self.outcomes: list[Outcome] = []
 
-    def run(self, wanted: Sequence[NeededArtifact], *, at_once: int, wait: bool) -> None:
+    def run(self, artifacts: Sequence[NeededArtifact], *, at_once: int, wait: bool) -> None:
         """Build the artifacts that are missing."""
-        missing = [needed for needed in wanted if not self._is_there(needed)]
-        here = [needed for needed in missing if self.here or isinstance(needed.build_machine, ManualBuild)]
-        there = [needed for needed in missing if needed not in here]
-        if there and self.cloud is not None:
-            ground = prepare_build_infra(self.session, self.workspace, self.cloud)
+        missing = [needed for needed in artifacts if not self._is_there(needed)]
+        local = [needed for needed in missing if self.here or isinstance(needed.build_machine, ManualBuild)]
+        remote = [needed for needed in missing if needed not in local]
+        if remote and self.cloud is not None:
+            infra = prepare_build_infra(self.session, self.workspace, self.cloud)
             build_remotely(
                 self.session,
                 self.cloud,
-                ground,
-                there,
+                infra,
+                remote,
                 wait_for_it=wait,
                 on_done=self.outcomes.append,
             )
-        if here:
+        if local:
             if self.cloud is not None:
                 prepare_bucket(self.session, self.workspace, self.cloud)
-            build_locally(self.session, here, at_once=at_once, on_done=self.outcomes.append)
+            build_locally(self.session, local, at_once=at_once, on_done=self.outcomes.append)
 
     def keep(self) -> bool:
         """Publish local builds and lock all that succeeded; return whether the lock changed."""
         self.outcomes.sort(key=lambda outcome: (outcome.needed.model, outcome.needed.targets))
-        made = [outcome.manifest for outcome in self.outcomes if outcome.manifest]
+        manifests = [outcome.manifest for outcome in self.outcomes if outcome.manifest]
         if self.cloud is not None:
-            made = self._publish(self.cloud)
-            self._fill_prefixes(self.cloud, made)
+            manifests = self._publish(self.cloud)
+            self._fill_prefixes(self.cloud, manifests)
         lock = self.workspace.lock.file
-        begun = self.workspace.lock.record
-        changed = add_to_lock(lock, made, self._parts(made), built=self.built, begun=begun) if made else False
+        initial_lock = self.workspace.lock.record
+        changed = (
+            add_to_lock(lock, manifests, self._parts(manifests), built=self.built, initial_lock=initial_lock)
+            if manifests
+            else False
+        )
         fresh = [one.manifest.digest for one in self.outcomes if one.manifest and not one.reused]
         changed |= attest_builds(lock, self.built, hashes=self.workspace.hashes, rebuilt=fresh)
-        if made:
-            self._report_conflicts(made)
+        if manifests:
+            self._report_conflicts(manifests)
             self.session.reporter.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
         return changed
 
-    def _report_conflicts(self, made: Sequence[Manifest]) -> None:
-        for manifest in made:
-            rivals = self.workspace.lock.record.rivals(manifest.model, manifest.target)
-            for target, rival in sorted(rivals.items()):
+    def _report_conflicts(self, manifests: Sequence[Manifest]) -> None:
+        for manifest in manifests:
+            conflicting = self.workspace.lock.record.rivals(manifest.model, manifest.target)
+            for target, entry in sorted(conflicting.items()):
                 self.session.reporter.note(
                     f"{manifest.model} for {manifest.target} replaces the entry for {target} "
-                    f"({rival.digest[:12]}), which the same machines would load first"
+                    f"({entry.digest[:12]}), which the same machines would load first"
                 )
 
     def _publish(self, cloud: Cloud) -> list[Manifest]:
@@ -153,7 +157,7 @@ class _Build:
 
         The event precedes the lock: if the process is killed in between, the next build locks the artifact.
         """
-        new, made = [], []
+        new, manifests = [], []
         for outcome in self.outcomes:
             manifest, uploaded, locked = outcome.manifest, False, outcome.needed.locked
             if manifest is None:
@@ -161,13 +165,13 @@ class _Build:
             if outcome.artifact_dir is not None:
                 published = publish_artifact(self.session, self.workspace, cloud, outcome.artifact_dir)
                 manifest, uploaded = published.manifest, published.uploaded
-            made.append(manifest)
+            manifests.append(manifest)
             if uploaded or locked is None or locked.digest != manifest.digest:
                 new.append(touched(manifest))
         if new:
             bucket = self.workspace.spec.artifact_bucket
             record_event(cloud, bucket, built_event(self.workspace, self.built, new))
-        return made
+        return manifests
 
     def _is_there(self, needed: NeededArtifact) -> bool:
         """Return whether the artifact of the lock is up to date and stored where it is needed."""
@@ -177,7 +181,7 @@ class _Build:
         published = self.cloud is not None and is_published(
             self.cloud, bucket=bucket, model=needed.model, artifact=needed.locked
         )
-        whole = published and (
+        intact = published and (
             needed.is_kept
             or (
                 self.cloud is not None
@@ -188,11 +192,11 @@ class _Build:
         if found is not None:
             folder, manifest = found
             self.outcomes.append(Outcome(needed, manifest, reused=True, artifact_dir=folder))
-        elif whole or needed.is_kept:
+        elif intact or needed.is_kept:
             self.outcomes.append(Outcome(needed, reused=True))
             if self.cloud is not None and not published:
                 self._report_missing(needed)
-        return whole or needed.is_kept or found is not None
+        return intact or needed.is_kept or found is not None
 
     def _report_missing(self, needed: NeededArtifact) -> None:
         """Report a missing artifact; a new build would replace it in the lock without passing a gate."""
@@ -204,30 +208,30 @@ class _Build:
             f"s3://{self.workspace.spec.artifact_bucket} and on this machine; {how} restores it"
         )
 
-    def _fill_prefixes(self, cloud: Cloud, made: Sequence[Manifest]) -> None:
+    def _fill_prefixes(self, cloud: Cloud, manifests: Sequence[Manifest]) -> None:
         """Copy built models to multi-model endpoints before the lock is written."""
         lock = self.workspace.lock.record
-        for manifest in made:
+        for manifest in manifests:
             lock = lock.with_artifact(manifest)
         locked = replace(self.workspace, lock=replace(self.workspace.lock, record=lock))
         names = {outcome.needed.model for outcome in self.outcomes if outcome.error is None}
         fill_model_prefixes(self.session, self.workspace, cloud, model_copies(locked, models=names))
 
-    def _parts(self, made: Sequence[Manifest]) -> Mapping[str, Mapping[str, str]]:
+    def _parts(self, manifests: Sequence[Manifest]) -> Mapping[str, Mapping[str, str]]:
         hashes = self.workspace.hashes
         return {
             manifest.model: hash_parts(manifest.model, self.workspace.models)
-            for manifest in made
+            for manifest in manifests
             if manifest.spec_hash == hashes[manifest.model]
         }
 
 
 def _lock_images(
-    session: Session, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
+    session: Session, workspace: Workspace, cloud: Cloud | None, built: Built, *, locally: bool
 ) -> bool:
     if not any(endpoint.image for endpoint in workspace.spec.endpoints.values()):
         return False
     # Imported here: only environments with custom images need Docker's library.
     from tritonstack.workflows.builds.custom_images import lock_images  # noqa: PLC0415
 
-    return lock_images(session, workspace, cloud, built, here=here)
+    return lock_images(session, workspace, cloud, built, locally=locally)

@@ -27,37 +27,37 @@ from tritonstack.workflows.session import Session
 
 
 def lock_images(
-    session: Session, workspace: Workspace, cloud: Cloud | None, built: Built, *, here: bool
+    session: Session, workspace: Workspace, cloud: Cloud | None, built: Built, *, locally: bool
 ) -> bool:
     """Build missing images and write the lock; return whether it changed."""
     changed = False
-    begun = workspace.lock.record
+    initial_lock = workspace.lock.record
     for image in endpoint_images(workspace.project, workspace.spec):
-        before = begun.images.get(image.folder, {}).get(image.kind)
+        before = initial_lock.images.get(image.folder, {}).get(image.kind)
         if before is not None and before.is_held(image.tag):
             session.reporter.note(f"image {before.tag} is kept: it was restored by a rollback")
             continue
-        digest = _digest(session, workspace, cloud, image, here=here)
+        digest = _digest(session, workspace, cloud, image, locally=locally)
         entry = LockedImage(digest=digest, tag=image.tag)
         changed |= add_image_to_lock(
-            workspace.lock.file, image.folder, image.kind, entry, built=built, begun=begun
+            workspace.lock.file, image.folder, image.kind, entry, built=built, initial_lock=initial_lock
         )
         session.reporter.note(f"image {image.tag} {digest[:19]} locked in {shown_path(workspace.lock.file)}")
     return changed
 
 
 def _digest(
-    session: Session, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, here: bool
+    session: Session, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, locally: bool
 ) -> str:
     if cloud is None or not workspace.spec.on_aws:
         return _built_here(session, workspace, image)
     digest = image_digest(cloud, image.uri)
     if digest is None:
-        if here or not workspace.spec.builds_in_account:
+        if locally or not workspace.spec.builds_in_account:
             _publish_from_here(session, workspace, cloud, image)
         else:
-            ground = prepare_build_infra(session, workspace, cloud)
-            build_images_remotely(session, cloud, ground, threading.Event())
+            infra = prepare_build_infra(session, workspace, cloud)
+            build_images_remotely(session, cloud, infra, threading.Event())
         digest = image_digest(cloud, image.uri)
     if digest is None:
         raise ImageNotBuiltError(
@@ -92,9 +92,9 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
             rm=True,
         )
     except BuildError as fault:
-        said = "".join(part.get("stream", "") for part in fault.build_log).splitlines()[-LINES_SHOWN:]
+        lines = "".join(part.get("stream", "") for part in fault.build_log).splitlines()[-LINES_SHOWN:]
         raise ImageNotBuiltError(
-            f"cannot build {image.tag}: {fault}\n" + "\n".join(said),
+            f"cannot build {image.tag}: {fault}\n" + "\n".join(lines),
             remedy=f"fix {shown_path(folder / 'Dockerfile')}",
         ) from fault
     except DockerException as fault:
@@ -104,7 +104,7 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
 def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:
     script = workspace.project.container("publish.sh")
     with session.reporter.step(f"building and pushing image {image.tag}"):
-        ended = subprocess.run(
+        result = subprocess.run(
             ["sh", str(script), *image.arguments],
             env=cloud.process_environment(),
             stdin=subprocess.DEVNULL,
@@ -113,9 +113,9 @@ def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, ima
             text=True,
             check=False,
         )
-    if ended.returncode:
-        said = "\n".join(ended.stdout.splitlines()[-LINES_SHOWN:])
+    if result.returncode:
+        output = "\n".join(result.stdout.splitlines()[-LINES_SHOWN:])
         raise ImageNotBuiltError(
-            f"cannot build and push {image.tag}:\n{said}",
+            f"cannot build and push {image.tag}:\n{output}",
             remedy="this requires the aws and docker CLIs, and a Docker engine",
         )

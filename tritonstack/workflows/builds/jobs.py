@@ -52,7 +52,7 @@ class Job:
     """True if its artifact existed already."""
 
     @classmethod
-    def of(cls, cloud: Cloud, ground: BuildInfra, needed: NeededArtifact) -> Job:
+    def of(cls, cloud: Cloud, infra: BuildInfra, needed: NeededArtifact) -> Job:
         """Return the job that builds an artifact."""
         if isinstance(needed.build_machine, ManualBuild):
             raise UsageError(
@@ -65,16 +65,16 @@ class Job:
             needed.targets,
             needed.spec_hash,
             needed.build_machine,
-            role=own_role(cloud, ground.base, needed.model) if needed.reach.own_code else None,
+            role=own_role(cloud, infra.base, needed.model) if needed.reach.own_code else None,
             needs_token=needed.reach.hub,
             choices=needed.choices,
         )
         service: JobService = (
-            CodeBuildJobs(cloud, ground, needed.build_machine.project)
+            CodeBuildJobs(cloud, infra, needed.build_machine.project)
             if isinstance(needed.build_machine, CodeBuildMachine)
-            else ProcessingJobs(cloud, ground)
+            else ProcessingJobs(cloud, infra)
         )
-        return cls(needed, order, order.name(ground), service)
+        return cls(needed, order, order.name(infra), service)
 
     @property
     def project(self) -> str | None:
@@ -92,9 +92,9 @@ class Job:
         """True if the job is running."""
         return self.state is not None and self.state.status == "running" and self.error is None
 
-    def take_result(self, cloud: Cloud, ground: BuildInfra, on_done: Done) -> bool:
+    def take_result(self, cloud: Cloud, infra: BuildInfra, on_done: Done) -> bool:
         """Take the artifact if the job has built it already; return whether it has."""
-        manifest = find_result(cloud, ground, self.order, self.name)
+        manifest = find_result(cloud, infra, self.order, self.name)
         if manifest is not None:
             self.taken = True
             on_done(Outcome(self.needed, manifest, reused=True))
@@ -118,8 +118,8 @@ class Job:
                 remedy="log in again if your credentials have expired, and rerun the command",
             )
         else:
-            what = "attached to" if attached else "started"
-            reporter.note(f"{self.needed.model} for {self.needed.target}: {what} {self.state.id}")
+            action = "attached to" if attached else "started"
+            reporter.note(f"{self.needed.model} for {self.needed.target}: {action} {self.state.id}")
         return True
 
     def on_update(self, step: Step, news: JobNews) -> None:
@@ -135,17 +135,17 @@ class Job:
             if event["event"] == "failed":
                 self.failure = event
 
-    def failure_error(self, ended: JobState) -> TritonstackError:
+    def failure_error(self, state: JobState) -> TritonstackError:
         """Return why the job failed."""
-        if ended.status == "stopped":
+        if state.status == "stopped":
             return BuildJobError(f"the build of {self.needed.model} was stopped", remedy="build it again")
         if self.failure:
-            return error_from(self.failure, log=f"{ended.log_stream} in {ended.log_group}")
-        words = "\n".join(self.said)
-        reason = ended.reason or "no record was written"
+            return error_from(self.failure, log=f"{state.log_stream} in {state.log_group}")
+        log_lines = "\n".join(self.said)
+        reason = state.reason or "no record was written"
         return BuildJobError(
-            f"the build of {self.needed.model} failed: {reason}\n{words}".rstrip(),
-            remedy=f"its log is {ended.log_stream} in {ended.log_group}",
+            f"the build of {self.needed.model} failed: {reason}\n{log_lines}".rstrip(),
+            remedy=f"its log is {state.log_stream} in {state.log_group}",
         )
 
     def stop_following(self, error: BotoCoreError | ClientError) -> None:
@@ -158,23 +158,21 @@ class Job:
         )
 
 
-def begin(
-    session: Session, cloud: Cloud, ground: BuildInfra, jobs: Sequence[Job], on_done: Done
-) -> list[Job]:
+def begin(session: Session, cloud: Cloud, infra: BuildInfra, jobs: Sequence[Job], on_done: Done) -> list[Job]:
     """Start waiting jobs in order while their projects have capacity; return the started jobs.
 
     An artifact that another process built meanwhile is taken as it is.
     """
-    began: list[Job] = []
+    started: list[Job] = []
     full: set[str | None] = set()
     for job in (job for job in jobs if job.waits):
-        if job.project in full or job.take_result(cloud, ground, on_done):
+        if job.project in full or job.take_result(cloud, infra, on_done):
             continue
-        if not _has_room(job, jobs, ground.concurrent) or not job.start(session.reporter):
+        if not _has_room(job, jobs, infra.concurrent) or not job.start(session.reporter):
             full.add(job.project)
         elif job.state is not None:
-            began.append(job)
-    return began
+            started.append(job)
+    return started
 
 
 def _has_room(job: Job, jobs: Sequence[Job], most: int | None) -> bool:

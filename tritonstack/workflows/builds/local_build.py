@@ -49,7 +49,7 @@ def build_locally(
     session: Session, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
 ) -> None:
     """Build each artifact; a failure does not stop the others."""
-    require("isal", what="building models")
+    require("isal", feature="building models")
     children = _Children()
     pool = ThreadPoolExecutor(at_once)
     running: set[Future[Outcome]] = set()
@@ -66,8 +66,8 @@ def build_locally(
         children.end()
         # Report builds that ended before the interrupt.
         for future in wait(running, timeout=_GRACE_S).done:
-            told = not future.cancelled() and future.exception() is None
-            if told and (future in over or future.result().manifest):
+            reported = not future.cancelled() and future.exception() is None
+            if reported and (future in over or future.result().manifest):
                 on_done(future.result())
         raise BuildInterruptedError(
             "interrupted; unfinished builds are discarded", remedy="rerun the command; it resumes here"
@@ -198,8 +198,8 @@ def _died(
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
     lines = [line for line in complaints if line.strip()]
     last = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
-    words = ": ".join([f"{subject} failed with {how}", *last])
-    return TritonstackError(f"{words}{place}", remedy=by_hand, code="TS322")
+    message = ": ".join([f"{subject} failed with {how}", *last])
+    return TritonstackError(f"{message}{place}", remedy=by_hand, code="TS322")
 
 
 def _collect(process: subprocess.Popen[str], last: list[str], log: Path) -> None:

@@ -91,7 +91,7 @@ def show_event(step: Step, event: dict[str, Any]) -> None:
 def error_from(event: dict[str, Any], *, log: str) -> TritonstackError:
     """Return the error of a failed build, with the location of its log."""
     kind = UsageError if event.get("exit_code") == UsageError.exit_code else TritonstackError
-    where = f"{event['where']}: " if event.get("where") else ""
+    location = f"{event['where']}: " if event.get("where") else ""
     # The build images of other versions report no code.
     code = event.get("code") or BuildFailedError.code
-    return kind(f"{where}{event['message']}\n  log: {log}", remedy=event.get("remedy"), code=code)
+    return kind(f"{location}{event['message']}\n  log: {log}", remedy=event.get("remedy"), code=code)

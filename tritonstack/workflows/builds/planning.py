@@ -82,10 +82,10 @@ def plan_build(
 ) -> BuildPlan:
     """Return what `build` would make, where, and why. Builds nothing."""
     workspace = load_workspace(session.project, environment)
-    wanted = needed_artifacts(workspace, models)
+    artifacts = needed_artifacts(workspace, models)
     return BuildPlan(
         workspace.spec.name,
-        tuple(_artifact(session, workspace, needed, local=local) for needed in wanted),
+        tuple(_artifact(session, workspace, needed, local=local) for needed in artifacts),
         tuple(_image(workspace, image) for image in endpoint_images(session.project, workspace.spec)),
     )
 

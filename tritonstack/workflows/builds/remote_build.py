@@ -81,8 +81,8 @@ def _deploy_if_other(session: Session, workspace: Workspace, cloud: Cloud, name:
     cdk = cdk_of(workspace, cloud)
     require_bootstrap(cloud, workspace.spec.bootstrap)
     with synthesized(session, workspace, cdk, name) as assembly:
-        standing = _settled(session, cloud, name)
-        deployed = deployed_templates(cloud, [standing] if standing else [], wanted=assembly)
+        stack = _settled(session, cloud, name)
+        deployed = deployed_templates(cloud, [stack] if stack else [], assembly=assembly)
         if deployed.get(name) != assembly.template(name):
             with session.reporter.step(f"deploying {name} and its dependencies") as step:
                 cdk.run("deploy", name, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
@@ -90,9 +90,9 @@ def _deploy_if_other(session: Session, workspace: Workspace, cloud: Cloud, name:
 
 def _settled(session: Session, cloud: Cloud, name: str) -> StackState | None:
     """Return a stack after its running update has ended."""
-    standing = describe_stack(cloud, name)
-    if standing is None or not standing.in_progress:
-        return standing
+    state = describe_stack(cloud, name)
+    if state is None or not state.in_progress:
+        return state
     with session.reporter.step(f"waiting for operations on {name}") as step:
         wait_until_settled(cloud, [name], on_change=lambda stack: step.update(stack.status))
     return describe_stack(cloud, name)
@@ -119,73 +119,73 @@ def build_infra_of(workspace: Workspace, outputs: Mapping[str, str]) -> BuildInf
 def build_remotely(
     session: Session,
     cloud: Cloud,
-    ground: BuildInfra,
+    infra: BuildInfra,
     needed: Sequence[NeededArtifact],
     *,
     wait_for_it: bool,
     on_done: Done,
 ) -> None:
     """Build each artifact as a job; an artifact that exists by then is taken as it is."""
-    jobs = [Job.of(cloud, ground, item) for item in needed]
-    waiting = [job for job in jobs if not job.take_result(cloud, ground, on_done)]
+    jobs = [Job.of(cloud, infra, item) for item in needed]
+    waiting = [job for job in jobs if not job.take_result(cloud, infra, on_done)]
     if not waiting:
         return
-    enough = threading.Event()
+    cancelled = threading.Event()
     try:
-        build_images_remotely(session, cloud, ground, enough)
-        began = begin(session, cloud, ground, waiting, on_done)
+        build_images_remotely(session, cloud, infra, cancelled)
+        started = begin(session, cloud, infra, waiting, on_done)
         if wait_for_it:
-            _follow_all(session, cloud, ground, waiting, began, enough, on_done)
+            _follow_all(session, cloud, infra, waiting, started, cancelled, on_done)
         for job in waiting:
-            error = job.error or (_not_begun(job, ground) if job.waits else None)
+            error = job.error or (_not_begun(job, infra) if job.waits else None)
             if error:
                 on_done(Outcome(job.needed, error=error))
     except KeyboardInterrupt:
-        enough.set()
-        going_on = [job.needed.model for job in waiting if job.state and job.state.status == "running"]
+        cancelled.set()
+        running = [job.needed.model for job in waiting if job.state and job.state.status == "running"]
         raise BuildInterruptedError(
-            f"stopped following; still running in AWS: {', '.join(going_on) or 'nothing'}",
+            f"stopped following; still running in AWS: {', '.join(running) or 'nothing'}",
             remedy="rerun the command to attach to running builds and collect finished ones",
         ) from None
 
 
 def build_images_remotely(
-    session: Session, cloud: Cloud, ground: BuildInfra, enough: threading.Event
+    session: Session, cloud: Cloud, infra: BuildInfra, cancelled: threading.Event
 ) -> None:
     """Build the images that are missing in the account."""
-    missing = missing_images(cloud, ground)
+    missing = missing_images(cloud, infra)
     if not missing:
         return
     tags = ", ".join(uri.rpartition(":")[2] for uri in missing)
-    with session.reporter.step(f"building {_whose(ground, missing)} image {tags}") as step:
-        service, started = _begun_images(cloud, ground, step)
-        said: list[str] = []
+    with session.reporter.step(f"building {_whose(infra, missing)} image {tags}") as step:
+        service, started = _begun_images(cloud, infra, step)
+        lines: list[str] = []
 
-        def hear(news: JobNews) -> None:
-            said.extend(news.lines)
-            step.update(said[-1] if said else news.state.phase)
+        def on_news(news: JobNews) -> None:
+            lines.extend(news.lines)
+            step.update(lines[-1] if lines else news.state.phase)
 
-        ended = follow(
+        state = follow(
             service,
             started,
             LogTail(cloud.client("logs")),
-            on_news=hear,
-            enough=enough,
+            on_news=on_news,
+            cancelled=cancelled,
             poll_s=_POLL_S,
         )
-        if ended.status != "succeeded":
-            words = "\n".join(said[-LINES_SHOWN:])
-            why = ended.reason or ended.status
+        if state.status != "succeeded":
+            last_lines = "\n".join(lines[-LINES_SHOWN:])
+            reason = state.reason or state.status
             raise BuildJobError(
-                f"cannot build {_whose(ground, missing)} image: {why}\n{words}",
-                remedy=f"its log is {ended.log_stream} in {ended.log_group}",
+                f"cannot build {_whose(infra, missing)} image: {reason}\n{last_lines}",
+                remedy=f"its log is {state.log_stream} in {state.log_group}",
             )
 
 
-def _begun_images(cloud: Cloud, ground: BuildInfra, step: Step) -> tuple[CodeBuildJobs, JobState]:
+def _begun_images(cloud: Cloud, infra: BuildInfra, step: Step) -> tuple[CodeBuildJobs, JobState]:
     while True:
         try:
-            service, started, _ = image_job(cloud, ground)
+            service, started, _ = image_job(cloud, infra)
         except NoRoomError as full:
             step.update(full.message)
             time.sleep(_ROOM_S)
@@ -193,14 +193,14 @@ def _begun_images(cloud: Cloud, ground: BuildInfra, step: Step) -> tuple[CodeBui
             return service, started
 
 
-def _whose(ground: BuildInfra, missing: Sequence[str]) -> str:
-    return "the build" if set(missing) <= set(ground.images.values()) else "the custom"
+def _whose(infra: BuildInfra, missing: Sequence[str]) -> str:
+    return "the build" if set(missing) <= set(infra.images.values()) else "the custom"
 
 
-def _not_begun(job: Job, ground: BuildInfra) -> BuildJobError:
+def _not_begun(job: Job, infra: BuildInfra) -> BuildJobError:
     return BuildJobError(
         f"the build of {job.needed.model} has not started: "
-        + (job.refusal or f"{job.project} runs at most {ground.concurrent} builds at once"),
+        + (job.refusal or f"{job.project} runs at most {infra.concurrent} builds at once"),
         remedy="rerun when a build has ended, or without --no-wait",
     )
 
@@ -208,10 +208,10 @@ def _not_begun(job: Job, ground: BuildInfra) -> BuildJobError:
 def _follow_all(
     session: Session,
     cloud: Cloud,
-    ground: BuildInfra,
+    infra: BuildInfra,
     jobs: Sequence[Job],
-    began: Sequence[Job],
-    enough: threading.Event,
+    started: Sequence[Job],
+    cancelled: threading.Event,
     on_done: Done,
 ) -> None:
     """Follow running jobs, and start waiting jobs when capacity is free."""
@@ -221,22 +221,24 @@ def _follow_all(
         with session.reporter.steps() as steps:
             running: set[Future[Job]] = set()
             while True:
-                running |= {pool.submit(_follow_one, steps, job, tails[job.name], enough) for job in began}
+                running |= {
+                    pool.submit(_follow_one, steps, job, tails[job.name], cancelled) for job in started
+                }
                 waits = any(job.waits for job in jobs)
                 if not running and not waits:
                     return
                 if not running:
-                    enough.wait(_ROOM_S)
+                    cancelled.wait(_ROOM_S)
                 done, running = wait(running, timeout=_ROOM_S if waits else None, return_when=FIRST_COMPLETED)
                 for future in done:
-                    _finish(future.result(), cloud, ground, on_done)
-                began = begin(session, cloud, ground, jobs, on_done)
+                    _finish(future.result(), cloud, infra, on_done)
+                started = begin(session, cloud, infra, jobs, on_done)
     finally:
-        enough.set()
+        cancelled.set()
         pool.shutdown(cancel_futures=True)
 
 
-def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) -> Job:
+def _follow_one(steps: Steps, job: Job, tail: LogTail, cancelled: threading.Event) -> Job:
     assert job.state is not None  # noqa: S101 - only jobs that were started are followed
     title = f"building {job.needed.model} for {job.needed.target} {job.needed.build_machine.words}"
     with steps.step(title, label=job.needed.model) as step:
@@ -246,7 +248,7 @@ def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) 
                 job.state,
                 tail,
                 on_news=lambda news: job.on_update(step, news),
-                enough=enough,
+                cancelled=cancelled,
                 poll_s=_POLL_S,
             )
         except (BotoCoreError, ClientError) as error:
@@ -259,11 +261,11 @@ def _follow_one(steps: Steps, job: Job, tail: LogTail, enough: threading.Event) 
     return job
 
 
-def _finish(job: Job, cloud: Cloud, ground: BuildInfra, on_done: Done) -> None:
+def _finish(job: Job, cloud: Cloud, infra: BuildInfra, on_done: Done) -> None:
     """Take the result of a job that has ended."""
     if job.state is None or job.error or job.state.status == "running":
         return
-    manifest = find_result(cloud, ground, job.order, job.name) if job.state.status == "succeeded" else None
+    manifest = find_result(cloud, infra, job.order, job.name) if job.state.status == "succeeded" else None
     if manifest is None:
         job.error = job.failure_error(job.state)
     else:

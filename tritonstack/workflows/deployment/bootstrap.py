@@ -26,10 +26,10 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
     if is_bootstrapped(cloud, bootstrap):
         return False
     if not allowed:
-        own = bootstrap.qualifier == CDK_QUALIFIER
-        under = "" if own else f" under the qualifier {bootstrap.qualifier!r}"
+        is_default = bootstrap.qualifier == CDK_QUALIFIER
+        qualifier_note = "" if is_default else f" under the qualifier {bootstrap.qualifier!r}"
         raise TritonstackError(
-            f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{under}",
+            f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{qualifier_note}",
             remedy=f"run `cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
             + (", or add --bootstrap" if allowed is not None else ""),
             code="TS504",

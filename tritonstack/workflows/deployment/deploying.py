@@ -72,9 +72,9 @@ def _deploy(
     with session.reporter.step("waiting for running operations") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
-    loan = find_borrowed(session, workspace, cloud) if workspace.instance else None
-    lent = loan.digests if loan else ()
-    missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=lent)
+    borrowed = find_borrowed(session, workspace, cloud) if workspace.instance else None
+    borrowed_digests = borrowed.digests if borrowed else ()
+    missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=borrowed_digests)
     unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
     with synthesized(session, workspace, cdk) as assembly:
         changes = look_ahead(cloud, spec.base, assembly)
@@ -83,19 +83,19 @@ def _deploy(
         changes.require_possible(refused_changes(cdk, changes))
         if unprepared:  # only after it is certain that the deploy is possible
             bootstrap_account(session, cdk, spec.bootstrap, assembly)
-        if missing or loan:
+        if missing or borrowed:
             foundation = naming.foundation_stack_name(spec.base)
             _cdk_deploy(session, cdk, changes.assembly, [foundation], title=f"deploying {foundation}")
         for artifact in missing:
             publish_artifact(session, workspace, cloud, artifact)
-        if loan:
-            loan.bring(session)
+        if borrowed:
+            borrowed.bring(session)
         copies = [copy for copy in model_copies(workspace) if copy.endpoint in endpoints]
-        put = fill_model_prefixes(session, workspace, cloud, copies)
+        copied_models = fill_model_prefixes(session, workspace, cloud, copies)
         if workspace.instance is None:  # the bucket of an instance is deleted with the instance
             _mark_superseded(session, workspace, cloud)
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
-    _report_added_models(session, workspace, changes, put)
+    _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:
         session.reporter.note(f"{stack}: {leftover_words(stack)}")
     require_running(cloud, stacks)
@@ -160,11 +160,11 @@ def _second_phase(
         title = "phase 2 of 2: deploying what has changed"
         _cdk_deploy(session, cdk, changes.assembly, stacks, title=title)
     except CdkFailedError as error:
-        left = left_without_scaling(cloud, workspace.spec.base, changes)
-        if not left:
+        unscaled = left_without_scaling(cloud, workspace.spec.base, changes)
+        if not unscaled:
             raise
         raise CdkFailedError(
-            f"{error.message}\n{', '.join(left)}: serving as before, but without scaling",
+            f"{error.message}\n{', '.join(unscaled)}: serving as before, but without scaling",
             remedy=f"fix the cause and run `tritonstack deploy {workspace.words}`; it resumes "
             "here and restores the scaling",
         ) from None
@@ -197,10 +197,10 @@ def _show(step: Step, line: str) -> None:
 
 
 def _report_added_models(
-    session: Session, workspace: Workspace, changes: Changes, put: Mapping[str, list[str]]
+    session: Session, workspace: Workspace, changes: Changes, copied_models: Mapping[str, list[str]]
 ) -> None:
     """Report models that were added to deployed multi-model endpoints without a change of a stack."""
-    for name, models in put.items():
+    for name, models in copied_models.items():
         if naming.endpoint_stack_name(workspace.spec.base, name) in changes.deployed:
             session.reporter.note(
                 f"{name}: {', '.join(models)} can be invoked now; added models require no change of the "

@@ -45,8 +45,8 @@ class DeployOutlook:
     @property
     def refused(self) -> bool:
         """True if SageMaker or CloudFormation would reject the deploy."""
-        taken = bool(self.changes.refused or self.changes.taken)
-        return taken or any(fate.refused for fate in self._fates)
+        is_refused = bool(self.changes.refused or self.changes.taken)
+        return is_refused or any(change.refused for change in self._fates)
 
     @property
     def changes_nothing(self) -> bool:
@@ -65,7 +65,7 @@ class DeployOutlook:
 
     @property
     def _fates(self) -> list[PlannedChange]:
-        return [fate for fates in self.fates.values() for fate in fates]
+        return [change for changes in self.fates.values() for change in changes]
 
     def to_json(self) -> dict[str, Any]:
         """Return the outlook as JSON data."""
@@ -74,7 +74,7 @@ class DeployOutlook:
             "stacks": [
                 plan.facts()
                 | {
-                    "resources": [fate.facts() for fate in self.fates.get(plan.stack, ())],
+                    "resources": [planned.facts() for planned in self.fates.get(plan.stack, ())],
                     "taken_names": [one.facts() for one in self.taken_by(plan.stack)],
                 }
                 for plan in self.changes.plans
@@ -107,7 +107,7 @@ def look_at_deploy(
     """Compare the templates and the lock with what is deployed."""
     spec = workspace.spec
     changes = look_ahead(cloud, spec.base, assembly)
-    wanted = {stack: assembly.template(stack) for stack in assembly.stacks}
+    templates = {stack: assembly.template(stack) for stack in assembly.stacks}
     latest = latest_of_each(latest_events(cloud, spec.artifact_bucket, "deployed"), spec.endpoints)
     before = deployed_lock(workspace, latest)
     deployed = {
@@ -118,7 +118,7 @@ def look_at_deploy(
     return DeployOutlook(
         workspace=workspace,
         changes=changes,
-        fates=resource_fates(cdk_lines, changes.deployed, wanted),
+        fates=resource_fates(cdk_lines, changes.deployed, templates),
         shelves=_missing_models(workspace, cloud),
         artifacts=artifact_changes(workspace, before, deployed_digests(workspace, latest, deployed)),
         images=image_changes(workspace, before),

@@ -55,13 +55,13 @@ def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> Borro
     missing = lacking(target, list(_run_by(workspace)))
     if not missing:
         return None
-    lender = session.workspace(workspace.lock_owner)
-    if lender.spec.account != workspace.spec.account:
+    owner = session.workspace(workspace.lock_owner)
+    if owner.spec.account != workspace.spec.account:
         # Another account needs other credentials; local artifacts avoid that.
         missing = [item for item in missing if not _is_on_this_machine(session, item)]
     if not missing:
         return None
-    source = EnvironmentAccess(lender, session.cloud_to_read(lender.spec, beside=workspace.spec, cloud=cloud))
+    source = EnvironmentAccess(owner, session.cloud_to_read(owner.spec, beside=workspace.spec, cloud=cloud))
     artifacts, images = [], []
     for item in missing:
         if not isinstance(item.entry, LockedArtifact):

@@ -45,8 +45,8 @@ def plan_instance(
             f"--name {request.name}` first",
             code="TS204",
         )
-    held = dict(deployed.parameters) if deployed else {}
-    asked = held | template.parameters(request.settings or {})
+    current = dict(deployed.parameters) if deployed else {}
+    parameters = current | template.parameters(request.settings or {})
     defaults = template.head.parameters
     return Instance(
         template=template.name,
@@ -54,7 +54,7 @@ def plan_instance(
         owner=tag_text(request.owner or (deployed.owner if deployed else actor)) or "unknown",
         expires=_expires(template, request, deployed, now),
         # Values equal to the template's defaults follow the template when it changes.
-        parameters={name: value for name, value in sorted(asked.items()) if defaults.get(name) != value},
+        parameters={name: value for name, value in sorted(parameters.items()) if defaults.get(name) != value},
     )
 
 

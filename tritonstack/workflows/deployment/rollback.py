@@ -111,11 +111,11 @@ def rollback(
 
 def require_no_instance(session: Session, environment: str, instance: str) -> None:
     """Raise UsageError: an instance of a template has no lock of its own."""
-    lender = find_template(session.project, environment).head.locks
+    owner = find_template(session.project, environment).head.locks
     raise UsageError(
-        f"instances of {environment} have no lock of their own: they use that of {lender}",
-        remedy=f"roll back {lender} (`tritonstack rollback {lender}`), or check out an earlier lock "
-        f"(`git checkout <commit> -- {shown_path(session.project.lock_file(lender))}`); then run "
+        f"instances of {environment} have no lock of their own: they use that of {owner}",
+        remedy=f"roll back {owner} (`tritonstack rollback {owner}`), or check out an earlier lock "
+        f"(`git checkout <commit> -- {shown_path(session.project.lock_file(owner))}`); then run "
         f"`tritonstack deploy {environment} --name {instance}`",
         code="TS421",
     )
@@ -137,12 +137,12 @@ def _apply(
         artifacts, images = entries_to_write(workspace, plan, back)
         replace_entries(workspace.lock.file, artifacts=artifacts, images=images)
         session.reporter.note(f"{shown_path(workspace.lock.file)} written")
-    written = load_workspace(workspace.project, workspace.spec.name)
-    deploy_workspace(session, written, cloud, bootstrap=False, only=plan.concerned)
-    verdict = verify_workspace(session, written, cloud, endpoints=plan.concerned)
+    updated = load_workspace(workspace.project, workspace.spec.name)
+    deploy_workspace(session, updated, cloud, bootstrap=False, only=plan.concerned)
+    verdict = verify_workspace(session, updated, cloud, endpoints=plan.concerned)
     if not verdict.passed:
         raise RollbackRefutedError(plan, verdict)
-    record_rollback(cloud, written, plan, back)
+    record_rollback(cloud, updated, plan, back)
 
 
 def _check(workspace: Workspace, plan: RollbackPlan) -> None:

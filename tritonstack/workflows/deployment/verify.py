@@ -97,10 +97,10 @@ def _asked(session: Session, workspace: Workspace, cloud: Cloud, verdict: Endpoi
     if len(verdict.checks) == 1:
         return verdict
     with session.reporter.step(f"testing {verdict.name}") as step:
-        asked = with_smoke(verdict, smoke_endpoint(cloud, workspace, verdict.name))
-        step.detail = asked.checks[-1].detail
-        step.failed = not asked.checks[-1].passed
-    return asked
+        checked = with_smoke(verdict, smoke_endpoint(cloud, workspace, verdict.name))
+        step.detail = checked.checks[-1].detail
+        step.failed = not checked.checks[-1].passed
+    return checked
 
 
 def _wait(session: Session, workspace: Workspace, cloud: Cloud, names: Collection[str]) -> None:

@@ -41,7 +41,7 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit as JSON data."""
-        return {what: report.facts() for what, report in self.reports.items()}
+        return {subject: report.facts() for subject, report in self.reports.items()}
 
 
 def audit(
@@ -64,24 +64,24 @@ def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Re
     """Return a report per location; a location that is unreachable gets a refusal of every service."""
     reports, errors = dict[str, Report](), list[CloudAccessError]()
     for location in locations:
-        where = f"{location.prefix} in {location.account} {location.region}"
-        what = f"what begins with {location.prefix!r}"
+        place = f"{location.prefix} in {location.account} {location.region}"
+        subject = f"what begins with {location.prefix!r}"
         try:
-            cloud = session.cloud_at(location.account, location.region, what=what)
+            cloud = session.cloud_at(location.account, location.region, subject=subject)
         except CloudAccessError as error:
             errors.append(error)
-            reports[where] = Report((), (Refusal("every service", error.message),))
+            reports[place] = Report((), (Refusal("every service", error.message),))
         else:
             scope = Scope(location.prefix, {"project": location.prefix}, whole=True)
-            reports[where] = _look(session, cloud, scope)
+            reports[place] = _look(session, cloud, scope)
     if len(errors) == len(locations):
         raise errors[0]
     return reports
 
 
 def _look(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
-    where = f"{cloud.account} {cloud.region}"
-    with session.reporter.step(f"listing the resources of {scope.base} in {where}") as step:
+    place = f"{cloud.account} {cloud.region}"
+    with session.reporter.step(f"listing the resources of {scope.base} in {place}") as step:
         report = look(cloud, scope, others=others)
         step.detail = f"{len(report.there)} resources"
     return report
@@ -90,8 +90,8 @@ def _look(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] = 
 def _scope(deployed: DeployedEnvironment) -> Scope:
     prefix = deployed.base.removesuffix(f"-{deployed.name}")
     usual = {"project": prefix, "environment": deployed.name}
-    given = deployed.spec.tags if deployed.spec else {}
-    return Scope(deployed.base, {key: given.get(key, value) for key, value in usual.items()})
+    tags = deployed.spec.tags if deployed.spec else {}
+    return Scope(deployed.base, {key: tags.get(key, value) for key, value in usual.items()})
 
 
 def _others(session: Session, deployed: DeployedEnvironment) -> list[str]:

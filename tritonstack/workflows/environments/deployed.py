@@ -174,38 +174,38 @@ def _found_by_name(
     session: Session, environment: str, name: str | None, place: LocationFilter
 ) -> DeployedEnvironment:
     """Find an environment without a file by its stacks; without stacks, one location must remain."""
-    meant = name or environment
+    full_name = name or environment
     try:
-        check_name(meant)
+        check_name(full_name)
     except ValueError as error:
         raise UsageError(str(error), code="TS907") from None
     reached, unreachable = [], []
     for location in _candidates(session.project, place):
         try:
-            cloud = session.cloud_at(location.account, location.region, what=f"environment {meant!r}")
+            cloud = session.cloud_at(location.account, location.region, subject=f"environment {full_name!r}")
         except CloudAccessError as error:
             unreachable.append(f"{location.account} {location.region}: {error.message}")
             continue
-        base = naming.environment_prefix(prefix=location.prefix, environment=meant)
-        file, words = session.project.environment_file(meant), _words(environment, name)
-        reached.append(DeployedEnvironment(meant, base, cloud, file, words))
-    there = [item for item in reached if environment_stacks(item.cloud, item.base)]
-    chosen = there or reached
+        base = naming.environment_prefix(prefix=location.prefix, environment=full_name)
+        file, arguments = session.project.environment_file(full_name), _words(environment, name)
+        reached.append(DeployedEnvironment(full_name, base, cloud, file, arguments))
+    deployed = [item for item in reached if environment_stacks(item.cloud, item.base)]
+    chosen = deployed or reached
     if len(chosen) == 1:
         return chosen[0]
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
-    suggestion = None if there else closest(environment, _described_names(session.project, name))
+    suggestion = None if deployed else closest(environment, _described_names(session.project, name))
     if suggestion:
         raise UsageError(
             f"unknown environment {environment!r}", remedy=f"did you mean '{suggestion}'?", code="TS903"
         )
     found = (
         f"stacks with that name exist in several locations: {places}"
-        if there
+        if deployed
         else f"no stack with that name exists in {places or 'any accessible account'}"
     )
     raise UsageError(
-        "\n".join([f"{meant!r} has no file, and {found}", *unreachable]),
+        "\n".join([f"{full_name!r} has no file, and {found}", *unreachable]),
         remedy="name the location with --account, --region, and --prefix unless it is the default",
         code="TS514",
     )

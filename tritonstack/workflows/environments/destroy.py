@@ -94,7 +94,7 @@ def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = No
         raise name_required(target.name, confirm)
     try:
         with session.reporter.step(f"destroying {target.name}") as step:
-            destroyed = destroy_environment(target.cloud, target.base, tell=step.log)
+            destroyed = destroy_environment(target.cloud, target.base, on_update=step.log)
             step.detail = _detail(destroyed)
     except KeyboardInterrupt:
         raise InterruptedDeployError(

@@ -44,7 +44,7 @@ class ExpiringEnvironments:
     @property
     def gaps(self) -> list[str]:
         """The unreachable locations as text."""
-        return [f"{_where(location)}: {why}" for location, why in self.unreachable.items()]
+        return [f"{_where(location)}: {reason}" for location, reason in self.unreachable.items()]
 
 
 def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> ExpiringEnvironments:
@@ -53,7 +53,7 @@ def find_expiring(session: Session, places: Sequence[Location], *, now: datetime
         found = list(pool.map(lambda location: _look(session, location, now), places))
     return ExpiringEnvironments(
         tuple(case for one in found for case in one.cases),
-        {location: why for one in found for location, why in one.unreachable.items()},
+        {location: reason for one in found for location, reason in one.unreachable.items()},
         any(one.refused for one in found),
     )
 
@@ -61,19 +61,19 @@ def find_expiring(session: Session, places: Sequence[Location], *, now: datetime
 def _look(session: Session, location: Location, now: datetime) -> ExpiringEnvironments:
     try:
         cloud = session.cloud_at(
-            location.account, location.region, what=f"what expires in {_where(location)}"
+            location.account, location.region, subject=f"what expires in {_where(location)}"
         )
-        held = leased(cloud, prefix=location.prefix, now=now)
+        expiring = leased(cloud, prefix=location.prefix, now=now)
     except CloudAccessError as error:
         return ExpiringEnvironments(unreachable={location: error.message})
     except (ClientError, BotoCoreError) as error:
         return ExpiringEnvironments(unreachable={location: str(error)}, refused=True)
-    return ExpiringEnvironments(tuple(ExpiringEnvironment(cloud, lease) for lease in held))
+    return ExpiringEnvironments(tuple(ExpiringEnvironment(cloud, state) for state in expiring))
 
 
-def expiry_text(lease: ExpiryState) -> str:
+def expiry_text(state: ExpiryState) -> str:
     """Return the owner and expiry as text."""
-    return f"{lease.base} of {lease.owner} {_TEXTS[lease.verdict].format(expires=lease.expires)}"
+    return f"{state.base} of {state.owner} {_TEXTS[state.verdict].format(expires=state.expires)}"
 
 
 def _where(location: Location) -> str:

@@ -77,22 +77,22 @@ _Subject = tuple[str, str | None]
 """An environment; or a template and the name of an instance."""
 
 
-def _subjects(session: Session, wanted: Sequence[str], name: str | None) -> list[_Subject]:
+def _subjects(session: Session, names: Sequence[str], name: str | None) -> list[_Subject]:
     """Return the environments to ask; an instance is preceded by the environment whose lock it runs."""
     if name is None:
-        return [(environment, None) for environment in _environments(session, wanted)]
-    if len(wanted) != 1:
+        return [(environment, None) for environment in _environments(session, names)]
+    if len(names) != 1:
         raise UsageError(
             "--name requires one template", remedy="pass --env <template> --name <name>", code="TS904"
         )
     require_free(session.project, name)
-    template = find_template(session.project, wanted[0])
+    template = find_template(session.project, names[0])
     return [(template.head.locks, None), (template.name, name)]
 
 
-def _environments(session: Session, wanted: Sequence[str]) -> list[str]:
+def _environments(session: Session, names: Sequence[str]) -> list[str]:
     known = environment_names(session.project)
-    for name in wanted:
+    for name in names:
         if name in template_names(session.project):
             raise UsageError(
                 f"{name!r} is a template, which has no history of its own",
@@ -106,7 +106,7 @@ def _environments(session: Session, wanted: Sequence[str]) -> list[str]:
                 remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
                 code="TS903",
             )
-    return [name for name in known if not wanted or name in wanted]
+    return [name for name in known if not names or name in names]
 
 
 def _require_known(session: Session, model: str) -> None:
@@ -135,13 +135,13 @@ def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list
     """Add what events record; return why environments could not be asked."""
     unreached = []
     for environment, name in subjects:
-        words = name or environment
+        arguments = name or environment
         try:
             spec = session.workspace(environment, name).spec
-            with session.reporter.step(f"reading events of {words}"):
+            with session.reporter.step(f"reading events of {arguments}"):
                 found += history_from_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
         except (BotoCoreError, ClientError) as error:
-            unreached.append(f"{words} was not read: AWS error: {error}")
+            unreached.append(f"{arguments} was not read: AWS error: {error}")
         except TritonstackError as error:
-            unreached.append(f"{words} was not read: {error.message}")
+            unreached.append(f"{arguments} was not read: {error.message}")
     return unreached

@@ -161,16 +161,16 @@ def _example_inputs(
     return {tensor.name: array_of(tensor) for tensor in examples[0].inputs}
 
 
-def _variant(name: str, endpoint: EndpointSpec, wanted: str | None) -> Variant:
+def _variant(name: str, endpoint: EndpointSpec, requested: str | None) -> Variant:
     answering = {variant.name: variant for variant in endpoint.variants if not variant.shadow}
-    if wanted is None:
+    if requested is None:
         return endpoint.variants[0]
-    _require_known(wanted, answering, f"the endpoint {name!r} has no answering variant")
-    return answering[wanted]
+    _require_known(requested, answering, f"the endpoint {name!r} has no answering variant")
+    return answering[requested]
 
 
-def _one_of_several(name: str, endpoint: MultiModelEndpoint, wanted: str | None) -> str:
-    if wanted is None:
+def _one_of_several(name: str, endpoint: MultiModelEndpoint, requested: str | None) -> str:
+    if requested is None:
         if len(endpoint.models) == 1:
             return endpoint.models[0]
         raise UsageError(
@@ -178,8 +178,8 @@ def _one_of_several(name: str, endpoint: MultiModelEndpoint, wanted: str | None)
             remedy=f"select one, for example --model {endpoint.models[0]}",
             code="TS904",
         )
-    _require_known(wanted, endpoint.models, f"the endpoint {name!r} serves no model")
-    return wanted
+    _require_known(requested, endpoint.models, f"the endpoint {name!r} serves no model")
+    return requested
 
 
 def _key(workspace: Workspace, name: str, model: str) -> str:

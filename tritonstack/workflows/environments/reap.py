@@ -79,15 +79,15 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
 def _reap(session: Session, expired: Sequence[ExpiringEnvironment], now: datetime) -> dict[str, str]:
     """Destroy environments; return the reason of each failure."""
     with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
-        ended = list(pool.map(lambda case: _take_down(steps, case, now), expired))
-    return {case.lease.base: why for case, why in zip(expired, ended, strict=True) if why}
+        failures = list(pool.map(lambda case: _take_down(steps, case, now), expired))
+    return {case.lease.base: failure for case, failure in zip(expired, failures, strict=True) if failure}
 
 
 def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> str:
     base = case.lease.base
     with steps.step(f"destroying {base}, expired at {case.lease.expires}", label=base) as step:
         try:
-            if not take_down(case.cloud, base, now=now, tell=step.log):
+            if not take_down(case.cloud, base, now=now, on_update=step.log):
                 step.detail = "extended; kept"
         except (TritonstackError, ClientError, BotoCoreError) as error:
             step.failed = True

@@ -47,13 +47,13 @@ def status(session: Session, environments: Sequence[str] = (), *, instance: str 
             "--name requires one template", remedy="for example status preview --name pr-123", code="TS904"
         )
     now = datetime.now(UTC)
-    wanted = environments or environment_names(session.project)
+    names = environments or environment_names(session.project)
     with session.reporter.step("reading the current state"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        beside = None
+        known_cloud = None
         if not environments:
-            beside = pool.submit(find_expiring, session, locations(session.project), now=now)
-        known = tuple(pool.map(lambda one: _one(session, one, instance, now=now), wanted))
-        return Statuses(known, beside.result() if beside else None)
+            known_cloud = pool.submit(find_expiring, session, locations(session.project), now=now)
+        known = tuple(pool.map(lambda one: _one(session, one, instance, now=now), names))
+        return Statuses(known, known_cloud.result() if known_cloud else None)
 
 
 def _one(session: Session, name: str, instance: str | None, *, now: datetime) -> EnvironmentStatus:

@@ -46,8 +46,8 @@ def node_major() -> int | None:
     node = _program("node")
     if node is None:
         return None
-    ended = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
-    major = ended.stdout.removeprefix("v").partition(".")[0]
+    result = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    major = result.stdout.removeprefix("v").partition(".")[0]
     return int(major) if major.isdigit() else None
 
 
@@ -79,17 +79,17 @@ def install_cdk(project: Project) -> None:
     npm = _program("npm")
     if npm is None:
         raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm", code="TS606")
-    home = project.cdk_dir
-    new, old = home.with_name(".cdk.new"), home.with_name(".cdk.old")
+    folder = project.cdk_dir
+    new, old = folder.with_name(".cdk.new"), folder.with_name(".cdk.old")
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True)
     for name in _CDK_FILES:
         shutil.copy(shipped(name), new)
     _run([npm, "ci", "--omit=dev", "--no-fund", "--no-audit"], cwd=new)
-    if home.exists():
-        home.rename(old)
-    new.rename(home)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -110,12 +110,12 @@ def _link(link: Path, target: Path) -> None:
 
 def _program(name: str) -> str | None:
     """Return a program on PATH, this Python environment's own first."""
-    own = Path(sys.prefix, "bin", name)
-    return str(own) if own.exists() else shutil.which(name)
+    script = Path(sys.prefix, "bin", name)
+    return str(script) if script.exists() else shutil.which(name)
 
 
 def _run(command: Sequence[str], *, cwd: Path) -> None:
-    ended = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
@@ -124,9 +124,9 @@ def _run(command: Sequence[str], *, cwd: Path) -> None:
         text=True,
         check=False,
     )
-    if ended.returncode:
-        lines = "\n".join(ended.stdout.splitlines()[-_LINES_SHOWN:])
+    if result.returncode:
+        lines = "\n".join(result.stdout.splitlines()[-_LINES_SHOWN:])
         raise SetupError(
-            f"{Path(command[0]).name} failed with exit code {ended.returncode}:\n{lines}",
+            f"{Path(command[0]).name} failed with exit code {result.returncode}:\n{lines}",
             remedy="check the connection to the package index and rerun `tritonstack setup`",
         )

@@ -53,10 +53,10 @@ def down_all(session: Session, *, forget: bool = False) -> StoppedClouds:
     """Stop every local cloud of the project; with `forget`, remove their state too."""
     folders = sorted(session.project.clouds_dir.glob("*/"))
     with session.reporter.step("stopping all local clouds of this project"):
-        ended = {folder.name: _stop(folder, forget=forget) for folder in folders}
+        results = {folder.name: _stop(folder, forget=forget) for folder in folders}
     return StoppedClouds(
-        tuple(name for name, (stopped, _) in ended.items() if stopped),
-        tuple(name for name, (_, forgotten) in ended.items() if forgotten),
+        tuple(name for name, (stopped, _) in results.items() if stopped),
+        tuple(name for name, (_, forgotten) in results.items() if forgotten),
     )
 
 

@@ -58,13 +58,13 @@ def validate(
     With `online`, also compare the locks with buckets and registries. Raises InvalidFilesError if a file is
     invalid, and UntrueLockError if a lock does not match its bucket or registry.
     """
-    project, whole = session.project, environment is None
+    project, everything = session.project, environment is None
     workspaces = _workspaces(session, environment, instance)
     owners = {workspace.lock_owner for workspace in workspaces}
-    locks = check_offline(project, lock_names(project) if whole else owners)
+    locks = check_offline(project, lock_names(project) if everything else owners)
     if locks.faults:
         raise InvalidFilesError(locks.faults)
-    warnings = _warnings(session, workspaces, whole=whole)
+    warnings = _warnings(session, workspaces, everything=everything)
     to_build = tuple(problem.coded() for workspace in workspaces for problem in unbuilt(workspace))
     shared = shared_bootstraps(workspace.spec for workspace in workspaces)
     notes = (*(note.coded() for note in locks.notes), *shared)
@@ -73,7 +73,7 @@ def validate(
     _report(session, "note", notes)
     return Validation(
         tuple(workspace.words for workspace in workspaces),
-        tuple(template_names(project)) if whole else (),
+        tuple(template_names(project)) if everything else (),
         tuple(model_names(project)),
         warnings,
         to_build,
@@ -99,10 +99,10 @@ def _workspaces(session: Session, environment: str | None, instance: str | None)
     return [load_workspace(project, name) for name in names]
 
 
-def _warnings(session: Session, workspaces: Sequence[Workspace], *, whole: bool) -> tuple[str, ...]:
+def _warnings(session: Session, workspaces: Sequence[Workspace], *, everything: bool) -> tuple[str, ...]:
     """Return what regions may lack: of the environments, and of the pipeline if all files are checked."""
     found = [warning for workspace in workspaces for warning in region_warnings(workspace.environment)]
-    delivery = load_delivery(session.project) if whole else None
+    delivery = load_delivery(session.project) if everything else None
     return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
 
 

@@ -65,8 +65,8 @@ def _proofs(source: EnvironmentAccess, candidates: Sequence[PromotionCandidate])
 def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> PromotionCandidate:
     entry = item.entry
     # The manifest in the bucket may be from an earlier build of the same bytes with other test inputs.
-    told = (entry.unverified,) if entry.unverified else ()
-    unverified = manifest.unverified if manifest.spec_hash == entry.spec_hash else told
+    reasons = (entry.unverified,) if entry.unverified else ()
+    unverified = manifest.unverified if manifest.spec_hash == entry.spec_hash else reasons
     return PromotionCandidate(
         item.name,
         item.key,

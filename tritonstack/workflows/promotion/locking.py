@@ -61,8 +61,8 @@ def lock_all(
         )
         for item in items
     ]
-    whose = [promoted_by(one.event, source) for one in claims]
-    _write_lock(target.workspace, list(zip(items, whose, strict=True)))
+    promoters = [promoted_by(one.event, source) for one in claims]
+    _write_lock(target.workspace, list(zip(items, promoters, strict=True)))
     record_missing(target, [one.event for one in claims], history)
     return claims
 
@@ -86,8 +86,8 @@ def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> N
             images.append(Replacement(item.name, item.key, entry, seen))
         else:
             before = item.seen if isinstance(item.seen, LockedArtifact) else None
-            rivals = target.lock.record.rivals(item.name, item.key)
-            artifacts.append(Replacement(item.name, item.key, entry, before, rivals))
+            conflicting = target.lock.record.rivals(item.name, item.key)
+            artifacts.append(Replacement(item.name, item.key, entry, before, conflicting))
     try:
         replace_entries(target.lock.file, artifacts=artifacts, images=images)
     except LockChangedError:

@@ -69,18 +69,23 @@ def promote(session: Session, request: PromotionRequest, *, bootstrap: bool = Fa
 
 def _open(session: Session, request: PromotionRequest) -> _Promoter:
     _require_environments(session, request.source, request.target)
-    here, there = session.workspace(request.source), session.workspace(request.target)
-    gates = require_source(here, there)
-    decision = decide(here, there, request.models)
+    source_workspace, target_workspace = session.workspace(request.source), session.workspace(request.target)
+    gates = require_source(source_workspace, target_workspace)
+    decision = decide(source_workspace, target_workspace, request.models)
     decision.require_possible()
-    target = EnvironmentAccess(there, session.cloud(there.spec, profile=request.target_profile))
+    target = EnvironmentAccess(
+        target_workspace, session.cloud(target_workspace.spec, profile=request.target_profile)
+    )
     missing = tuple(lacking(target, [*decision.entries, *decision.same]))
     source = None
     if decision.entries or missing:
         cloud = session.cloud_to_read(
-            here.spec, beside=there.spec, cloud=target.cloud, profile=request.source_profile
+            source_workspace.spec,
+            beside=target_workspace.spec,
+            cloud=target.cloud,
+            profile=request.source_profile,
         )
-        source = EnvironmentAccess(here, cloud)
+        source = EnvironmentAccess(source_workspace, cloud)
     return _Promoter(session, gates, decision, request.overrides, target, missing, source)
 
 
@@ -99,15 +104,15 @@ class _Promoter:
 
     def plan(self) -> PromotionPlan:
         """Plan the promotion."""
-        shut = self._shut()
+        failed = self._shut()
         sizes = [
             (item, bytes_to_copy(self.source, self.target, item)) for item in self.missing if self.source
         ]
         return PromotionPlan(
-            self._outline(shut),
+            self._outline(failed),
             tuple(sizes),
             needs_foundation=not has_bucket(self.target),
-            lock_diff=tuple(self._lock_diff(self._promoted(shut))),
+            lock_diff=tuple(self._lock_diff(self._promoted(failed))),
         )
 
     def apply(self, *, bootstrap: bool) -> Promotion:
@@ -117,16 +122,16 @@ class _Promoter:
             deploy_foundation(self.session, self.target, bootstrap=bootstrap)
         copied = copy_all(self.session, self.source, self.target, self.missing) if self.source else []
         # Copying can take hours; gates may have closed meanwhile.
-        shut = self._shut()
-        self._require_open(shut)
+        failed = self._shut()
+        self._require_open(failed)
         claims: list[Claim] = []
         if self.decision.entries:
-            entries, promoted = self.decision.entries, self._promoted(shut)
+            entries, promoted = self.decision.entries, self._promoted(failed)
             claims = lock_all(self.target, self.gates.source, entries, promoted, datetime.now(UTC))
         self._finish_others()
-        return Promotion(self._outline(shut), tuple(claims), tuple(copied))
+        return Promotion(self._outline(failed), tuple(claims), tuple(copied))
 
-    def _outline(self, shut: tuple[FailedGate, ...]) -> PromotionOutline:
+    def _outline(self, failed: tuple[FailedGate, ...]) -> PromotionOutline:
         target = self.target.workspace
         return PromotionOutline(
             self.gates.source,
@@ -134,15 +139,15 @@ class _Promoter:
             target.lock.file,
             self.decision,
             self.missing,
-            shut,
+            failed,
             self.overrides,
         )
 
     def _shut(self) -> tuple[FailedGate, ...]:
         return failed_gates(self.gates, self.decision, self.source, self.target.workspace)
 
-    def _require_open(self, shut: tuple[FailedGate, ...]) -> None:
-        closed = self._outline(shut).closed
+    def _require_open(self, failed: tuple[FailedGate, ...]) -> None:
+        closed = self._outline(failed).closed
         if closed:
             names = dict.fromkeys(gate.gate for gate in closed)
             overriding = " ".join(f'--override-gate {name}="<reason>"' for name in names)
@@ -151,7 +156,7 @@ class _Promoter:
                 remedy=f"nothing was changed; in an emergency, pass {overriding}; the reason is recorded",
             )
 
-    def _promoted(self, shut: Sequence[FailedGate]) -> Promoted:
+    def _promoted(self, failed: Sequence[FailedGate]) -> Promoted:
         sides = [self.target, *([self.source] if self.source else [])]
         revision = change_revision_of(*(side.workspace for side in sides))
         return Promoted(
@@ -160,7 +165,7 @@ class _Promoter:
             at=now(),
             commit=revision.text,
             uncommitted=revision.recorded,
-            note=override_note(shut, self.overrides),
+            note=override_note(failed, self.overrides),
         )
 
     def _finish_others(self) -> None:
