@@ -225,7 +225,7 @@ def half_published(shop: Setting) -> None:
 @example("TS419")
 def two_promotions(shop: Setting) -> None:
     """Two people promote the same model at the same time."""
-    from tests.operations.test_claims import ANN, BOB, NOW
+    from tests.operations.promotion.test_claims import ANN, BOB, NOW
     from tritonstack.operations.promotion.claims import claim
 
     with simulated_aws():
@@ -237,7 +237,7 @@ def two_promotions(shop: Setting) -> None:
 @example("TS420")
 def failed_copy(shop: Setting) -> None:
     """The connection to the bucket of the source breaks during a promotion."""
-    from tests.operations.test_fetching import Silent
+    from tests.operations.promotion.test_fetching import Silent
     from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
     from tritonstack.records.locks import entry_of
 

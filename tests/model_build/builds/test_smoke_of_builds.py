@@ -29,7 +29,7 @@ from tests.model_build.supplied_models import PYTHON_MODEL, save_rows, save_xgbo
 from tests.model_build.tiny import write_model
 from tests.model_build.tiny_tasks import save_image_model, write_model_file
 from tests.moto_aws import simulated_aws
-from tests.operations.smoke_environment import SimulatedTime, model_error, with_endpoints
+from tests.operations.smoke.smoke_environment import SimulatedTime, model_error, with_endpoints
 from tests.operations.strict_aws import checked
 from tests.projects import add_builder, edit
 from tests.sealed_locks import write_sealed

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.operations.promotion.strict_ecr import Break, StrictEcr, digest_of, served
 from tests.operations.strict_aws import refused
-from tests.operations.strict_ecr import Break, StrictEcr, digest_of, served
 from tritonstack.operations.promotion.image_copying import ImageCopyError, Registry, copy_image, image_bytes
 from tritonstack.operations.promotion.layer_reading import LayerReadError
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.operations.audit.test_audit import SCOPE, TEMPLATE, SimulatedPages
 from tests.operations.strict_aws import StrictProcessing, refused
-from tests.operations.test_audit import SCOPE, TEMPLATE, SimulatedPages
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Report, audit

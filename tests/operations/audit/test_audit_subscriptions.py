@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.operations.test_audit import BASE, MINE, SCOPE
+from tests.operations.audit.test_audit import BASE, MINE, SCOPE
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Item, Report, audit

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.operations.conftest import STACK, Synthesized
-from tests.operations.test_changes import BASE, hold
+from tests.operations.deploying.test_changes import BASE, hold
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.changes import look_ahead
 from tritonstack.operations.deploying.stored_templates import as_stored, as_written

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from tests.operations.builds.test_build_jobs import GROUND, ON_L4, account, begin
 from tests.operations.strict_aws import BEGAN, StrictLogs, StrictProcessing
-from tests.operations.test_build_jobs import GROUND, ON_L4, account, begin
 from tritonstack.operations.builds.jobs import LogTail
 from tritonstack.operations.builds.processing import SCRIPT, ProcessingJobs
 

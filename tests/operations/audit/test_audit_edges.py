@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.operations.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of
+from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.found import Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operations.conftest import STACK, Synthesized
-from tests.operations.test_updates import copied, of_type
+from tests.operations.deploying.test_updates import copied, of_type
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import (
     COMPONENT,

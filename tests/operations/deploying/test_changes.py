@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.operations.conftest import STACK, Synthesized
+from tests.operations.deploying.test_updates import config, copied, of_type
 from tests.operations.test_operations import stand_in_cdk
-from tests.operations.test_updates import config, copied, of_type
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import find_cdk

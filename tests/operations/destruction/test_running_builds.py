@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.operations.destruction.test_deletion import FastClock
 from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, refused
-from tests.operations.test_deletion import FastClock
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import destroy_environment, foresee
 from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds

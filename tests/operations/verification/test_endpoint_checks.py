@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.verified_endpoint import ENDPOINTS, expected, modified, running
+from tests.operations.verification.verified_endpoint import ENDPOINTS, expected, modified, running
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.endpoint_checks import endpoint_checks

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operations.smoke_environment import (
+from tests.operations.smoke.smoke_environment import (
     ASKED,
     DIGESTS,
     RIGHT,

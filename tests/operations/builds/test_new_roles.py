@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.operations.builds.test_build_jobs import GROUND, ON_L4, ORDER, PROJECT, account
+from tests.operations.destruction.test_deletion import FastClock
 from tests.operations.strict_aws import StrictCodeBuild, StrictProcessing, refused
-from tests.operations.test_build_jobs import GROUND, ON_L4, ORDER, PROJECT, account
-from tests.operations.test_deletion import FastClock
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.jobs import BuildJobError, JobService, start_or_attach
 from tritonstack.operations.builds.processing import ProcessingJobs
