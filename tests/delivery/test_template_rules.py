@@ -12,8 +12,8 @@ from stacks.delivery_target import delivery_target
 from stacks.pipeline import PipelineStack, line_of
 from tests.delivery.delivery_project import REGION
 from tests.stacks.assemblies import new_app
-from tests.stacks.checkov import Finding, check_folder, excused, without_suppressions
-from tests.stacks.test_template_rules import lint_findings, plug_in_rules, reports, tell
+from tests.stacks.rules.checkov import Finding, check_folder, excused, without_suppressions
+from tests.stacks.rules.test_template_rules import lint_findings, plug_in_rules, reports, tell
 from tritonstack.base.paths import Project
 
 ENVIRONMENTS = ("dev", "staging", "prod")

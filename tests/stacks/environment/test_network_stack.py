@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.stacks.test_foundation_stack import only
+from tests.stacks.environment.test_foundation_stack import only
 
 ACCOUNT = "123456789012"
 

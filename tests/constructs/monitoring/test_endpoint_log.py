@@ -11,7 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from tests.stacks.monitored_endpoints import NAME, monitored, of_type, resources
+from tests.constructs.monitored_endpoints import NAME, monitored, of_type, resources
 from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount, log_count
 

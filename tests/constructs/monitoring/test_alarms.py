@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.stacks.metric_math import evaluate
-from tests.stacks.monitored_endpoints import (
+from tests.constructs.metric_math import evaluate
+from tests.constructs.monitored_endpoints import (
     COMPONENT,
     NAME,
     TOPIC,

@@ -23,7 +23,7 @@ from cfnlint.config import ManualArgs
 from tests.conftest import SUPPRESSED
 from tests.stacks.assemblies import ROOT, Assembly, Synthesize, lock_everything, new_app, write_project
 from tests.stacks.build_environment import write_build_environment
-from tests.stacks.checkov import Finding, check_folder, excused, without_suppressions
+from tests.stacks.rules.checkov import Finding, check_folder, excused, without_suppressions
 from tests.stacks.walled import write_walled
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import environment_names

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.stacks.metric_math import evaluate
-from tests.stacks.monitored_endpoints import (
+from tests.constructs.metric_math import evaluate
+from tests.constructs.monitored_endpoints import (
     ACCOUNT,
     COMPONENT,
     COMPONENTS,

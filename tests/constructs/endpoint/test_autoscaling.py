@@ -7,7 +7,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from tests.stacks.monitored_endpoints import (
+from tests.constructs.monitored_endpoints import (
     COMPONENT,
     COMPONENTS,
     NAME,
