@@ -7,7 +7,7 @@ import logging
 import sys
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack_local.process import be_the_cloud
+from tritonstack_local.process import serve_cloud
 from tritonstack_local.settings import CloudSettings
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
     try:
-        be_the_cloud(given.settings, port=given.port)
+        serve_cloud(given.settings, port=given.port)
     except TritonstackError as error:
         # The parent process shows the end of this log.
         sys.exit(str(error))

@@ -102,15 +102,15 @@ def remove_labelled(engine: docker.DockerClient, label: str, value: str) -> None
     """Remove the containers and networks with a label."""
     wanted = {"label": f"{label}={value}"}
     for container in engine.containers.list(all=True, filters=wanted, ignore_removed=True):
-        with _no_matter_who(container.name):
+        with _log_failure(container.name):
             container.remove(force=True, v=True)
     for network in engine.networks.list(filters=wanted):
-        with _no_matter_who(network.name):
+        with _log_failure(network.name):
             network.remove()
 
 
 @contextmanager
-def _no_matter_who(name: str) -> Iterator[None]:
+def _log_failure(name: str) -> Iterator[None]:
     """Another process may remove the same resource at the same time."""
     try:
         yield

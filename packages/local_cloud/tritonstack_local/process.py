@@ -40,8 +40,8 @@ from tritonstack_local.state.errors import NotKeptError
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0
 _POLL_S = 0.05
-_SIGNAL_LOOK_S = 0.5
-_LOOKED_AT_S = 0.5
+_SIGNAL_POLL_S = 0.5
+_ADDRESS_CHECK_S = 0.5
 """Longest time that a check for a running cloud holds its lock."""
 _LOG_TAIL_LINES = 30
 _LEAST_ROOM = 2**20
@@ -103,10 +103,10 @@ def run_foreground(
 ) -> None:
     """Run the cloud until a signal ends it; so does the end of the parent process."""
     die_with_parent()
-    be_the_cloud(settings, port=port, on_ready=on_ready)
+    serve_cloud(settings, port=port, on_ready=on_ready)
 
 
-def be_the_cloud(
+def serve_cloud(
     settings: CloudSettings,
     *,
     port: int | None = None,
@@ -139,7 +139,7 @@ def be_the_cloud(
             write_address(settings.state_dir, address)
             on_ready(address)
             # Wakes up regularly: the kernel may deliver a signal to another thread, but this one handles it.
-            while not ended.wait(_SIGNAL_LOOK_S):
+            while not ended.wait(_SIGNAL_POLL_S):
                 continue
         finally:
             remove_address(settings.state_dir)
@@ -208,7 +208,7 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
 def _locked(state_dir: Path) -> Iterator[None]:
     state_dir.mkdir(parents=True, exist_ok=True)
     with (state_dir / LOCK).open("w") as lock:
-        deadline = time.monotonic() + _LOOKED_AT_S
+        deadline = time.monotonic() + _ADDRESS_CHECK_S
         while not _taken(lock):
             if time.monotonic() > deadline:
                 raise _already_running(state_dir, read_address(state_dir))

@@ -25,7 +25,7 @@ from moto.moto_server.werkzeug_app import (
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.access.account_isolation import confined_to, crossing
+from tritonstack_local.access.account_isolation import all_accounts, confined_to
 from tritonstack_local.access.framing import dechunked, framing_fault, rejecting_malformed_bodies
 from tritonstack_local.access.guard import SENT_REQUEST, Caller, Guard, caller_of
 from tritonstack_local.access.own_routes import INVENTORY_PATH
@@ -88,7 +88,7 @@ class LocalCloud:
     def __init__(
         self, *, settings: CloudSettings, listener: socket.socket, make_sagemaker: MakeSageMaker = create_app
     ) -> None:
-        self._container_group = _ground_of(settings)
+        self._container_group = _container_group_of(settings)
         self._account_id = settings.account_id
         self.secret = CloudSecret.kept_in(settings.state_dir)
         install.apply(account_id=settings.account_id)
@@ -178,7 +178,9 @@ class LocalCloud:
 
     def _remember(self) -> None:
         """Register all persistent stores, and load their saved state."""
-        self._cloudformation.store.tell = self._writer.hold("cloudformation", self._cloudformation.store)
+        self._cloudformation.store.on_change = self._writer.track(
+            "cloudformation", self._cloudformation.store
+        )
         remembered: dict[str, Tables] = {
             "sagemaker": self._sagemaker.tables,
             "codebuild": self._codebuild.tables,
@@ -187,7 +189,7 @@ class LocalCloud:
         }
         for service, tables in remembered.items():
             for name, table in tables.items():
-                table.tell = self._writer.hold(f"{service}.{name}", table)
+                table.on_change = self._writer.track(f"{service}.{name}", table)
         unfit = self._writer.load()
         self._lost = (*unfit, *self._persistence.drop_lost_objects())
         self._writer.start()
@@ -243,7 +245,7 @@ class LocalCloud:
         return Response(json.dumps(held, indent=1), content_type="application/json")
 
 
-def _ground_of(settings: CloudSettings) -> ContainerGroup | None:
+def _container_group_of(settings: CloudSettings) -> ContainerGroup | None:
     if not settings.containers:
         return None
     # Imported here: only containers need the Docker library.
@@ -267,7 +269,7 @@ class _Moto(DomainDispatcherApplication):
 
     def get_application(self, environ: dict[str, Any]) -> Any:
         # Creating the application of a service reads a backend that no request named.
-        with untouched(), crossing():
+        with untouched(), all_accounts():
             return super().get_application(environ)
 
     def get_backend_for_host(self, host: str | None) -> Any:

@@ -31,7 +31,7 @@ class Kept:
         self.state = open_state(folder)
         self.writer = StateWriter(self.state)
         self.notes = Notes()
-        self.tell = self.writer.hold("notes", self.notes)
+        self.on_change = self.writer.track("notes", self.notes)
         self.writes = []
         self.full = threading.Event()
         self.free = threading.Event()
@@ -52,7 +52,7 @@ class Kept:
 
     def put(self, key, value, **how):
         self.notes.held[key] = value
-        self.tell(key, **how)
+        self.on_change(key, **how)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_settled_changes_are_on_disk(tmp_path, kept):
     kept.put("b", 2)
     kept.writer.settle()
     del kept.notes.held["a"]
-    kept.tell("a")
+    kept.on_change("a")
     kept.writer.settle()
     kept.writer.close()
     assert Kept(tmp_path / "state").notes.held == {"b": 2}

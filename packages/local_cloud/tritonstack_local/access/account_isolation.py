@@ -30,7 +30,7 @@ def confined_to(account: str) -> Iterator[None]:
 
 
 @contextmanager
-def crossing() -> Iterator[None]:
+def all_accounts() -> Iterator[None]:
     """Allow access to other accounts after a policy was evaluated."""
     outer = getattr(_current, "account", None)
     _current.account = None
@@ -40,12 +40,12 @@ def crossing() -> Iterator[None]:
         _current.account = outer
 
 
-def in_crossing(function: Callable[..., Any]) -> Callable[..., Any]:
+def in_all_accounts(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function, wrapped to run with access to all accounts."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
-        with crossing():
+        with all_accounts():
             return function(*arguments, **named)
 
     return call

@@ -12,7 +12,7 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import s3_backends
 from moto.s3.responses import ACTION_MAP, S3Response
 
-from tritonstack_local.access.account_isolation import crossing
+from tritonstack_local.access.account_isolation import all_accounts
 from tritonstack_local.access.guard import caller_of
 from tritonstack_local.signatures.requests import DeniedError, Reason
 
@@ -38,8 +38,8 @@ RequestContext = Mapping[str, str]
 
 def request_context(*, account: str | None, headers: Mapping[str, str]) -> RequestContext:
     """Return the condition values of a request of `account`; None for anonymous requests."""
-    told = {f"s3:{header}": headers[header] for header in _HEADERS if header in headers}
-    return {**_ALWAYS, **told, **({_ACCOUNT: account} if account else {})}
+    sent = {f"s3:{header}": headers[header] for header in _HEADERS if header in headers}
+    return {**_ALWAYS, **sent, **({_ACCOUNT: account} if account else {})}
 
 
 class UnsupportedPolicyError(Exception):
@@ -156,7 +156,7 @@ def owner_checked(answer: Callable[..., Any], *, of_key: bool) -> Callable[..., 
         query = parse_qs(urlsplit(full_url).query, keep_blank_values=True)
         for name, action, path in _accesses(request, bucket, key, query):
             _check(response, name, action, path)
-        with crossing():
+        with all_accounts():
             return answer(response, request, full_url)
 
     return call
@@ -195,7 +195,7 @@ def _check(response: Any, name: str, action: str, key: str) -> None:
     partition, owner = s3_backends.bucket_accounts.get(name, ("", response.current_account))
     if owner == response.current_account or action == "CreateBucket":
         return
-    with crossing():
+    with all_accounts():
         bucket = s3_backends[owner][partition].buckets[name]
     if bucket.policy is not None:
         caller = caller_of(flask.request.environ)

@@ -17,7 +17,7 @@ _ACTION = "sts:AssumeRole"
 _Statement = Mapping[str, Any]
 
 
-def may_take_on(clients: Clients, scope: Scope, role: str, other: str) -> bool:
+def may_assume(clients: Clients, scope: Scope, role: str, other: str) -> bool:
     """Return whether `role` may assume `other`; both are ARNs. False if either does not exist."""
     mine, theirs = _role(clients, scope, role), _role(clients, scope, other)
     if mine is None or theirs is None:

@@ -125,7 +125,7 @@ class PlannedValues:
 
     def reference(self, logical_id: str) -> Any:
         """Return `Ref`; unknown for resources not created yet."""
-        state = self._standing(logical_id)
+        state = self._current_state(logical_id)
         if isinstance(state, UnknownValue):
             return state
         return self.providers[state.type].reference(state.physical_id)
@@ -139,7 +139,7 @@ class PlannedValues:
                 f"{logical_id}: {provider.type_name} has no attribute {attribute} in the local cloud "
                 f"(known: {known})"
             )
-        state = self._standing(logical_id)
+        state = self._current_state(logical_id)
         if isinstance(state, UnknownValue):
             return replace(state, reference=f"{logical_id}.{attribute}")
         change = self._planned.get(logical_id)
@@ -148,10 +148,10 @@ class PlannedValues:
             return UnknownValue(f"{logical_id}.{attribute}", certain=False)
         return state.attributes[attribute]
 
-    def _standing(self, logical_id: str) -> ResourceState | UnknownValue:
+    def _current_state(self, logical_id: str) -> ResourceState | UnknownValue:
         change = self._planned.get(logical_id)
-        made_anew = change is not None and change.replacement is not ResourceReplacement.NEVER
-        if logical_id not in self.existing or made_anew:
+        replaced = change is not None and change.replacement is not ResourceReplacement.NEVER
+        if logical_id not in self.existing or replaced:
             certain = change is None or change.replacement is not ResourceReplacement.CONDITIONAL
             return UnknownValue(logical_id, certain=certain)
         return self.existing[logical_id]

@@ -131,7 +131,7 @@ class ChangeSet:
     execution_status: str
 
 
-_OF_THIS_PROCESS = {"lock", "cancelled", "worker", "tell"}
+_OF_THIS_PROCESS = {"lock", "cancelled", "worker", "on_change"}
 
 
 @dataclass
@@ -164,7 +164,7 @@ class Stack:
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     worker: threading.Thread | None = field(default=None, repr=False)
-    tell: Callable[[], None] = field(default=lambda: None, repr=False)
+    on_change: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
@@ -177,7 +177,7 @@ class Stack:
         """Change several fields atomically, and report the change to the state writer."""
         with self.lock:
             yield
-            self.tell()
+            self.on_change()
 
     @property
     def in_progress(self) -> bool:
@@ -258,12 +258,12 @@ class Stack:
             self._add_event(identity.name, identity.stack_id, "AWS::CloudFormation::Stack", status, reason)
 
     def set_resource_status(
-        self, state: ResourceState, status: str, reason: str | None = None, *, only_tell: bool = False
+        self, state: ResourceState, status: str, reason: str | None = None, *, event_only: bool = False
     ) -> None:
         """Record an event of a resource, and change its status unless it is removed."""
         with self.changing():
             now = timestamp()
-            if not only_tell:
+            if not event_only:
                 known = ResourceStatus(status, reason, now, state.physical_id, state.type)
                 self.statuses[state.logical_id] = known
             self._add_event(state.logical_id, state.physical_id, state.type, status, reason)

@@ -11,7 +11,7 @@ from tritonstack_local.cloudformation.records import Stack, StackOutput
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.state.pickling import dumps
-from tritonstack_local.state.writer import OnChange, kept_nowhere
+from tritonstack_local.state.writer import OnChange, not_persisted
 
 
 @dataclass
@@ -19,7 +19,7 @@ class StackStore:
     """All stacks, including deleted ones, which can still be described by id."""
 
     clients: Clients
-    tell: OnChange = kept_nowhere
+    on_change: OnChange = not_persisted
     _stacks: dict[Scope, dict[str, Stack]] = field(default_factory=dict)
     _by_id: dict[str, Stack] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -29,8 +29,8 @@ class StackStore:
         with self._lock:
             if self.find(scope, stack.identity.name) is not None:
                 raise AlreadyExistsError(f"Stack [{stack.identity.name}] already exists")
-            self._take(scope, stack)
-        stack.tell()
+            self._add(scope, stack)
+        stack.on_change()
 
     def dump(self, key: str) -> bytes | None:
         """Pickle a stack for the state writer."""
@@ -43,12 +43,12 @@ class StackStore:
         scope = Scope(value.identity.account, value.identity.region)
         for change_set in value.change_sets.values():
             change_set.proposal.evaluation.dependencies = AccountLookups(self, scope)
-        self._take(scope, value)
+        self._add(scope, value)
 
-    def _take(self, scope: Scope, stack: Stack) -> None:
+    def _add(self, scope: Scope, stack: Stack) -> None:
         stack_id = stack.identity.stack_id
         self._stacks.setdefault(scope, {})[stack_id] = self._by_id[stack_id] = stack
-        stack.tell = lambda: self.tell(stack_id)
+        stack.on_change = lambda: self.on_change(stack_id)
 
     def stacks(self, scope: Scope) -> list[Stack]:
         """Return all stacks of a scope, newest first."""

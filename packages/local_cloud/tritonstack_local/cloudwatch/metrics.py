@@ -185,8 +185,8 @@ def _datapoint(
 ) -> dict[str, Any]:
     values = {name: compute(summary) for name, compute in statistics.items()}
     extended = {name: value for name, value in values.items() if name not in plain and value is not None}
-    told: dict[str, Any] = {"Timestamp": moment(at), "Unit": unit, **{name: values[name] for name in plain}}
-    return told | ({"ExtendedStatistics": extended} if extended else {})
+    shown: dict[str, Any] = {"Timestamp": moment(at), "Unit": unit, **{name: values[name] for name in plain}}
+    return shown | ({"ExtendedStatistics": extended} if extended else {})
 
 
 def _answer_list_metrics(response: Any) -> ActionResult:
@@ -205,7 +205,7 @@ def _answer_list_metrics(response: Any) -> ActionResult:
 
 
 def _has(key: MetricKey, name: str, value: str | None) -> bool:
-    return any(name == held and value in {None, said} for held, said in key.dimensions)
+    return any(name == held and value in {None, expected} for held, expected in key.dimensions)
 
 
 def _span(start: float, end: float, period: int) -> Span:

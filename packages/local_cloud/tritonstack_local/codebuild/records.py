@@ -14,7 +14,7 @@ PIPELINE = "CODEPIPELINE"
 """The type of a pipeline's sources and artifacts."""
 
 Status = Literal["IN_PROGRESS", "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED"]
-_TOLD_WITHOUT_CONTEXT = ("SUBMITTED", "QUEUED", "COMPLETED")
+_WITHOUT_CONTEXT = ("SUBMITTED", "QUEUED", "COMPLETED")
 _SHOWN_OF_PROJECT = (
     "source",
     "secondarySources",
@@ -81,7 +81,7 @@ class Phase:
             return shown
         seconds = int((self.ended - self.started).total_seconds())
         shown |= {"phaseStatus": self.status, "endTime": self.ended, "durationInSeconds": seconds}
-        if self.type not in _TOLD_WITHOUT_CONTEXT or self.code:
+        if self.type not in _WITHOUT_CONTEXT or self.code:
             shown["contexts"] = [{"statusCode": self.code, "message": self.message}]
         return shown
 

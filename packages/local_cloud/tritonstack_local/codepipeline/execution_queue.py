@@ -15,7 +15,7 @@ from tritonstack_local.service.clients import Clients
 
 _Stage = tuple[Scope, str, str]
 _ENDS_S = 10.0
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 class ExecutionQueue:
@@ -96,7 +96,7 @@ class ExecutionQueue:
                 return False
             if found.status == "Stopping" or (key not in self._inside and waiting[0] == execution):
                 return True
-            self._changed.wait(_LOOK_S)
+            self._changed.wait(_POLL_S)
         raise CloudEndsError("the local cloud is stopping")
 
     def _is_parallel(self, scope: Scope, execution: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tritonstack_local.access.role_trust import may_take_on
+from tritonstack_local.access.role_trust import may_assume
 from tritonstack_local.codepipeline.errors import invalid, no_pipeline
 from tritonstack_local.codepipeline.records import CodePipelineTables, PipelineRecord, now
 from tritonstack_local.codepipeline.unsupported import reject_unsupported
@@ -123,7 +123,7 @@ class Pipelines:
         own = declared["roleArn"]
         roles = {action.get("roleArn") for stage in declared["stages"] for action in stage["actions"]}
         for role in sorted(roles - {None}):
-            if not may_take_on(self._clients, scope, own, role):
+            if not may_assume(self._clients, scope, own, role):
                 raise invalid("Structure", f"{own} is not authorized to perform AssumeRole on role {role}")
 
     def _known(self, scope: Scope, request: Fields) -> str:

@@ -87,7 +87,7 @@ class Layers:
 
     def begin(self, repository: LayerRepository) -> str:
         """Start an upload."""
-        self._forget_those_of_gone(repository)
+        self._forget_deleted_repositories(repository)
         self._folder.mkdir(parents=True, exist_ok=True)
         upload_id = str(uuid.uuid4())
         # An unnamed file, which never outlives the process.
@@ -128,7 +128,7 @@ class Layers:
         )
         return url
 
-    def _forget_those_of_gone(self, repository: LayerRepository) -> None:
+    def _forget_deleted_repositories(self, repository: LayerRepository) -> None:
         """Remove layers of a deleted repository with the same name."""
         scope = repository.scope
         for layer in self.table.within(scope):

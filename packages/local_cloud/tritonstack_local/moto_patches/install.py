@@ -19,7 +19,7 @@ from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
 from tritonstack_local.access import bucket_policies
-from tritonstack_local.access.account_isolation import in_crossing, within_account
+from tritonstack_local.access.account_isolation import in_all_accounts, within_account
 from tritonstack_local.access.bucket_policies import (
     RequestContext,
     UnsupportedPolicyError,
@@ -99,14 +99,14 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (STSBackend, "assume_role", assume_role),
     (STSBackend, "assume_role_with_web_identity", assume_role_with_web_identity),
     # moto stores the notification keys of all accounts in one account.
-    (Subscription, "get_post_data", in_crossing(Subscription.get_post_data)),
+    (Subscription, "get_post_data", in_all_accounts(Subscription.get_post_data)),
     # These use all accounts; AssumeRole evaluates the role's trust policy.
-    (TokenResponse, "assume_role", in_crossing(TokenResponse.assume_role)),
-    (STSBackend, "get_access_key_info", in_crossing(STSBackend.get_access_key_info)),
+    (TokenResponse, "assume_role", in_all_accounts(TokenResponse.assume_role)),
+    (STSBackend, "get_access_key_info", in_all_accounts(STSBackend.get_access_key_info)),
     (
         iam_models.IAMBackend,
         "get_all_access_keys_for_all_users",
-        in_crossing(iam_models.IAMBackend.get_all_access_keys_for_all_users),
+        in_all_accounts(iam_models.IAMBackend.get_all_access_keys_for_all_users),
     ),
     (IamResponse, "add_client_id_to_open_id_connect_provider", add_client_id),
     (IamResponse, "remove_client_id_from_open_id_connect_provider", remove_client_id),

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tritonstack_local.scope import Scope
 from tritonstack_local.state.pickling import dumps
-from tritonstack_local.state.writer import OnChange, kept_nowhere
+from tritonstack_local.state.writer import OnChange, not_persisted
 
 Tables = Mapping[str, "Table[Any] | Tags"]
 """The tables of a service, by name."""
@@ -34,7 +34,7 @@ class Table(Generic[Record]):
     def __init__(self) -> None:
         self._records: dict[tuple[Scope, str], Record] = {}
         self._lock = threading.Lock()
-        self.tell: OnChange = kept_nowhere
+        self.on_change: OnChange = not_persisted
 
     def add(self, scope: Scope, record: Record) -> bool:
         """Add a record unless its name exists; return whether it was added."""
@@ -87,7 +87,7 @@ class Table(Generic[Record]):
         self._records[Scope(account, region), name] = value
 
     def _tell(self, scope: Scope, name: str) -> None:
-        self.tell(f"{scope.account}/{scope.region}/{name}")
+        self.on_change(f"{scope.account}/{scope.region}/{name}")
 
 
 class Tags:
@@ -96,26 +96,26 @@ class Tags:
     def __init__(self) -> None:
         self._tags: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
-        self.tell: OnChange = kept_nowhere
+        self.on_change: OnChange = not_persisted
 
     def put(self, arn: str, tags: list[Mapping[str, str]]) -> None:
         """Add tags or replace those of the same key."""
         with self._lock:
             self._tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
-        self.tell(arn)
+        self.on_change(arn)
 
     def drop(self, arn: str, keys: list[str]) -> None:
         """Remove the tags of these keys."""
         with self._lock:
             for key in keys:
                 self._tags.get(arn, {}).pop(key, None)
-        self.tell(arn)
+        self.on_change(arn)
 
     def forget(self, arn: str) -> None:
         """Remove all tags of a deleted resource."""
         with self._lock:
             self._tags.pop(arn, None)
-        self.tell(arn)
+        self.on_change(arn)
 
     def of(self, arn: str) -> list[dict[str, str]]:
         """List a resource's tags."""

@@ -32,7 +32,7 @@ def service_model(service: str) -> ServiceModel:
     return botocore.session.get_session().get_service_model(service)
 
 
-def caller_place(request: Request, *, default_region: str) -> Scope:
+def caller_scope(request: Request, *, default_region: str) -> Scope:
     """Return the account and region of a request, by its access key.
 
     The header takes precedence: the local cloud sets it after it has verified the account.
@@ -143,7 +143,7 @@ class ControlPlane:
         """Answer one request, including rejected ones."""
         try:
             call = read_control_call(request, offered=self._actions, service=self._service)
-            scope = caller_place(request, default_region=self._region)
+            scope = caller_scope(request, default_region=self._region)
             result = self._actions[call.operation](scope, call.fields)
             return control_answer(call.operation, result, service=self._service)
         except ServiceError as fault:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack_local.state.pickling import dumps
-from tritonstack_local.state.writer import OnChange, kept_nowhere
+from tritonstack_local.state.writer import OnChange, not_persisted
 
 HEADER = "X-Tritonstack-Step"
 _step: ContextVar[str | None] = ContextVar("step", default=None)
@@ -37,12 +37,12 @@ class IdempotencyLog:
     def __init__(self) -> None:
         self._given: dict[str, list[RecordedCall]] = {}
         self._from_before: dict[str, list[RecordedCall]] = {}
-        self.tell: OnChange = kept_nowhere
+        self.on_change: OnChange = not_persisted
 
     def add(self, step: str, recorded: RecordedCall) -> None:
         """Record the response to a call of a step."""
         self._given.setdefault(step, []).append(recorded)
-        self.tell(step)
+        self.on_change(step)
 
     def has_from_before(self, step: str) -> bool:
         """Return whether an interrupted step has recorded calls."""
@@ -57,7 +57,7 @@ class IdempotencyLog:
         """Delete the recorded calls of a finished step."""
         self._from_before.pop(step, None)
         if self._given.pop(step, None) is not None:
-            self.tell(step)
+            self.on_change(step)
 
     def dump(self, key: str) -> bytes | None:
         """Pickle the recorded calls of a step."""

@@ -37,8 +37,8 @@ class PersistenceMiddleware:
         self._writer = writer
         self._backends = MotoBackends()
         self.idempotency_log = IdempotencyLog()
-        self._tell_backend = writer.hold("moto", self._backends)
-        self.idempotency_log.tell = writer.hold("receipts", self.idempotency_log)
+        self._tell_backend = writer.track("moto", self._backends)
+        self.idempotency_log.on_change = writer.track("receipts", self.idempotency_log)
 
     def drop_lost_objects(self) -> tuple[str, ...]:
         """Remove S3 objects without bodies; return a message that lists them."""

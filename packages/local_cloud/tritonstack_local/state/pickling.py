@@ -92,7 +92,7 @@ def _fields_of(kind: type[Any]) -> tuple[str, ...]:
     return _FIELDS[kind]
 
 
-def _nobody() -> None:
+def _no_thread() -> None:
     """Replace a thread: it does not run after a restart."""
 
 
@@ -151,7 +151,7 @@ _REDUCERS: Mapping[type, Reduce] = {
     type(threading.RLock()): lambda _lock: (threading.RLock, ()),
     threading.Condition: lambda _condition: (threading.Condition, ()),
     threading.Event: lambda _event: (threading.Event, ()),
-    threading.Thread: lambda _thread: (_nobody, ()),
+    threading.Thread: lambda _thread: (_no_thread, ()),
     types.FunctionType: _function,
     dict: _dictionary,
     weakref.WeakValueDictionary: lambda held: (weakref.WeakValueDictionary, (dict(held),)),

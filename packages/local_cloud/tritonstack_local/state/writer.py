@@ -81,7 +81,7 @@ class OnChange(Protocol):
         """Tell of it."""
 
 
-def kept_nowhere(key: str, *, slow: bool = False) -> None:
+def not_persisted(key: str, *, slow: bool = False) -> None:
     """Do nothing: there is no state writer."""
 
 
@@ -111,14 +111,14 @@ class StateWriter:
         self._collecting = threading.local()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
-    def hold(self, kind: str, kept: Persistent) -> OnChange:
+    def track(self, kind: str, kept: Persistent) -> OnChange:
         """Persist a store under a name; return the function that reports its changes."""
         self._kept[kind] = kept
 
-        def tell(key: str, *, slow: bool = False) -> None:
+        def on_change(key: str, *, slow: bool = False) -> None:
             self._note([(_Piece(kind, key), slow)])
 
-        return tell
+        return on_change
 
     def load(self) -> list[str]:
         """Restore all stores from the saved state; return messages about pieces that do not fit."""

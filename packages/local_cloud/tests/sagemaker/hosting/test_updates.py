@@ -98,7 +98,7 @@ def statuses_of(cloud):
     def note(key, *, slow=False):
         statuses.extend(record.status for _, record in endpoints.everywhere() if record.name == "e")
 
-    endpoints.tell = note
+    endpoints.on_change = note
     yield statuses
 
 

@@ -51,7 +51,7 @@ class Hosting:
         self.data = []
         self.models = HostedModels(
             server=self.server,
-            shelf=DownloadFolders(s3=self.shelf, url=self.shelf.url, folder=self.folder),
+            folders=DownloadFolders(s3=self.shelf, url=self.shelf.url, folder=self.folder),
             limits=limits,
             measures=Measures(self.data.extend, endpoint="e", variant="v"),
             **{"keep": True, **options},
@@ -226,7 +226,7 @@ def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
     assert one.said("a") == "a"
     one.server.capacity = 0
     refused = one.refusal("b")
-    assert (refused.status, refused.said) == (507, "CUDA out of memory")
+    assert (refused.status, refused.text) == (507, "CUDA out of memory")
     assert one.server.unloads == ["a"]
     one.server.capacity = 1
     assert one.said("b") == "b"
@@ -238,7 +238,7 @@ def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
     one.shelf.objects["e"] = archive("refuse 507 CUDA out of memory: tried to allocate 90 GiB")
     for number in (1, 2):
         refused = one.refusal("e")
-        assert (refused.status, refused.said) == (507, "CUDA out of memory: tried to allocate 90 GiB")
+        assert (refused.status, refused.text) == (507, "CUDA out of memory: tried to allocate 90 GiB")
         assert one.server.unloads == list("ab")[:number]
 
 
@@ -430,7 +430,7 @@ def test_a_failed_load_releases_its_disk_space(instance):
         waiting = pool.submit(one.said, "b")
         eventually(lambda: one.on_volume == 2)
         one.server.may_load.set()
-        assert failing.result().said == "no such tensor"
+        assert failing.result().text == "no such tensor"
         assert waiting.result() == "b"
     assert one.on_volume == 1
 

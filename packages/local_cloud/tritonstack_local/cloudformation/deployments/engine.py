@@ -77,9 +77,9 @@ class StackDeployment:
             provider = self.operations.providers[resource.type]
             properties = provider.tagged(resolved, self.proposal.settings.tags)
             if logical_id in self.proposal.imports and logical_id not in self.stack.resources:
-                self.operations.take_in(resource, properties, graph[logical_id])
+                self.operations.import_resource(resource, properties, graph[logical_id])
                 return
-            self.operations.bring(resource, properties, graph[logical_id])
+            self.operations.deploy_resource(resource, properties, graph[logical_id])
 
         def may_start(failed: bool) -> bool:
             if failed:
@@ -223,26 +223,26 @@ class Engine:
         for stack in self.store.everywhere():
             if stack.in_progress:
                 _log.info("resuming stack %s, which was %s", stack.identity.name, stack.status)
-                self._start(stack, lambda stack=stack: self._take_up(stack), wait=False)  # type: ignore[misc]
+                self._start(stack, lambda stack=stack: self._resume(stack), wait=False)  # type: ignore[misc]
 
-    def _take_up(self, stack: Stack) -> None:
+    def _resume(self, stack: Stack) -> None:
         operations = self._operations(stack)
         for step in stack.unfinished.copy():
-            operations.take_up(step)
+            operations.resume_step(step)
         if stack.keeps_failures and stack.status in {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}:
             stack.set_status(f"{stack.status.removesuffix('_IN_PROGRESS')}_FAILED", reason=_INTERRUPTED)
             return
         if stack.status in _UNDOING:
             stack.set_status(_UNDOING[stack.status], reason=_INTERRUPTED)
         rollback = StackRollback(operations)
-        going_on: Mapping[str, Callable[[], None]] = {
+        continuations: Mapping[str, Callable[[], None]] = {
             "ROLLBACK_IN_PROGRESS": rollback.of_create,
             "UPDATE_ROLLBACK_IN_PROGRESS": rollback.of_update,
             "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": rollback.clean_up,
             "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": lambda: finish_update(operations),
             "DELETE_IN_PROGRESS": StackDeletion(operations, self.store).run,
         }
-        going_on[stack.status]()
+        continuations[stack.status]()
 
     def _claim(self, stack: Stack, status: str, *, keeps_failures: bool = False) -> None:
         with stack.changing():

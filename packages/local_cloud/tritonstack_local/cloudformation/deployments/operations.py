@@ -1,6 +1,6 @@
 """Run single steps on resources through their providers, and record the stack's events.
 
-A step is recorded before it starts: after a kill, `take_up` finds out how far it got.
+A step is recorded before it starts: after a kill, `resume_step` finds out how far it got.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Operations:
     clients: Clients
     idempotency_log: IdempotencyLog = field(default_factory=IdempotencyLog)
 
-    def bring(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
+    def deploy_resource(
+        self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]
+    ) -> None:
         """Create, change, or replace a resource so that it has these properties."""
         before = self.stack.resources.get(resource.logical_id)
         wanted = _wanted(resource, properties, needs)
@@ -69,7 +71,9 @@ class Operations:
         request = self.request(_wanted(resource, properties, frozenset()))
         return self.providers[resource.type].find(request)
 
-    def take_in(self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> None:
+    def import_resource(
+        self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]
+    ) -> None:
         """Import an existing resource into the stack."""
         wanted = _wanted(resource, properties, needs)
         physical_id = self.find(resource, properties)
@@ -85,7 +89,7 @@ class Operations:
         self.stack.set_resource_status(wanted, "IMPORT_COMPLETE")
         self.stack.keep(wanted)
 
-    def change_back(self, step: StackStep) -> None:
+    def revert(self, step: StackStep) -> None:
         """Undo an in-place change; after a replacement, the old resource is unchanged."""
         before = step.before
         if before is None:
@@ -97,7 +101,7 @@ class Operations:
             provider.settle(request, before.physical_id)
         self.stack.set_resource_status(before, "UPDATE_COMPLETE")
 
-    def take_up(self, step: StackStep) -> None:
+    def resume_step(self, step: StackStep) -> None:
         """Find out how far a step got before the kill; record the id of a resource it created."""
         if step.progress != "under way":
             return
@@ -118,12 +122,12 @@ class Operations:
 
     def remove(self, state: ResourceState, *, retain: bool) -> None:
         """Delete a resource, or retain it if its policy says so."""
-        standing = self.stack.resources.get(state.logical_id)
+        current = self.stack.resources.get(state.logical_id)
         # Another resource may have the logical id now; then only the events mention this one.
-        elsewhere = standing is not None and standing.physical_id != state.physical_id
+        elsewhere = current is not None and current.physical_id != state.physical_id
 
         def note(status: str, reason: str | None = None) -> None:
-            self.stack.set_resource_status(state, status, reason, only_tell=elsewhere)
+            self.stack.set_resource_status(state, status, reason, event_only=elsewhere)
 
         if retain:
             note("DELETE_SKIPPED")

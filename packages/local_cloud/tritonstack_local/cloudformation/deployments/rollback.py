@@ -41,7 +41,7 @@ class StackRollback:
         for step in reversed(stack.unfinished.copy()):
             try:
                 if step.logical_id not in self.skip or step.before is None:
-                    self.operations.change_back(step)
+                    self.operations.revert(step)
             except Exception as error:
                 self._stuck(step, error)
                 return

@@ -14,7 +14,7 @@ from tritonstack_local.cloudformation.providers.base import (
     ignoring,
 )
 
-_HEARD = "Only endpoints and PutEvents send events."
+_EVENT_SOURCES = "Only endpoints and PutEvents send events."
 _DELIVERED = (
     "Supported: SNS, SQS, log groups, event buses, CodeBuild, and pipelines; other targets are rejected."
 )
@@ -43,7 +43,7 @@ class RuleProvider(Provider):
     name_property = "Name"
     properties: ClassVar = {
         "Description": Property(),
-        "EventPattern": Property(why=_HEARD),
+        "EventPattern": Property(why=_EVENT_SOURCES),
         "Name": Property(create_only=True),
         "RoleArn": Property(effect=False, why=NOT_ENFORCED),
         "ScheduleExpression": Property(

@@ -193,18 +193,18 @@ class PolicyProvider(Provider):
         """Detach the policy from removed principals, or from all if its name changes."""
         renamed = request.properties["PolicyName"] != previous.properties["PolicyName"]
         kept = [] if renamed else _holders(request)
-        _take_off(previous, [holder for holder in _holders(previous) if holder not in kept])
+        _detach_all(previous, [holder for holder in _holders(previous) if holder not in kept])
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Detach the policy from every principal."""
-        _take_off(request, _holders(request))
+        _detach_all(request, _holders(request))
 
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
         """Return the identifier."""
         return {"Id": physical_id}
 
 
-def _take_off(request: ResourceRequest, holders: list[tuple[str, str]]) -> None:
+def _detach_all(request: ResourceRequest, holders: list[tuple[str, str]]) -> None:
     iam = request.client("iam")
     for kind, holder in holders:
         with ignoring("NoSuchEntity"):

@@ -35,7 +35,7 @@ _RULE_MEMBERS = {
     "Transitions": {"StorageClass": None, "TransitionInDays": None, "TransitionDate": None},
 }
 LIFECYCLE_MEMBERS = {"Rules": _RULE_MEMBERS}
-NOT_EVEN_KEPT = dict.fromkeys(
+NOT_STORED = dict.fromkeys(
     (
         "Rules.NoncurrentVersionExpiration.NewerNoncurrentVersions",
         "Rules.NoncurrentVersionTransitions.NewerNoncurrentVersions",
@@ -148,7 +148,7 @@ class BucketProvider(Provider):
             members=LIFECYCLE_MEMBERS,
             effect=False,
             why="It is stored and returned; objects neither expire nor change their storage class.",
-            inner=NOT_EVEN_KEPT,
+            inner=NOT_STORED,
         ),
         "LoggingConfiguration": Property(members={"DestinationBucketName": None, "LogFilePrefix": None}),
         "OwnershipControls": Property(

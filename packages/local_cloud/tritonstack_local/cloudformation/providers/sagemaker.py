@@ -32,19 +32,19 @@ def name_of(request: ResourceRequest, prop: str, arn: str) -> str:
     return str(request.properties.get(prop, arn.rsplit("/", 1)[1]))
 
 
-def is_gone(error: ClientError) -> bool:
+def is_missing(error: ClientError) -> bool:
     """Return whether the error says that a resource does not exist; SageMaker has no code for it."""
     answer = error.response["Error"]
     return answer["Code"] == "ValidationException" and "could not find" in answer["Message"].lower()
 
 
 @contextmanager
-def unless_gone() -> Iterator[None]:
+def ignoring_missing() -> Iterator[None]:
     """Run a deletion; a missing resource counts as success."""
     try:
         yield
     except ClientError as error:
-        if not is_gone(error):
+        if not is_missing(error):
             raise
 
 
@@ -95,9 +95,9 @@ class EndpointProvider(Provider):
         """Update the endpoint's configuration and tags."""
         name = name_of(request, "EndpointName", physical_id)
         change_tags(request, physical_id, previous)
-        standing = _wait(request, name, cancelled=lambda: False)
+        current = _wait(request, name, cancelled=lambda: False)
         wanted = request.properties["EndpointConfigName"]
-        if standing["EndpointConfigName"] == wanted and standing["EndpointStatus"] == "InService":
+        if current["EndpointConfigName"] == wanted and current["EndpointStatus"] == "InService":
             return
         settings = request.api(*_UPDATE, "ExcludeRetainedVariantProperties")
         request.client("sagemaker").update_endpoint(EndpointName=name, EndpointConfigName=wanted, **settings)
@@ -105,7 +105,7 @@ class EndpointProvider(Provider):
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Delete the endpoint and wait until it is gone."""
         name = name_of(request, "EndpointName", physical_id)
-        with unless_gone():
+        with ignoring_missing():
             _wait(request, name, cancelled=lambda: False)
             request.client("sagemaker").delete_endpoint(EndpointName=name)
             found = _wait(request, name, cancelled=lambda: False)
@@ -153,7 +153,7 @@ class ImmutableProvider(Provider):
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Delete the resource."""
-        with unless_gone():
+        with ignoring_missing():
             self._call(request, "Delete", name_of(request, f"{self._kind}Name", physical_id))
 
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def _answer_describe_alarms(response: Any) -> ActionResult:
     found = [
         alarm
         for alarm in sorted(response.cloudwatch_backend.alarms.values(), key=lambda alarm: alarm.name)
-        if ("CompositeAlarm" if alarm.rule else "MetricAlarm") in types and _asked_for(alarm, asked)
+        if ("CompositeAlarm" if alarm.rule else "MetricAlarm") in types and _is_requested(alarm, asked)
     ]
     page, token = _page(found, asked)
     return ActionResult(
@@ -157,7 +157,7 @@ def _answer_describe_alarms(response: Any) -> ActionResult:
     )
 
 
-def _asked_for(alarm: Any, asked: Mapping[str, Any]) -> bool:
+def _is_requested(alarm: Any, asked: Mapping[str, Any]) -> bool:
     actions = (*alarm.alarm_actions, *alarm.ok_actions, *alarm.insufficient_data_actions)
     return (
         ("AlarmNames" not in asked or alarm.name in asked["AlarmNames"])
@@ -192,14 +192,14 @@ def _answer_describe_alarm_history(response: Any) -> ActionResult:
         if asked.get("AlarmName", alarm.name) == alarm.name
         and ("CompositeAlarm" if alarm.rule else "MetricAlarm") in types
     ]
-    items = [item for alarm in alarms for item in alarm.history if _told(item, asked)]
+    items = [item for alarm in alarms for item in alarm.history if _matches_request(item, asked)]
     newest_first = asked.get("ScanBy", "TimestampDescending") == "TimestampDescending"
     items.sort(key=lambda item: item["Timestamp"], reverse=newest_first)
     page, token = _page(items, asked)
     return ActionResult({"AlarmHistoryItems": page, "NextToken": token})
 
 
-def _told(item: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def _matches_request(item: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     at = seconds(item["Timestamp"])
     return (
         asked.get("HistoryItemType", item["HistoryItemType"]) == item["HistoryItemType"]

@@ -48,10 +48,10 @@ class AlarmEvaluator:
         self._clients = clients
         self._time_scale = time_scale
         self._seen: dict[tuple[Scope, str], object] = {}
-        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         METRICS.start_over(time_scale)
         metrics.apply()
-        moto_alarms.apply(on_change=self.tell)
+        moto_alarms.apply(on_change=self.notify)
         logs.apply()
         events.apply(deliver=self.deliver)
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
@@ -59,7 +59,7 @@ class AlarmEvaluator:
 
     def close(self) -> None:
         """Stop; pending notifications are dropped."""
-        self._errands.put(None)
+        self._tasks.put(None)
         self._thread.join()
 
     def look(self, now: float) -> None:
@@ -71,34 +71,34 @@ class AlarmEvaluator:
                 self._evaluate(held, now)
         self._follow_rules(alarms, now)
 
-    def tell(self, change: notifications.StateChange, held: AlarmRecord) -> None:
+    def notify(self, change: notifications.StateChange, held: AlarmRecord) -> None:
         """Queue the actions of a change."""
         for action in change.actions:
-            self._errands.put(partial(self._act, action, change, held))
+            self._tasks.put(partial(self._act, action, change, held))
 
     def deliver(self, target_arn: str, message: str) -> None:
         """Queue a message to a rule's target."""
 
-        def errand() -> None:
+        def task() -> None:
             events.deliver(self._clients, target_arn, message)
 
-        self._errands.put(errand)
+        self._tasks.put(task)
 
     def _run(self) -> None:
         pause = max(_SHORTEST_PAUSE_S, self._time_scale.lasting(_MINUTE_S) / _LOOKS_A_MINUTE)
-        looks, next_look = 0, time.monotonic() + pause
+        evaluations, next_evaluation = 0, time.monotonic() + pause
         while True:
             try:
-                errand = self._errands.get(timeout=max(0.0, next_look - time.monotonic()))
+                task = self._tasks.get(timeout=max(0.0, next_evaluation - time.monotonic()))
             except queue.Empty:
                 self._guarded(lambda: self.look(time.time()))
-                looks, next_look = looks + 1, time.monotonic() + pause
-                if looks % _LOOKS_A_SWEEP == 0:
+                evaluations, next_evaluation = evaluations + 1, time.monotonic() + pause
+                if evaluations % _LOOKS_A_SWEEP == 0:
                     METRICS.forget_old()
                 continue
-            if errand is None:
+            if task is None:
                 return
-            self._guarded(errand)
+            self._guarded(task)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -145,7 +145,7 @@ class AlarmEvaluator:
             return False
         children = [alarms[held.scope, name] for name in alarms_in(rule) if (held.scope, name) in alarms]
         children.sort(key=lambda child: child.transitioned, reverse=True)
-        told = [
+        shown = [
             {"arn": child.arn, "state": {"value": child.state, "timestamp": timestamp(child.transitioned)}}
             for child in children[:1]
         ]
@@ -155,12 +155,12 @@ class AlarmEvaluator:
             why = (
                 f"{children[0].arn} transitioned to {children[0].state} at {_long(children[0].transitioned)}"
             )
-        self._change(held, state, why, {"triggeringAlarms": told}, now)
+        self._change(held, state, why, {"triggeringAlarms": shown}, now)
         return True
 
     def _change(self, held: AlarmRecord, state: State, why: str, data: dict[str, Any], now: float) -> None:
         log.info("alarm %s of %s changed from %s to %s: %s", held.name, held.scope, held.state, state, why)
-        held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.tell)
+        held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.notify)
 
     def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
         if action.split(":")[2:3] != ["sns"]:
@@ -183,8 +183,8 @@ class AlarmEvaluator:
 
 def _watched(given: Any, period_s: int) -> dict[str, Any]:
     statistic = given.get("Statistic") or given.get("ExtendedStatistic")
-    told = {"statistic": statistic, "unit": given.get("Unit")}
-    return {name: value for name, value in told.items() if value} | {"period": period_s}
+    shown = {"statistic": statistic, "unit": given.get("Unit")}
+    return {name: value for name, value in shown.items() if value} | {"period": period_s}
 
 
 def _long(at: float) -> str:

@@ -53,7 +53,7 @@ def subject(change: StateChange) -> str:
 def message(change: StateChange) -> str:
     """Return the message body."""
     given = change.given
-    told = {
+    shown = {
         "AlarmName": change.name,
         "AlarmDescription": given.get("AlarmDescription"),
         "AWSAccountId": change.scope.account,
@@ -70,8 +70,8 @@ def message(change: StateChange) -> str:
         },
     }
     if "AlarmRule" in given:
-        return json.dumps(told | {"AlarmRule": given["AlarmRule"], "TriggeringChildren": _children(change)})
-    return json.dumps(told | {"Trigger": _trigger(given)})
+        return json.dumps(shown | {"AlarmRule": given["AlarmRule"], "TriggeringChildren": _children(change)})
+    return json.dumps(shown | {"Trigger": _trigger(given)})
 
 
 @lru_cache
@@ -94,7 +94,7 @@ def _children(change: StateChange) -> list[dict[str, Any]]:
 
 
 def _trigger(given: Mapping[str, Any]) -> dict[str, Any]:
-    told = {
+    shown = {
         "EvaluationPeriods": given["EvaluationPeriods"],
         "DatapointsToAlarm": given.get("DatapointsToAlarm"),
         "ComparisonOperator": given["ComparisonOperator"],
@@ -102,9 +102,9 @@ def _trigger(given: Mapping[str, Any]) -> dict[str, Any]:
         "TreatMissingData": given.get("TreatMissingData") or "missing",
         "EvaluateLowSampleCountPercentile": given.get("EvaluateLowSampleCountPercentile") or "",
     }
-    told = {name: value for name, value in told.items() if value is not None}
+    shown = {name: value for name, value in shown.items() if value is not None}
     if given.get("Metrics"):
-        return told | {"Metrics": [_query(query) for query in given["Metrics"]]}
+        return shown | {"Metrics": [_query(query) for query in given["Metrics"]]}
     extended = given.get("ExtendedStatistic")
     statistic = (
         {"StatisticType": "ExtendedStatistic", "ExtendedStatistic": extended}
@@ -118,7 +118,7 @@ def _trigger(given: Mapping[str, Any]) -> dict[str, Any]:
         "Unit": given.get("Unit"),
         "Dimensions": _dimensions(given.get("Dimensions")),
         "Period": given["Period"],
-        **told,
+        **shown,
     }
 
 
@@ -132,13 +132,13 @@ _STATISTICS = {
 
 
 def _query(query: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: query[name] for name in ("Id", "Label", "Expression") if name in query}
-    told["ReturnData"] = query.get("ReturnData", True)
+    shown = {name: query[name] for name in ("Id", "Label", "Expression") if name in query}
+    shown["ReturnData"] = query.get("ReturnData", True)
     stat = query.get("MetricStat")
     if stat:
         metric = dict(stat["Metric"]) | {"Dimensions": _dimensions(stat["Metric"].get("Dimensions"))}
-        told["MetricStat"] = dict(stat) | {"Metric": metric}
-    return told
+        shown["MetricStat"] = dict(stat) | {"Metric": metric}
+    return shown
 
 
 def _dimensions(given: Sequence[Mapping[str, str]] | None) -> list[dict[str, str]]:

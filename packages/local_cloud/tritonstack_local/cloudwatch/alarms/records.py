@@ -68,9 +68,9 @@ class AlarmRecord:
         record, before = self.record, self.state
         old = {"stateValue": before, "stateReason": record.state_reason}
         new: dict[str, Any] = {"stateValue": state, "stateReason": reason}
-        told = json.loads(data) if data else None
-        if told is not None:
-            new["stateReasonData"] = told
+        details = json.loads(data) if data else None
+        if details is not None:
+            new["stateReasonData"] = details
         date = moment(at)
         record.state_value, record.state_reason, record.state_reason_data = state, reason, data
         record.state_updated_timestamp = date
@@ -80,7 +80,7 @@ class AlarmRecord:
         summary = f"Alarm updated from {before} to {state}"
         note(record, "StateUpdate", summary, {"version": "1.0", "oldState": old, "newState": new}, at)
         if record.actions_enabled:
-            triggered = tuple((told or {}).get("triggeringAlarms", ()))
+            triggered = tuple((details or {}).get("triggeringAlarms", ()))
             configured = seconds(record.configuration_updated_timestamp)
             on_change(
                 StateChange(

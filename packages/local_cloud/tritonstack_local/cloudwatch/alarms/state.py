@@ -122,15 +122,15 @@ def reason(decision: AlarmDecision, condition: Condition, *, before: State) -> s
     if decision.state == "INSUFFICIENT_DATA":
         count = condition.windows - len(decision.evaluated)
         return f"Insufficient Data: {_counted_noun(count, 'datapoint')} {_was(count)} unknown."
-    missing = _missing_words(decision, condition)
+    missing = _missing_text(decision, condition)
     if not decision.evaluated:
         periods = _counted_noun(condition.periods, "period")
         return f"Threshold Crossed: no datapoints were received for {periods} and {missing}."
-    rings = decision.state == "ALARM"
+    in_alarm = decision.state == "ALARM"
     shown = [
         window
         for window in decision.evaluated
-        if window.value is not None and condition.breached_by(window.value) == rings
+        if window.value is not None and condition.breached_by(window.value) == in_alarm
     ] or list(decision.evaluated)
     values = ", ".join(f"{window.value} ({_short(window.start)})" for window in shown)
     how_many = (
@@ -139,9 +139,11 @@ def reason(decision: AlarmDecision, condition: Condition, *, before: State) -> s
         else f"{len(shown)} out of the last {condition.periods} datapoints"
     )
     than = _COMPARISONS[condition.comparison][1]
-    says = f"{_was(len(shown))} {'' if rings else 'not '}{than} the threshold ({condition.threshold})"
+    clause = f"{_was(len(shown))} {'' if in_alarm else 'not '}{than} the threshold ({condition.threshold})"
     filled = f" and {missing}" if decision.filled else ""
-    return f"Threshold Crossed: {how_many} [{values}] {says}{filled}{_minimum(decision, condition, before)}."
+    return (
+        f"Threshold Crossed: {how_many} [{values}] {clause}{filled}{_minimum(decision, condition, before)}."
+    )
 
 
 def _minimum(decision: AlarmDecision, condition: Condition, before: State) -> str:
@@ -153,7 +155,7 @@ def _minimum(decision: AlarmDecision, condition: Condition, before: State) -> st
     return f" (minimum {_counted_noun(count, 'datapoint')} for ALARM -> OK transition)"
 
 
-def _missing_words(decision: AlarmDecision, condition: Condition) -> str:
+def _missing_text(decision: AlarmDecision, condition: Condition) -> str:
     treated = "Breaching" if condition.missing == "breaching" else "NonBreaching"
     count = decision.filled
     return (

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tritonstack.base.errors import TritonstackError
 
-Hear = Callable[[str], None]
+OnLine = Callable[[str], None]
 """Receives a line of a command's output."""
 
 
@@ -44,7 +44,7 @@ class Machine(Protocol):
     def inside(self, path: Path) -> str:
         """Return the path of a file in the build's folder as commands see it."""
 
-    def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:
+    def run(self, argv: Sequence[str], *, user: str | None, on_line: OnLine) -> int:
         """Run a command and return its exit status; raise MachineGoneError if the machine ends."""
 
     def end(self) -> None:

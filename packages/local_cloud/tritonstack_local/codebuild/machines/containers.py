@@ -16,7 +16,7 @@ from docker.errors import APIError, DockerException, NotFound
 
 from tritonstack.runtime.docker_engine import DOCKER_FAULTS, NoEngineError, docker_engine, holds_image
 from tritonstack_local.codebuild.errors import MachineGoneError
-from tritonstack_local.codebuild.machines.base import Hear, MachineOrder, NoMachineError
+from tritonstack_local.codebuild.machines.base import MachineOrder, NoMachineError, OnLine
 from tritonstack_local.container_group import remove_labelled
 
 LABEL = "tritonstack.build"
@@ -61,7 +61,7 @@ class ContainerMachine:
         """Return a path below /codebuild, where the build's folder is mounted."""
         return str(_SHOWN_AS / path.relative_to(self._folder))
 
-    def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:
+    def run(self, argv: Sequence[str], *, user: str | None, on_line: OnLine) -> int:
         """Run a command as a user of the image."""
         try:
             command = self._api.exec_create(self._container.id, list(argv), user=user or "root")["Id"]
@@ -71,9 +71,9 @@ class ContainerMachine:
                 if len(held) > _BYTES_AT_ONCE:
                     lines, held = [*lines, held], b""
                 for line in lines:
-                    hear(_decoded(line))
+                    on_line(_decoded(line))
             if held:
-                hear(_decoded(held))
+                on_line(_decoded(held))
             status: int | None = self._api.exec_inspect(command)["ExitCode"]
             up = self._is_up(doubted=status == _KILLED)
         except DockerException as fault:

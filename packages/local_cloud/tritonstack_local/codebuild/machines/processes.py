@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tritonstack.runtime.sandbox import EXPOSE, SUPERVISOR, why_no_namespaces
 from tritonstack_local.codebuild.errors import MachineGoneError
-from tritonstack_local.codebuild.machines.base import Hear, MachineOrder, StartMachine
+from tritonstack_local.codebuild.machines.base import MachineOrder, OnLine, StartMachine
 
 PYTHON = "/opt/builder"
 HOME = "/home/builder"
@@ -31,10 +31,10 @@ class EmulatedImage:
 
     folders: Mapping[str, Path]
     variables: Mapping[str, str]
-    words: str
+    description: str
 
 
-def played_image(*, folder: Path, server_home: Path) -> EmulatedImage:
+def emulated_image(*, folder: Path, server_home: Path) -> EmulatedImage:
     """Return the emulated image of a build with the folder `folder`."""
     home = folder / "home-of-builder"
     (home / "state" / "server").mkdir(parents=True)
@@ -50,7 +50,7 @@ def played_image(*, folder: Path, server_home: Path) -> EmulatedImage:
             "TRITONSTACK_HOME": STATE,
             **{name: os.environ[name] for name in (EXPOSE,) if name in os.environ},
         },
-        words=f"this cloud's Python ({sys.prefix}) is shown as {PYTHON}, an empty home as {HOME}",
+        description=f"this cloud's Python ({sys.prefix}) is shown as {PYTHON}, an empty home as {HOME}",
     )
 
 
@@ -92,7 +92,7 @@ class ProcessMachine:
         """Return the path unchanged."""
         return str(path)
 
-    def run(self, argv: Sequence[str], *, user: str | None, hear: Hear) -> int:
+    def run(self, argv: Sequence[str], *, user: str | None, on_line: OnLine) -> int:
         """Run a command as the cloud's user, whatever user it names."""
         del user
         mark = secrets.token_hex(16)
@@ -104,10 +104,10 @@ class ProcessMachine:
             if line.startswith(mark):
                 return int(line.removeprefix(mark))
             if blank:  # the line was complete
-                hear("")
+                on_line("")
             blank = not line
             if line:
-                hear(line)
+                on_line(line)
         raise MachineGoneError("the build's processes have ended")
 
     def end(self) -> None:
@@ -135,7 +135,7 @@ def process_starter(*, server_home: Path) -> StartMachine:
     """Start builds as processes; `server_home` replaces the image's Triton."""
 
     def start(order: MachineOrder) -> ProcessMachine:
-        return ProcessMachine(order, played_image(folder=order.folder, server_home=server_home))
+        return ProcessMachine(order, emulated_image(folder=order.folder, server_home=server_home))
 
     return start
 
@@ -153,7 +153,7 @@ def _notices(order: MachineOrder, emulated: EmulatedImage, why_not: str | None) 
     if why_not:
         notices.append(f"This system forbids namespaces ({why_not}): no folder of the image can be shown.")
     else:
-        notices.append(f"Of the builder's image {emulated.words}.")
+        notices.append(f"Of the builder's image {emulated.description}.")
         notices += [f"{place} cannot be shown: this machine has no such top folder." for place in hidden]
     if order.privileged:
         notices.append(

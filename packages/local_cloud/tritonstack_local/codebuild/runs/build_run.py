@@ -111,7 +111,7 @@ class BuildRun:
         with self._journal.phase("DOWNLOAD_SOURCE"):
             spec = self._download()
             shell = BuildShell(
-                self._started_machine(), self._folder, spec, self._source, hear=self._journal.hear
+                self._started_machine(), self._folder, spec, self._source, on_line=self._journal.on_line
             )
         succeeding, uploads = self._run_phases(spec, shell)
         if uploads:
@@ -125,7 +125,7 @@ class BuildRun:
         """Create the build's folder and log, and assume its role."""
         (self._folder / "tmp").mkdir(parents=True)
         (self._folder / "home").mkdir()
-        scope = _log_place(self._journal.build)
+        scope = _log_location(self._journal.build)
         self._journal.open_log(self._services.clients.client("logs", self._scope), scope)
         self._journal.change(lambda build: replace(build, log=scope))
         self._credentials = role_credentials(self._services.clients, self._scope, self._journal.build)
@@ -153,7 +153,7 @@ class BuildRun:
             {**service_variables(self._scope, self._journal.build), **self._credentials, **given}
         )
         for line in spec.without_effect():
-            self._journal.say(f"Without effect: {line}.")
+            self._journal.log_line(f"Without effect: {line}.")
         return spec
 
     def _buildspec(self) -> Buildspec:
@@ -188,7 +188,7 @@ class BuildRun:
         if self.ended:  # before the machine existed
             machine.end()
         for notice in machine.notices:
-            self._journal.say(notice)
+            self._journal.log_line(notice)
 
     def _started_machine(self) -> Machine:
         assert self._machine is not None  # noqa: S101 - started above
@@ -201,7 +201,7 @@ class BuildRun:
             phase = spec.phase(kind.lower())
             try:
                 with self._journal.phase(kind):
-                    self._journal.say(f"Entering phase {kind}")
+                    self._journal.log_line(f"Entering phase {kind}")
                     self._run_commands(shell, phase, phase.run_as or spec.run_as, succeeding)
             except PhaseFailedError:
                 succeeding = False
@@ -225,10 +225,10 @@ class BuildRun:
     ) -> None:
         for command in commands:
             self._checkpoint()
-            self._journal.say(f"Running command {command}")
+            self._journal.log_line(f"Running command {command}")
             status = shell.run(command, user=user, succeeding=succeeding)
             if status != 0:
-                self._journal.say(f"Command did not exit successfully {command} exit status {status}")
+                self._journal.log_line(f"Command did not exit successfully {command} exit status {status}")
                 raise PhaseFailedError(
                     "COMMAND_EXECUTION_ERROR",
                     f"Error while executing command: {command}. Reason: exit status {status}",
@@ -256,7 +256,7 @@ class BuildRun:
         name = settings.get("name") or self._journal.build.project
         if settings.get("overrideArtifactName") and files is not None and files.name:
             name = shell.value(files.name)
-        told = upload_artifact(
+        uploaded = upload_artifact(
             self._services.clients.client("s3", self._scope),
             settings,
             files,
@@ -267,10 +267,10 @@ class BuildRun:
         )
         if secondary:
             self._journal.change(
-                lambda build: replace(build, secondary_artifacts=(*build.secondary_artifacts, told))
+                lambda build: replace(build, secondary_artifacts=(*build.secondary_artifacts, uploaded))
             )
         else:
-            self._journal.change(lambda build: replace(build, artifacts=told))
+            self._journal.change(lambda build: replace(build, artifacts=uploaded))
 
     def _checkpoint(self) -> None:
         if self._ending is not None:
@@ -279,9 +279,9 @@ class BuildRun:
     @contextmanager
     def _time_limit(self) -> Iterator[None]:
         minutes = self._settings["timeoutInMinutes"]
-        words = f"Build has timed out. It ran longer than {minutes} minutes."
+        text = f"Build has timed out. It ran longer than {minutes} minutes."
         timer = threading.Timer(
-            minutes * self._services.minute_s, self.end, ("TIMED_OUT", "BUILD_TIMED_OUT", words)
+            minutes * self._services.minute_s, self.end, ("TIMED_OUT", "BUILD_TIMED_OUT", text)
         )
         timer.daemon = True
         timer.start()
@@ -304,7 +304,7 @@ class BuildRun:
         return self._source.parent / f"sec_{name}"
 
 
-def _log_place(build: BuildRecord) -> LogLocation | None:
+def _log_location(build: BuildRecord) -> LogLocation | None:
     config = build.settings.get("logsConfig", {}).get("cloudWatchLogs", {"status": "ENABLED"})
     if config["status"] != "ENABLED":
         return None

@@ -145,16 +145,16 @@ def parse_buildspec(text: str) -> Buildspec:
     try:
         return Buildspec.model_validate({**document, "version": _text(document.get("version"))})
     except ValidationError as fault:
-        raise _wrong("; ".join(_told(fault))) from fault
+        raise _wrong("; ".join(_messages(fault))) from fault
 
 
 def _reject_unsupported(document: Mapping[str, Any]) -> None:
-    for what in _asked_for(document):
+    for what in _requested(document):
         if what in UNSUPPORTED:
             raise _wrong(f"The local cloud does not support {what}: {UNSUPPORTED[what]}.")
 
 
-def _asked_for(document: Mapping[str, Any]) -> Iterator[str]:
+def _requested(document: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"buildspec.{name}" for name in document)
     yield f"buildspec.version {_text(document.get('version'))}"
     phases, artifacts = document.get("phases"), document.get("artifacts")
@@ -167,7 +167,7 @@ def _asked_for(document: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _told(fault: ValidationError) -> Iterator[str]:
+def _messages(fault: ValidationError) -> Iterator[str]:
     for error in fault.errors():
         where = ".".join(str(part) for part in error["loc"])
         yield f"{where}: {error['msg']}"

@@ -79,9 +79,9 @@ class LogStreamWriter:
         for secret in self._secrets:
             line = line.replace(secret, _MASK)
         with self._lock:
-            self._take(line)
+            self._append(line)
 
-    def say(self, line: str) -> None:
+    def log_line(self, line: str) -> None:
         """Add a line of CodeBuild itself."""
         self.write(f"{_own()} {line}")
 
@@ -94,14 +94,14 @@ class LogStreamWriter:
         self._closed.set()
         self._thread.join()
 
-    def _take(self, line: str) -> None:
+    def _append(self, line: str) -> None:
         self._room -= len(line) + _EXTRA_BYTES
         if self._room > 0:
             self._waiting.append(_line(line))
             return
         if not self._beyond:
-            told = f"{_own()} This log is large: its last {LAST_LINES} more lines follow when the build ends."
-            self._waiting.append(_line(told))
+            notice = f"This log is large: its last {LAST_LINES} more lines follow when the build ends."
+            self._waiting.append(_line(f"{_own()} {notice}"))
         self._beyond += 1
         self._last.append(_line(line))
 
@@ -199,15 +199,15 @@ class BuildJournal:
         if self._log is not None:
             self._log.hide(secret)
 
-    def hear(self, line: str) -> None:
+    def on_line(self, line: str) -> None:
         """Log a line of a command's output."""
         if self._log is not None:
             self._log.write(line)
 
-    def say(self, line: str) -> None:
+    def log_line(self, line: str) -> None:
         """Log a line of CodeBuild itself."""
         if self._log is not None:
-            self._log.say(line)
+            self._log.log_line(line)
 
     def close(self) -> None:
         """Send the rest of the log."""
@@ -234,5 +234,5 @@ class BuildJournal:
 
     def _end(self, phase: Phase) -> None:
         self.change(lambda build: build.with_phase(phase))
-        self.say(f"Phase complete: {phase.type} State: {phase.status}")
-        self.say(f"Phase context status code: {phase.code} Message: {phase.message}")
+        self.log_line(f"Phase complete: {phase.type} State: {phase.status}")
+        self.log_line(f"Phase context status code: {phase.code} Message: {phase.message}")

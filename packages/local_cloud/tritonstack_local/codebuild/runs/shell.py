@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack_local.codebuild.errors import PhaseFailedError
-from tritonstack_local.codebuild.machines.base import Hear, Machine
+from tritonstack_local.codebuild.machines.base import Machine, OnLine
 from tritonstack_local.codebuild.records import BuildRecord
 from tritonstack_local.codebuild.runs.buildspec import Buildspec, EnvSpec
 from tritonstack_local.scope import Scope
@@ -98,8 +98,8 @@ def _parameter(clients: Clients, scope: Scope, name: str) -> str:
         return str(ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
     except ClientError as fault:
         code = fault.response["Error"]["Code"]
-        words = "parameter does not exist" if code == "ParameterNotFound" else code
-        raise PhaseFailedError("Decrypted Variables Error", f"{words}: {name}") from fault
+        text = "parameter does not exist" if code == "ParameterNotFound" else code
+        raise PhaseFailedError("Decrypted Variables Error", f"{text}: {name}") from fault
 
 
 def _secret(clients: Clients, scope: Scope, reference: str) -> str:
@@ -141,9 +141,11 @@ _SHELLS = {"sh": "/bin/sh", "bash": "/bin/bash"}
 class BuildShell:
     """Runs a build's commands on its machine."""
 
-    def __init__(self, machine: Machine, folder: Path, spec: Buildspec, source: Path, *, hear: Hear) -> None:
+    def __init__(
+        self, machine: Machine, folder: Path, spec: Buildspec, source: Path, *, on_line: OnLine
+    ) -> None:
         self._machine = machine
-        self._hear = hear
+        self._on_line = on_line
         self._shell = _SHELLS.get(spec.env.shell, spec.env.shell)
         self._kept = folder / "tmp" / "shell"
         self._kept.mkdir(mode=0o777)
@@ -164,18 +166,18 @@ class BuildShell:
 
     def run(self, command: str, *, user: str | None, succeeding: bool) -> int:
         """Run a command, log its output, and return its exit status."""
-        return self._run(command, user=user, succeeding=succeeding, hear=self._hear)
+        return self._run(command, user=user, succeeding=succeeding, on_line=self._on_line)
 
     def value(self, text: str) -> str:
         """Expand variables and commands in a text, as in double quotes."""
         said: list[str] = []
-        self._run(f'printf "%s" "{text}"', user=None, succeeding=True, hear=said.append)
+        self._run(f'printf "%s" "{text}"', user=None, succeeding=True, on_line=said.append)
         return "\n".join(said)
 
-    def _run(self, command: str, *, user: str | None, succeeding: bool, hear: Hear) -> int:
+    def _run(self, command: str, *, user: str | None, succeeding: bool, on_line: OnLine) -> int:
         kept = self._machine.inside(self._kept)
         text = _SCRIPT.format(kept=kept, succeeding=int(succeeding), command=command)
         # A background script is still read while the next one is written.
         script = self._kept / f"{secrets.token_hex(4)}.sh"
         script.write_text(text)
-        return self._machine.run([self._shell, self._machine.inside(script)], user=user, hear=hear)
+        return self._machine.run([self._shell, self._machine.inside(script)], user=user, on_line=on_line)

@@ -18,7 +18,7 @@ def approve(work: Work) -> ActionOutcome:
     run = work.look()
     if not run.token:
         run = work.note(token=str(uuid.uuid4()))
-        _tell(work, run.token)
+        _notify(work, run.token)
     minutes = work.action.get("timeoutInMinutes", _WAITS_MINUTES)
     until = (run.started + timedelta(minutes=minutes)).timestamp()
     while not run.code:
@@ -35,11 +35,11 @@ APPROVED, REJECTED = "Approved", "Rejected"
 """Codes that PutApprovalResult records for the waiting action."""
 
 
-def _tell(work: Work, token: str) -> None:
+def _notify(work: Work, token: str) -> None:
     topic = work.settings.get("NotificationArn")
     if topic is None:
         return
-    told = {
+    content = {
         "region": work.home.region,
         "approval": {
             "pipelineName": work.pipeline,
@@ -51,4 +51,4 @@ def _tell(work: Work, token: str) -> None:
         },
     }
     subject = f"APPROVAL NEEDED: AWS CodePipeline {work.pipeline} for action {work.action['name']}"[:100]
-    work.client("sns").publish(TopicArn=topic, Subject=subject, Message=json.dumps(told))
+    work.client("sns").publish(TopicArn=topic, Subject=subject, Message=json.dumps(content))

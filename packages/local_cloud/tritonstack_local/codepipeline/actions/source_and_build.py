@@ -30,8 +30,8 @@ def fetch(work: Work) -> ActionOutcome:
     for output in work.outputs.values():
         source = {"Bucket": bucket, "Key": key, "VersionId": version}
         work.store.copy_object(Bucket=work.bucket, Key=output, CopySource=source)
-    told = {"BucketName": bucket, "ETag": found["ETag"].strip('"'), "ObjectKey": key, "VersionId": version}
-    return ActionOutcome(work.outputs, version, told, f"Amazon S3 version id: {version}")
+    details = {"BucketName": bucket, "ETag": found["ETag"].strip('"'), "ObjectKey": key, "VersionId": version}
+    return ActionOutcome(work.outputs, version, details, f"Amazon S3 version id: {version}")
 
 
 def build(work: Work) -> ActionOutcome:

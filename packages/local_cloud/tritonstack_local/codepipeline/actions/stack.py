@@ -31,10 +31,10 @@ def deploy(work: Work) -> ActionOutcome:
 def _create_or_update(work: Work) -> ActionOutcome:
     cloudformation, name = work.client("cloudformation"), work.setting("StackName")
     if not work.look().external_id:
-        standing = _stack(work) is not None
-        bring = cloudformation.update_stack if standing else cloudformation.create_stack
+        exists = _stack(work) is not None
+        call = cloudformation.update_stack if exists else cloudformation.create_stack
         try:
-            made = bring(StackName=name, **_template(work))
+            made = call(StackName=name, **_template(work))
         except ClientError as fault:
             if not _is_nothing_to_do(fault.response["Error"]["Message"]):
                 raise
@@ -157,7 +157,7 @@ def _template(work: Work) -> dict[str, Any]:
     configured = work.read_json(configuration) if configuration else {}
     overrides = json.loads(work.settings.get("ParameterOverrides", "{}"))
     parameters = {**configured.get("Parameters", {}), **overrides}
-    said = {
+    options = {
         "Capabilities": [name for name in work.settings.get("Capabilities", "").split(",") if name],
         "Parameters": [
             {"ParameterKey": name, "ParameterValue": str(value)} for name, value in parameters.items()
@@ -165,7 +165,7 @@ def _template(work: Work) -> dict[str, Any]:
         "Tags": [{"Key": name, "Value": value} for name, value in configured.get("Tags", {}).items()],
     }
     url = f"{work.clients.endpoint_url}/{work.bucket}/{key}"
-    return {"TemplateURL": url, **{name: value for name, value in said.items() if value}}
+    return {"TemplateURL": url, **{name: value for name, value in options.items() if value}}
 
 
 def _is_nothing_to_do(message: str) -> bool:

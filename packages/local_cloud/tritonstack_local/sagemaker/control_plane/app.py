@@ -16,9 +16,9 @@ from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
 from tritonstack_local.sagemaker.control_plane.resources import EndpointConfigs, Models, TagActions
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.deployment import Launcher
-from tritonstack_local.sagemaker.hosting.endpoint_status import tell_eventbridge
+from tritonstack_local.sagemaker.hosting.endpoint_status import publish_state_changes
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
-from tritonstack_local.sagemaker.hosting.updating import ask_autoscaling, ask_cloudwatch
+from tritonstack_local.sagemaker.hosting.updating import alarm_states_from, scalable_targets_from
 from tritonstack_local.sagemaker.multi_model import ModelHost
 from tritonstack_local.sagemaker.records import EndpointRecord, SageMakerTables, StoredRecord
 from tritonstack_local.sagemaker.runtime.invocations import Invocations
@@ -85,8 +85,8 @@ class SageMakerApp:
             launcher=launcher,
             machine=dependencies.machine,
             time_scale=dependencies.time_scale,
-            read_alarms=ask_cloudwatch(dependencies.clients),
-            announce=tell_eventbridge(dependencies.clients, self._store.tags),
+            read_alarms=alarm_states_from(dependencies.clients),
+            announce=publish_state_changes(dependencies.clients, self._store.tags),
         )
         self._request_metrics = RequestMetrics(metrics=dependencies.metrics)
         self._machine_metrics = MachineMetrics(
@@ -96,7 +96,7 @@ class SageMakerApp:
         )
         self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
         endpoints = Endpoints(
-            store=self._store, hosting=self._hosting, is_scaled=ask_autoscaling(dependencies.clients)
+            store=self._store, hosting=self._hosting, is_scaled=scalable_targets_from(dependencies.clients)
         )
         self._control_plane = ControlPlane(
             service=SERVICE, region=dependencies.region, actions=_actions(self._store, endpoints)
@@ -175,7 +175,7 @@ class SageMakerApp:
             raise invalid_invocation(
                 f"The local cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
             )
-        scope = wire.caller_place(request, default_region=self._region)
+        scope = wire.caller_scope(request, default_region=self._region)
         return self._invocations.invoke(request, scope=scope, endpoint=match["endpoint"])
 
 

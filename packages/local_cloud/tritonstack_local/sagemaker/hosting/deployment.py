@@ -67,7 +67,7 @@ class Launcher:
             self._fetch(plan, folder / MODEL_FOLDER)
         except (TritonstackError, OSError, ClientError, BotoCoreError) as fault:
             shutil.rmtree(folder, ignore_errors=True)
-            raise LaunchFailedError(_told(fault)) from fault
+            raise LaunchFailedError(_message(fault)) from fault
         instance = EndpointInstance(
             plan=plan,
             id_=name,
@@ -84,7 +84,7 @@ class Launcher:
         except (TritonstackError, OSError) as fault:
             instance.stop(grace_s=5)
             shutil.rmtree(folder, ignore_errors=True)
-            raise LaunchFailedError(_told(fault)) from fault
+            raise LaunchFailedError(_message(fault)) from fault
         return instance
 
     def capture(self, plan: DeploymentPlan) -> Capture | None:
@@ -165,7 +165,7 @@ class Launcher:
         )
 
 
-def _told(fault: BaseException) -> str:
+def _message(fault: BaseException) -> str:
     if not isinstance(fault, TritonstackError):
         return str(fault)
     return f"{fault.message} (help: {fault.remedy})" if fault.remedy else fault.message

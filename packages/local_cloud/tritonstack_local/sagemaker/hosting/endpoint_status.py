@@ -116,14 +116,14 @@ def publish_endpoint_state_change(
 
 def endpoint_detail(described: Mapping[str, Any], *, tags: Mapping[str, str]) -> dict[str, Any]:
     """Return an event's detail, from DescribeEndpoint."""
-    detail = {name: described[name] for name in _TOLD if described.get(name) is not None}
+    detail = {name: described[name] for name in _EVENT_FIELDS if described.get(name) is not None}
     detail["EndpointStatus"] = event_status(described["EndpointStatus"])
     for name in ("CreationTime", "LastModifiedTime"):
         detail[name] = _milliseconds(described[name])
     return detail | {"Tags": dict(tags)}
 
 
-_TOLD = (
+_EVENT_FIELDS = (
     "EndpointName",
     "EndpointArn",
     "EndpointConfigName",
@@ -147,7 +147,7 @@ Announce = Callable[[EndpointRecord | None, EndpointRecord, Fleets], None]
 """Receives an endpoint before (None if new) and after a change, with its fleets."""
 
 
-def tell_eventbridge(clients: Clients, tags: Tags) -> Announce:
+def publish_state_changes(clients: Clients, tags: Tags) -> Announce:
     """Send SageMaker's events to this cloud's EventBridge."""
 
     def announce(before: EndpointRecord | None, after: EndpointRecord, fleets: Fleets) -> None:

@@ -62,7 +62,7 @@ class InstancePool:
     @contextmanager
     def lease(self, *, target: str | None, deadline: float) -> Iterator[EndpointInstance | None]:
         """Reserve an instance for one request; None if the pool is closed."""
-        instance = self._take(target, deadline)
+        instance = self._acquire(target, deadline)
         try:
             yield instance
         finally:
@@ -106,7 +106,7 @@ class InstancePool:
         with self._arrivals:
             self._arrivals.notify_all()
 
-    def _take(self, target: str | None, deadline: float) -> EndpointInstance | None:
+    def _acquire(self, target: str | None, deadline: float) -> EndpointInstance | None:
         with self._arrivals:
             while not self._closed:
                 ready = [instance for instance in self._serving if instance.available]

@@ -109,7 +109,7 @@ class Hosting:
             elif endpoint.status == "Deleting":
                 self.delete(endpoint)
             elif endpoint.status != "Failed":
-                self._bring_back(endpoint)
+                self._restore(endpoint)
 
     @contextmanager
     def lease(
@@ -167,7 +167,7 @@ class Hosting:
         fleet = self._supply.fleet(endpoint.plan)
         counts = counts_of(endpoint.variants)
         launching = {name: f"Launching {count} instance(s)." for name, count in counts.items()}
-        self._tell(endpoint, UpdateStage("Creating", launching, now()))
+        self._report(endpoint, UpdateStage("Creating", launching, now()))
         try:
             self._supply.grow(fleet, counts)
         except LaunchFailedError as failed:
@@ -188,14 +188,14 @@ class Hosting:
             traffic=traffic,
             fleet=fleet,
             means=self._means,
-            tell=lambda stage: self._tell(endpoint, stage),
+            on_stage=lambda stage: self._report(endpoint, stage),
         )
         try:
             update.carry_out()
         except (LaunchFailedError, UpdateFailedError) as failed:
             reason = failed.message[:FAILURE_REASON_LIMIT]
             self._move(endpoint, lambda record: record.moved_to("RollingBack", failure_reason=reason))
-            update.take_back(old)
+            update.roll_back(old)
             self._move(endpoint, lambda record: record.settled("InService"))
             return
         self._move(
@@ -217,7 +217,7 @@ class Hosting:
             for name, count in counts.items()
             if count != before[name]
         }
-        self._tell(endpoint, UpdateStage("Updating", scaling, now()))
+        self._report(endpoint, UpdateStage("Updating", scaling, now()))
         try:
             self._supply.grow(fleet, counts)
         except LaunchFailedError as failed:
@@ -252,7 +252,7 @@ class Hosting:
                 if self._closing.is_set():
                     raise CloudEndingError("The local cloud is stopping.")
 
-    def _bring_back(self, endpoint: EndpointRecord) -> None:
+    def _restore(self, endpoint: EndpointRecord) -> None:
         """Restart an endpoint's instances; requests wait for them.
 
         An interrupted update then starts again.
@@ -303,7 +303,7 @@ class Hosting:
         with self._lock:
             self._serving[endpoint.plan.scope, endpoint.name] = traffic
 
-    def _tell(self, endpoint: EndpointRecord, stage: UpdateStage) -> None:
+    def _report(self, endpoint: EndpointRecord, stage: UpdateStage) -> None:
         self._move(endpoint, lambda record: replace(record, stage=stage))
 
     def _move(self, endpoint: EndpointRecord, step: Callable[[EndpointRecord], EndpointRecord]) -> None:
@@ -321,11 +321,11 @@ class Hosting:
     def _begin(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
         """Start a requested operation, already in the endpoint's record."""
 
-        def told() -> None:
+        def guarded() -> None:
             self._announce(None, endpoint, self.fleets(endpoint.plan.scope, endpoint.name))
             work()
 
-        self._spawn(endpoint, told, name)
+        self._spawn(endpoint, guarded, name)
 
     def _spawn(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
         def run() -> None:

@@ -19,7 +19,7 @@ from tritonstack_local.sagemaker.servers.logs import LogShipper
 from tritonstack_local.sagemaker.servers.server import Server
 
 # Poll interval for dead containers; each poll is a system call.
-LOOK_S = 0.1
+POLL_S = 0.1
 PING_EVERY_S = 5.0
 # Pauses after a failed restart.
 PING_AGAIN_S = 2.0
@@ -60,7 +60,7 @@ class Restartable(Protocol):
 def watch(patient: Restartable) -> None:
     """Monitor an instance until it ends."""
     failed, next_ping = 0, time.monotonic() + PING_EVERY_S
-    while not patient.ended_within(LOOK_S):
+    while not patient.ended_within(POLL_S):
         # A request could not reach it: check at once.
         doubted = patient.suspect and not failed
         if not patient.running:
@@ -163,7 +163,7 @@ class EndpointInstance:
 
     def launch(self) -> None:
         """Start the container and wait until it is ready, or raise."""
-        self._bring_up()
+        self._start_server()
         self._watch.start()
 
     def doubt(self) -> None:
@@ -195,7 +195,7 @@ class EndpointInstance:
         """Replace its container, or raise."""
         self._ready = False
         self.container.stop(grace_s=RESTART_GRACE_S)
-        self._bring_up()
+        self._start_server()
 
     def stop(self, *, grace_s: float) -> None:
         """End the server, send the rest of its log, and delete its model; log files are kept."""
@@ -211,7 +211,7 @@ class EndpointInstance:
         for folder in self.folder.glob("model*"):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _bring_up(self) -> None:
+    def _start_server(self) -> None:
         if self.ended_within(0):
             raise TritonFailedError(f"{self.name} has been stopped")
         self._starts += 1

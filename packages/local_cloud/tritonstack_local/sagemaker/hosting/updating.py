@@ -24,7 +24,7 @@ ReadAlarms = Callable[[Scope, Sequence[str]], dict[str, str]]
 """Returns the states of the named alarms of a scope; missing alarms are omitted."""
 
 
-def ask_cloudwatch(clients: Clients) -> ReadAlarms:
+def alarm_states_from(clients: Clients) -> ReadAlarms:
     """Return lookups in this cloud's CloudWatch."""
 
     def read(scope: Scope, names: Sequence[str]) -> dict[str, str]:
@@ -43,7 +43,7 @@ IsScaled = Callable[[Scope, str, str], bool]
 """Returns whether a variant is a scalable target: scope, endpoint, variant."""
 
 
-def ask_autoscaling(clients: Clients) -> IsScaled:
+def scalable_targets_from(clients: Clients) -> IsScaled:
     """Return lookups in this cloud's Application Auto Scaling."""
 
     def is_scaled(scope: Scope, endpoint: str, variant: str) -> bool:
@@ -59,7 +59,7 @@ def ask_autoscaling(clients: Clients) -> IsScaled:
 
 
 # Poll interval of alarms, in real seconds.
-_LOOK_S = 0.25
+_POLL_S = 0.25
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class UpdateServices:
 
 
 class Update:
-    """One update. `tell` is called with each stage."""
+    """One update. `on_stage` is called with each stage."""
 
     def __init__(
         self,
@@ -89,14 +89,14 @@ class Update:
         traffic: TrafficSplit,
         fleet: Fleet,
         means: UpdateServices,
-        tell: Callable[[UpdateStage], None],
+        on_stage: Callable[[UpdateStage], None],
     ) -> None:
         self._scope = scope
         self._rollout = rollout
         self._traffic = traffic
         self._fleet = fleet
         self._means = means
-        self._tell = tell
+        self._on_stage = on_stage
         self._spent_s = 0.0
 
     def carry_out(self) -> None:
@@ -115,7 +115,7 @@ class Update:
         self._say("Deleting", _present(old), "Terminating {count} instance(s).")
         self._means.supply.retire(old)
 
-    def take_back(self, old: Counts) -> None:
+    def roll_back(self, old: Counts) -> None:
         """Restore the old fleet's instances, batch by batch, and its traffic."""
         standing = max(1, sum(_present(self._traffic.fleet).values()))
         asked = sum(old.values())
@@ -161,13 +161,13 @@ class Update:
             self._say("Baking", step.active, f"{text}{_capacity(step)}.")
         ends = time.monotonic() + self._means.time_scale.lasting(step.wait_s)
         while (left_s := ends - time.monotonic()) > 0:
-            self._look_at_alarms()
-            if self._means.closing.wait(min(left_s, _LOOK_S)):
+            self._check_alarms()
+            if self._means.closing.wait(min(left_s, _POLL_S)):
                 raise CloudEndingError("The local cloud is stopping.")
-        self._look_at_alarms()
+        self._check_alarms()
         self._spend(step.wait_s)
 
-    def _look_at_alarms(self) -> None:
+    def _check_alarms(self) -> None:
         states = self._existing_alarms()
         ringing = [name for name in self._rollout.alarms if states[name] == "ALARM"]
         if ringing:
@@ -195,7 +195,7 @@ class Update:
 
     def _say(self, status: StageStatus, counts: Mapping[str, int], message: str) -> None:
         messages = {name: message.format(count=count) for name, count in counts.items()}
-        self._tell(UpdateStage(status, messages, now()))
+        self._on_stage(UpdateStage(status, messages, now()))
 
 
 def _capacity(step: RolloutStep) -> str:

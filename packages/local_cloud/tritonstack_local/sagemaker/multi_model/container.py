@@ -52,12 +52,12 @@ class HostedModel:
         return self.loaded.done() and self.loaded.exception() is None
 
 
-def server_ends() -> TritonEndedError:
+def server_ending() -> TritonEndedError:
     """Return the error of an ending server, which has not seen the waiting requests."""
     return TritonEndedError("the endpoint's server is ending")
 
 
-def told(fault: Exception, model: HostedModel) -> TritonstackError:
+def load_error(fault: Exception, model: HostedModel) -> TritonstackError:
     """Return the error of waiting requests for a failed load."""
     if isinstance(fault, TritonstackError):
         return fault
@@ -74,10 +74,10 @@ NOT_FOUND, LOADED_ALREADY, NO_ROOM = 404, 409, 507
 class LoadRefusedError(TritonstackError):
     """The container did not load a model; with its status and message, status 0 without response."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"the container answered {status} to the load: {said}")
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"the container answered {status} to the load: {text}")
         self.status = status
-        self.said = said
+        self.text = text
 
 
 class ModelCapacityError(TritonstackError):

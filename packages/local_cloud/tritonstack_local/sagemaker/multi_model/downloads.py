@@ -55,8 +55,8 @@ class Downloads:
     A model on the volume is not fetched from S3 again, even if its object changes or is deleted.
     """
 
-    def __init__(self, *, shelf: DownloadFolders, volume_bytes: int | None) -> None:
-        self._shelf = shelf
+    def __init__(self, *, folders: DownloadFolders, volume_bytes: int | None) -> None:
+        self._folders = folders
         self._volume_bytes = volume_bytes
         self._kept: dict[str, _Kept] = {}  # in the order of use
         self._used = 0
@@ -87,7 +87,7 @@ class Downloads:
     def remove(self, target: str) -> None:
         """Delete a model from the volume, even if incomplete."""
         with self._lock:
-            leaving = self._take_off(target) if target in self._kept else None
+            leaving = self._evict(target) if target in self._kept else None
         if leaving is not None:
             self._delete(leaving)
 
@@ -101,25 +101,25 @@ class Downloads:
         with self._lock:
             self._kept[target] = kept
         try:
-            self._bring(target, _Claim(self, kept, make_room), checkpoint)
+            self._download(target, _Claim(self, kept, make_room), checkpoint)
         except BaseException:
             self.remove(target)
             raise
 
-    def _bring(self, target: str, space: _Claim, checkpoint: Checkpoint) -> None:
-        url, folder = self._shelf.url_of(target), self._folder(target) / "model"
+    def _download(self, target: str, space: _Claim, checkpoint: Checkpoint) -> None:
+        url, folder = self._folders.url_of(target), self._folder(target) / "model"
         try:
             checkpoint()
             folder.mkdir(parents=True, exist_ok=True)
             artifacts.fetch(
-                self._shelf.s3, url=url, to=folder, container=CONTAINER, checkpoint=checkpoint, space=space
+                self._folders.s3, url=url, to=folder, container=CONTAINER, checkpoint=checkpoint, space=space
             )
         except MissingArtifactError as fault:
             raise _not_downloaded(url) from fault
         except ArtifactError as fault:
             raise invalid_invocation(fault.message) from fault
 
-    def _take(self, kept: _Kept, size: int) -> _Leaving | None:
+    def _reserve(self, kept: _Kept, size: int) -> _Leaving | None:
         """Reserve space, or return a folder to delete for it, or raise."""
         with self._lock:
             if self._volume_bytes is not None and kept.size + size > self._volume_bytes:
@@ -130,15 +130,15 @@ class Downloads:
                 return None
             for target, other in self._kept.items():
                 if not other.pinned:
-                    return self._take_off(target)
+                    return self._evict(target)
         raise ModelCapacityError(_volume_full())
 
     def _has_room(self, size: int) -> bool:
         if self._volume_bytes is not None and self._used + size > self._volume_bytes:
             return False
-        return shutil.disk_usage(self._shelf.folder).free - size > DISK_RESERVE_BYTES
+        return shutil.disk_usage(self._folders.folder).free - size > DISK_RESERVE_BYTES
 
-    def _take_off(self, target: str) -> _Leaving:
+    def _evict(self, target: str) -> _Leaving:
         """Rename a folder, so that the model can be downloaded again at once."""
         folder = self._folder(target)
         self._removed += 1
@@ -149,15 +149,15 @@ class Downloads:
 
     def _delete(self, leaving: _Leaving) -> None:
         shutil.rmtree(leaving.folder, ignore_errors=True)
-        self._give_back(leaving.kept, leaving.kept.size)
+        self._release(leaving.kept, leaving.kept.size)
 
-    def _give_back(self, kept: _Kept, size: int) -> None:
+    def _release(self, kept: _Kept, size: int) -> None:
         with self._lock:
             self._used -= size
             kept.size -= size
 
     def _folder(self, target: str) -> Path:
-        return self._shelf.folder / name_of(target)
+        return self._folders.folder / name_of(target)
 
 
 class _Claim:
@@ -172,7 +172,7 @@ class _Claim:
         """Reserve bytes, from other models if necessary."""
         while True:
             try:
-                leaving = self._downloads._take(self._kept, size)
+                leaving = self._downloads._reserve(self._kept, size)
             except ModelCapacityError:
                 if not self._make_room():
                     raise
@@ -181,9 +181,9 @@ class _Claim:
                 return
             self._downloads._delete(leaving)
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Release bytes."""
-        self._downloads._give_back(self._kept, size)
+        self._downloads._release(self._kept, size)
 
 
 def _not_downloaded(url: str) -> TritonstackError:

@@ -19,9 +19,9 @@ from tritonstack_local.sagemaker.multi_model.container import (
     ModelCapacityError,
     ModelContainer,
     RoomOutcome,
+    load_error,
     name_of,
-    server_ends,
-    told,
+    server_ending,
 )
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders, Downloads
 from tritonstack_local.sagemaker.multi_model.measures import Measures
@@ -45,14 +45,14 @@ class HostedModels:
         self,
         *,
         server: MultiModelServer,
-        shelf: DownloadFolders,
+        folders: DownloadFolders,
         limits: Limits,
         measures: Measures,
         keep: bool,
         limit_s: float = LOAD_TIMEOUT_S,
     ) -> None:
         self._container = ModelContainer(server, limit_s=limit_s)
-        self._downloads = Downloads(shelf=shelf, volume_bytes=limits.volume_bytes)
+        self._downloads = Downloads(folders=folders, volume_bytes=limits.volume_bytes)
         self._limits = limits
         self._measures = measures
         self._keep = keep
@@ -72,8 +72,8 @@ class HostedModels:
 
         After the time limit, the request is told to retry; the load continues.
         """
-        model, was_loaded = self._take(target)
-        counts, give_back = True, self._give_back
+        model, was_loaded = self._acquire(target)
+        counts, release = True, self._release
         try:
             self._await_loaded(model, timeout_s)
             yield f"/models/{name_of(target)}/invoke"
@@ -81,12 +81,12 @@ class HostedModels:
             counts = False
             raise
         except TritonRequestError:  # the client has given up, but the server may still run the request
-            give_back = self._give_back_later
+            release = self._release_later
             raise
         finally:
             if counts:
                 self._measures.asked(loaded=was_loaded)
-            give_back(model)
+            release(model)
 
     def holds(self, target: str) -> bool:
         """Return whether a model is loaded or being loaded."""
@@ -126,7 +126,7 @@ class HostedModels:
         with self._changed:
             self._changed.notify_all()
 
-    def _take(self, target: str) -> tuple[HostedModel, bool]:
+    def _acquire(self, target: str) -> tuple[HostedModel, bool]:
         """Return a model, starting its load if necessary, and whether it was loaded."""
         with self._changed:
             model = self._models.pop(target, None)
@@ -148,7 +148,7 @@ class HostedModels:
             raise model_not_ready(model.target)
         return model.loaded.result()
 
-    def _give_back(self, model: HostedModel) -> None:
+    def _release(self, model: HostedModel) -> None:
         with self._changed:
             model.users -= 1
             if model.users or not model.serves or self._closed.is_set():
@@ -159,8 +159,8 @@ class HostedModels:
             gone = self._leave(model)
         _in_thread(f"unload {model.target}", self._unload_unasked, model, gone)
 
-    def _give_back_later(self, model: HostedModel) -> None:
-        timer = threading.Timer(GIVEN_UP_REQUEST_S, self._give_back, [model])
+    def _release_later(self, model: HostedModel) -> None:
+        timer = threading.Timer(GIVEN_UP_REQUEST_S, self._release, [model])
         timer.daemon = True
         timer.start()
 
@@ -168,14 +168,15 @@ class HostedModels:
         if predecessor is not None:
             predecessor.result()
         try:
-            self._bring(model)
+            self._load_model(model)
         except Exception as fault:
             # The folder of an ending server may be deleted already.
-            heard = server_ends() if self.closed and isinstance(fault, OSError) else told(fault, model)
+            ending = self.closed and isinstance(fault, OSError)
+            failure = server_ending() if ending else load_error(fault, model)
             self._tidy_up(model, fault)
             with self._changed:  # before waiting requests are notified: the next request tries again
                 del self._models[model.target]
-            model.loaded.set_exception(heard)
+            model.loaded.set_exception(failure)
             self._vacate()
         else:
             model.loaded.set_result(None)
@@ -190,7 +191,7 @@ class HostedModels:
             self._downloads.let_go(model.target)
         # Otherwise the server may still read it.
 
-    def _bring(self, model: HostedModel) -> None:
+    def _load_model(self, model: HostedModel) -> None:
         deadline = time.monotonic() + self._limit_s
         self._with_room(model, lambda _: self._fetch(model, deadline), deadline)
         self._with_room(model, lambda alone: self._load_now(model, deadline, alone=alone), deadline)
@@ -208,11 +209,11 @@ class HostedModels:
                     raise ModelCapacityError(model_not_ready(model.target))
                 return step(alone)
             except ModelCapacityError as full:
-                said_by_server = isinstance(full.refusal, LoadRefusedError)
+                from_server = isinstance(full.refusal, LoadRefusedError)
                 # The memory that one eviction freed was not enough, and no other model took it: a model
                 # that always lacks memory evicts one other model per request.
                 in_vain = model.entries_at_eviction == self._entries - 1
-                if alone or (said_by_server and in_vain):
+                if alone or (from_server and in_vain):
                     raise full.refusal from full
             finally:
                 if alone:
@@ -240,7 +241,7 @@ class HostedModels:
             )
             model.waits = False
             if self._closed.is_set():
-                raise server_ends()
+                raise server_ending()
             if not in_time:
                 raise model_not_ready(model.target)
             if self._vacancies != vacancies:
@@ -270,7 +271,7 @@ class HostedModels:
 
         def checkpoint() -> None:
             if self._closed.is_set():
-                raise server_ends()
+                raise server_ending()
             if time.monotonic() > deadline:
                 raise invalid_invocation(
                     f"Model data of {model.target} was not downloaded and unpacked within "

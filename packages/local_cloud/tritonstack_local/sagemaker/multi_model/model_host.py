@@ -40,7 +40,7 @@ class ModelHost:
         )
         models = HostedModels(
             server=server,
-            shelf=DownloadFolders(s3=s3, url=plan.model_data_url, folder=folder),
+            folders=DownloadFolders(s3=s3, url=plan.model_data_url, folder=folder),
             limits=limits_of(plan.instance_type, volume_gb=plan.volume_gb, loaded_models=self._loaded_models),
             measures=measures,
             keep=plan.model_cache,

@@ -112,12 +112,12 @@ class Invocations:
         """Send the request, and record metrics."""
         status = 200
         try:
-            return self._asked(call, pool, instance)
+            return self._invoke(call, pool, instance)
         except TritonUnreachableError:
             status = 0  # not counted: another instance is tried
             raise
         except ServiceError as fault:
-            status = _told_status(fault)
+            status = _status_of(fault)
             raise
         finally:
             if status:
@@ -134,11 +134,11 @@ class Invocations:
         )
         self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
 
-    def _asked(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Response:
+    def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Response:
         answer = self._ask(call, instance)
         if not 200 <= answer.status < 300:
             raise _model_error(pool.plan, answer.status, answer.body.decode(errors="replace"))
-        _keep(pool, call, answer)
+        _capture(pool, call, answer)
         return _passed_through(answer, pool.plan.variant)
 
     def _body(self, request: Request) -> bytes:
@@ -170,7 +170,7 @@ class Invocations:
                     answer = ask(timeout_s=call.left_s)
                 return answer
         except LoadRefusedError as refused:
-            raise _model_error(plan, refused.status, refused.said) from refused
+            raise _model_error(plan, refused.status, refused.text) from refused
         except TritonTimeoutError as fault:
             raise _model_error(
                 plan,
@@ -273,14 +273,14 @@ def _check_target(fields: Mapping[str, str]) -> None:
     )
 
 
-def _keep(pool: InstancePool, call: _Call, answer: TritonResponse) -> None:
+def _capture(pool: InstancePool, call: _Call, answer: TritonResponse) -> None:
     if pool.capture is not None:
         asked = Message(call.body, call.fields.get("ContentType", ""))
         answered = Message(answer.body, answer.headers.get("content-type", ""))
         pool.capture.note(asked, answered, inference_id=call.fields.get("InferenceId"))
 
 
-def _told_status(fault: ServiceError) -> int:
+def _status_of(fault: ServiceError) -> int:
     """Return the status for metrics: the model's status if any."""
     return int(
         fault.fields.get("OriginalStatusCode") or (504 if fault.code == "ModelError" else fault.status)
@@ -295,20 +295,20 @@ def _passed_through(answer: TritonResponse, variant: str) -> Response:
     return Response(answer.body, status=200, headers=headers, content_type=answer.headers.get("content-type"))
 
 
-def _model_error(plan: DeploymentPlan, status: int, said: str) -> ServiceError:
+def _model_error(plan: DeploymentPlan, status: int, text: str) -> ServiceError:
     """Return the error with the container's status and message; status 0 without response."""
     scope, endpoint = plan.scope, plan.endpoint
     group = log_group(endpoint)
     side = "client" if 400 <= status < 500 else "server"
     message = (
         f"Received {side} error ({status}) from {plan.container} with message "
-        f'"{said[:MESSAGE_LIMIT]}". See '
+        f'"{text[:MESSAGE_LIMIT]}". See '
         f"https://{scope.region}.console.aws.amazon.com/cloudwatch/home?region={scope.region}"
         f"#logEventViewer:group={group} in account {scope.account} for more information."
     )
     fields = {
         "OriginalStatusCode": status,
-        "OriginalMessage": said[:MESSAGE_LIMIT],
+        "OriginalMessage": text[:MESSAGE_LIMIT],
         "LogStreamArn": scope.arn("logs", f"log-group:{group}"),
     }
     return ServiceError("ModelError", message, status=424, fields=fields)

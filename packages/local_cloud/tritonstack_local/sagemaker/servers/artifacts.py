@@ -49,7 +49,7 @@ class Space(Protocol):
     def take(self, size: int) -> None:
         """Reserve bytes before writing them; raise if there is no space."""
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Release the bytes of removed files."""
 
 
@@ -66,7 +66,7 @@ class Allowance:
         if self._limit_bytes is not None and self._taken > self._limit_bytes:
             raise does_not_fit(self._limit_bytes)
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Release bytes."""
         self._taken -= size
 
@@ -88,7 +88,7 @@ def fetch(
     try:
         download(s3, url=url, to=archive, container=container, checkpoint=checkpoint, space=space)
         unpack(archive, to=to, url=url, container=container, checkpoint=checkpoint, space=space)
-        space.give_back(archive.stat().st_size)
+        space.release(archive.stat().st_size)
     finally:
         archive.unlink(missing_ok=True)
 
@@ -235,12 +235,12 @@ class _Guard:
             raise _UnsafeMemberError(f"{member.name!r} is a sparse file, or of a size that no file has.")
         _check_fields(member)
         checked = tarfile.data_filter(member, path)
-        self._check_place(member)
+        self._check_path(member)
         self._space.take(member.size)
         self._stream.expect(member.size)
         return checked
 
-    def _check_place(self, member: tarfile.TarInfo) -> None:
+    def _check_path(self, member: tarfile.TarInfo) -> None:
         name = posixpath.normpath(member.name)
         self._reject_behind_link(name, of=member)
         if member.islnk() and self._kinds.get(posixpath.normpath(member.linkname)) != tarfile.REGTYPE:

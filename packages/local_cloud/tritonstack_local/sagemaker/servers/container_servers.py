@@ -102,8 +102,8 @@ class ContainerServer:
 
     def memory_held(self) -> int:
         """Its memory use as measured by the engine, without page cache."""
-        told = self._container.stats(stream=False, one_shot=True)["memory_stats"]  # empty once it has ended
-        return int(told.get("usage", 0)) - int(told.get("stats", {}).get("inactive_file", 0))
+        memory = self._container.stats(stream=False, one_shot=True)["memory_stats"]  # empty once it has ended
+        return int(memory.get("usage", 0)) - int(memory.get("stats", {}).get("inactive_file", 0))
 
     def stop(self, *, grace_s: float = 30.0) -> None:
         """Stop it as SageMaker does, by SIGTERM, then SIGKILL after the grace period, and remove it."""
