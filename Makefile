@@ -65,6 +65,7 @@ bench: setup ## time synth, deploy, invoke, destroy, packing, and start-up on th
 	@.venv/bin/python -m benchmarks.synthesis
 	@.venv/bin/python -m benchmarks.starting
 	@.venv/bin/python -m benchmarks.cloud
+	@.venv/bin/python -m benchmarks.client
 	@.venv/bin/python -m benchmarks.packing --cache "$${TRITONSTACK_HOME:-.tritonstack}/cache"
 
 setup: ## install the command line, the CDK CLI, and the local Triton

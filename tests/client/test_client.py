@@ -1,4 +1,4 @@
-"""The client with a real boto3 client and a scripted HTTP server: addressing, answers, every failure."""
+"""The client on each of its transports, with a scripted HTTP server: addressing, answers, every failure."""
 
 import asyncio
 import json
@@ -18,6 +18,9 @@ from tritonstack import client as endpoint_client
 from tritonstack.client import EndpointClient, errors
 from tritonstack.client.codec import content_type_for
 from tritonstack.client.failures import ERRORS_BY_CODE
+from tritonstack.client.light import LightRuntime
+
+SESSION = boto3.Session("AKIASECRETKEYID", "verysecret", region_name="eu-west-1")
 
 
 @dataclass
@@ -52,15 +55,37 @@ def server():
     http.server_close()
 
 
-def runtime_at(url, **config):
-    return boto3.client(
-        "sagemaker-runtime",
-        endpoint_url=url,
-        region_name="eu-west-1",
-        aws_access_key_id="AKIASECRETKEYID",
-        aws_secret_access_key="verysecret",
-        config=Config(retries={"total_max_attempts": 1}, **config),
-    )
+@dataclass(frozen=True)
+class Transport:
+    """A runtime, called from a thread or from asyncio."""
+
+    light: bool
+    in_asyncio: bool
+
+    def client(self, url, *, endpoint_name="ep", config=None, **addressing):
+        options = {
+            "endpoint_url": url,
+            "config": Config(retries={"total_max_attempts": 1}, **(config or {})),
+        }
+        runtime = (
+            LightRuntime(session=SESSION, **options)
+            if self.light
+            else SESSION.client("sagemaker-runtime", **options)
+        )
+        return EndpointClient(endpoint_name=endpoint_name, runtime=runtime, **addressing)
+
+    def infer(self, client, inputs=None):
+        inputs = {"x": np.array([1], np.float32)} if inputs is None else inputs
+        return asyncio.run(client.ainfer(inputs)) if self.in_asyncio else client.infer(inputs)
+
+
+@pytest.fixture(
+    params=[(False, False), (False, True), (True, False), (True, True)],
+    ids=["boto3", "boto3-asyncio", "light", "light-asyncio"],
+)
+def transport(request):
+    light, in_asyncio = request.param
+    return Transport(light, in_asyncio)
 
 
 def good_answer():
@@ -81,14 +106,13 @@ def error_answer(code, status, message="words", **fields):
     )
 
 
-def infer(server, **addressing):
-    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url), **addressing)
-    return client.infer({"x": np.array([1], np.float32)})
-
-
-def test_a_request_is_addressed_and_answered(server):
+def test_a_request_is_addressed_and_answered(transport, server):
     server.answer = good_answer()
-    result = infer(server, target_model="a/b.tar.gz", target_variant="blue", inference_component="part")
+    result = transport.infer(
+        transport.client(
+            server.url, target_model="a/b.tar.gz", target_variant="blue", inference_component="part"
+        )
+    )
     assert result["y"].tolist() == [1, 2]
     request = server.seen[0]
     assert request.path == "/endpoints/ep/invocations"
@@ -98,9 +122,9 @@ def test_a_request_is_addressed_and_answered(server):
     assert request.content_type.startswith("application/vnd.sagemaker-triton.binary+json;json-header-size=")
 
 
-def test_asyncio_does_not_wait_in_line(server):
+def test_asyncio_does_not_wait_in_line(transport, server):
     server.answer = good_answer()
-    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url))
+    client = transport.client(server.url)
 
     async def many():
         return await asyncio.gather(*(client.ainfer({"x": np.array([1.0])}) for _ in range(4)))
@@ -125,10 +149,10 @@ def test_asyncio_does_not_wait_in_line(server):
         ("SomethingNew", 418, errors.RequestRefusedError),
     ],
 )
-def test_each_code_has_its_error(server, code, status, error):
+def test_each_code_has_its_error(transport, server, code, status, error):
     server.answer = error_answer(code, status)
     with pytest.raises(errors.InvocationError) as caught:
-        infer(server)
+        transport.infer(transport.client(server.url))
     assert type(caught.value) is error
     assert caught.value.words.code == code
     assert caught.value.words.status == status
@@ -136,10 +160,10 @@ def test_each_code_has_its_error(server, code, status, error):
     assert "words" in str(caught.value)
 
 
-def test_a_missing_endpoint_has_its_own_error(server):
+def test_a_missing_endpoint_has_its_own_error(transport, server):
     server.answer = error_answer("ValidationError", 400, "Endpoint ep of account 123456789012 not found.")
     with pytest.raises(errors.EndpointNotFoundError):
-        infer(server)
+        transport.infer(transport.client(server.url))
 
 
 @pytest.mark.parametrize(
@@ -154,54 +178,52 @@ def test_a_missing_endpoint_has_its_own_error(server):
         (None, None, errors.ModelError),
     ],
 )
-def test_the_containers_status_distinguishes_model_errors(server, original, target_model, error):
+def test_the_containers_status_distinguishes_model_errors(transport, server, original, target_model, error):
     facts = {} if original is None else {"OriginalStatusCode": original}
     server.answer = error_answer(
         "ModelError", 424, "Received server error", OriginalMessage="in the container's words", **facts
     )
     with pytest.raises(errors.ModelError) as caught:
-        infer(server, target_model=target_model)
+        transport.infer(transport.client(server.url, target_model=target_model))
     assert type(caught.value) is error
     assert caught.value.words.original_status == original
     assert caught.value.request.target_model == target_model
     assert "in the container's words" in str(caught.value)
 
 
-def test_no_answer_in_time(server):
+def test_no_answer_in_time(transport, server):
     server.delay = threading.Event()
-    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url, read_timeout=0.2))
+    client = transport.client(server.url, config={"read_timeout": 0.2})
     with pytest.raises(errors.InvocationTimeoutError):
-        client.infer({"x": np.array([1.0])})
+        transport.infer(client)
 
 
-def test_nobody_listens():
+def test_nobody_listens(transport):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        client = EndpointClient(
-            endpoint_name="ep", runtime=runtime_at(f"http://127.0.0.1:{free.getsockname()[1]}")
-        )
+        client = transport.client(f"http://127.0.0.1:{free.getsockname()[1]}")
         with pytest.raises(errors.ConnectionFailedError):
-            client.infer({"x": np.array([1.0])})
+            transport.infer(client)
 
 
-def test_an_answer_that_breaks_off(server):
+def test_an_answer_that_breaks_off(transport, server):
     server.answer = good_answer()
     server.answer.headers["Content-Length"] = "100000"
     with pytest.raises(errors.ConnectionFailedError):
-        infer(server)
+        transport.infer(transport.client(server.url))
 
 
-def test_an_answer_without_a_content_type(server):
+def test_an_answer_without_a_content_type(transport, server):
     server.answer = good_answer()
     del server.answer.headers["Content-Type"]
     with pytest.raises(errors.MalformedReplyError, match="content type '' is neither"):
-        infer(server)
+        transport.infer(transport.client(server.url))
 
 
-def test_a_name_that_botocore_rejects(server):
-    client = EndpointClient(endpoint_name=5, runtime=runtime_at(server.url))
+def test_a_name_that_botocore_rejects(transport, server):
+    client = transport.client(server.url, endpoint_name=5)
     with pytest.raises(errors.RequestRefusedError, match="EndpointName"):
-        client.infer({"x": np.array([1.0])})
+        transport.infer(client)
 
 
 def test_without_a_region_the_default_transport_says_so(monkeypatch, tmp_path):
@@ -213,11 +235,11 @@ def test_without_a_region_the_default_transport_says_so(monkeypatch, tmp_path):
         EndpointClient(endpoint_name="ep")
 
 
-def test_errors_contain_no_body_and_no_secret(server):
+def test_errors_contain_no_body_and_no_secret(transport, server):
     server.answer = error_answer("InternalFailure", 500)
-    client = EndpointClient(endpoint_name="ep", runtime=runtime_at(server.url))
+    client = transport.client(server.url)
     with pytest.raises(errors.InvocationError) as caught:
-        client.infer({"x": ["private sentence"]})
+        transport.infer(client, {"x": ["private sentence"]})
     told = f"{caught.value} {vars(caught.value)} {client!r}"
     assert "private" not in told
     assert "secret" not in told.lower()

@@ -38,6 +38,13 @@ os.environ.update(AWS_DEFAULT_REGION="eu-west-1", AWS_ACCESS_KEY_ID="a", AWS_SEC
 from tritonstack.client import EndpointClient
 assert EndpointClient(endpoint_name="e")._runtime.meta.service_model.service_name == "sagemaker-runtime"
 """
+LIGHT = """
+import os
+os.environ.update(AWS_DEFAULT_REGION="eu-west-1", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
+from tritonstack.client import EndpointClient
+from tritonstack.client.light import LightRuntime
+EndpointClient(endpoint_name="e", runtime=LightRuntime())
+"""
 
 
 def loaded_by(code):
@@ -60,3 +67,9 @@ def test_the_client_loads_nothing_heavy(code):
 
 def test_boto3_is_loaded_for_a_client_without_a_transport():
     assert "boto3" in loaded_by(DEFAULT)
+
+
+def test_the_light_transport_loads_boto3_and_no_http_library():
+    loaded = loaded_by(LIGHT)
+    assert {"boto3", "tritonstack.client.light"} <= loaded
+    assert loaded & ({*HEAVY, "httpx", "requests"} - {"boto3"}) == set()

@@ -25,7 +25,8 @@ from tests.contract import models
 from tests.contract.bodies import numbers
 from tests.contract.local_drivers import QUICK
 from tests.e2e.conftest import furnished_site
-from tritonstack.client import EndpointClient, ModelFailedError
+from tritonstack.client import AccessRefusedError, EndpointClient, ModelFailedError
+from tritonstack.client.light import LightRuntime
 
 pytestmark = pytest.mark.e2e
 
@@ -327,17 +328,22 @@ class TestSageMakerSdk:
         boto3.client("sagemaker").delete_model(ModelName="by-sdk")
 
 
+@pytest.fixture(params=["boto3", "light"])
+def runtime(exported: dict[str, str], request: pytest.FixtureRequest) -> Any:
+    """A transport that finds address and credentials in the exported variables."""
+    del exported
+    return LightRuntime() if request.param == "light" else boto3.client("sagemaker-runtime")
+
+
 class TestEndpointClient:
     @pytest.mark.parametrize(
         ("which", "target", "factor"),
         [(0, None, 2), (1, models.DOUBLE_TARGET, 2), (1, models.CHAIN_TARGET, 6)],
     )
     def test_now_and_later(
-        self, endpoints: tuple[str, str], which: int, target: str | None, factor: int
+        self, endpoints: tuple[str, str], runtime: Any, which: int, target: str | None, factor: int
     ) -> None:
-        client = EndpointClient(
-            endpoint_name=endpoints[which], runtime=boto3.client("sagemaker-runtime"), target_model=target
-        )
+        client = EndpointClient(endpoint_name=endpoints[which], runtime=runtime, target_model=target)
         row = np.array([[1.5, 2.5]], np.float32)
         assert np.array_equal(client.infer({"x": row})["y"], row * factor)
 
@@ -347,7 +353,18 @@ class TestEndpointClient:
         for number, answer in enumerate(asyncio.run(many())):
             assert np.array_equal(answer["y"], (row + number) * factor)
 
-    def test_a_models_error_has_a_type(self, endpoints: tuple[str, str]) -> None:
-        client = EndpointClient(endpoint_name=endpoints[0], runtime=boto3.client("sagemaker-runtime"))
+    def test_a_models_error_has_a_type(self, endpoints: tuple[str, str], runtime: Any) -> None:
+        client = EndpointClient(endpoint_name=endpoints[0], runtime=runtime)
+        refused = {"x": np.array([[models.REFUSES]], np.float32)}
         with pytest.raises(ModelFailedError, match="minus one is no input"):
-            client.infer({"x": np.array([[models.REFUSES]], np.float32)})
+            client.infer(refused)
+        with pytest.raises(ModelFailedError, match="minus one is no input"):
+            asyncio.run(client.ainfer(refused))
+
+    def test_another_key_is_refused(self, endpoints: tuple[str, str]) -> None:
+        """The cloud verifies signatures, so the light transport's are valid."""
+        key = boto3.Session().get_credentials().get_frozen_credentials()
+        session = boto3.Session(key.access_key, f"{key.secret_key}x", key.token)
+        client = EndpointClient(endpoint_name=endpoints[0], runtime=LightRuntime(session=session))
+        with pytest.raises(AccessRefusedError):
+            client.infer({"x": np.array([[1.5]], np.float32)})

@@ -48,7 +48,13 @@ def test_it_installs_no_other_import_name(wheels, wheel, names):
 
 
 def test_without_extras_it_is_the_client(client_only: Installed, tmp_path):
-    code = "import tritonstack.client as c; print(c.__file__); c.EndpointClient(endpoint_name='e')"
+    code = """
+import tritonstack.client as c
+from tritonstack.client.light import LightRuntime
+print(c.__file__)
+c.EndpointClient(endpoint_name="e")
+LightRuntime()
+"""
     ended = client_only.run("python", "-c", code, cwd=tmp_path, AWS_DEFAULT_REGION="us-east-1")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith(str(client_only.site_packages))

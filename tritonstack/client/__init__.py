@@ -29,6 +29,7 @@ from tritonstack.client.errors import (
     ServiceUnavailableError,
     ThrottledError,
     UnsupportedReplyError,
+    UnsupportedSettingError,
 )
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "ThrottledError",
     "TopClasses",
     "UnsupportedReplyError",
+    "UnsupportedSettingError",
     "decode_reply",
     "encode_request",
     "parse_classes",

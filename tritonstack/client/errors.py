@@ -4,6 +4,7 @@
     ├── RequestEncodingError            an input cannot be written as a Triton tensor; nothing was sent
     ├── MalformedReplyError             the endpoint answered 200 with something that is no Triton reply
     ├── UnsupportedReplyError           the reply needs a package that is not installed
+    ├── UnsupportedSettingError         the light transport lacks a setting that boto3 has
     └── InvocationError                 InvokeEndpoint did not answer with success; carries RequestFacts
         ├── RequestRefusedError         the service refused the request before any container saw it
         │   └── EndpointNotFoundError   no such endpoint in this account and region, or not in service
@@ -58,6 +59,18 @@ class UnsupportedReplyError(EndpointClientError):
     """The reply is valid, but decoding it needs a package that is not installed."""
 
     code = "TS615"
+
+
+class UnsupportedSettingError(EndpointClientError):
+    """The light transport does not support a setting of boto3's configuration."""
+
+    code = "TS552"
+
+    def __init__(self, setting: str) -> None:
+        super().__init__(
+            f"the light transport does not support {setting}",
+            remedy='pass runtime=boto3.client("sagemaker-runtime", ...) instead of LightRuntime(...)',
+        )
 
 
 @dataclass(frozen=True)

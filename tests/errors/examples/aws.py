@@ -254,6 +254,16 @@ def no_connection(shop: Setting) -> None:
     _fails(EndpointConnectionError(endpoint_url="https://runtime.sagemaker.eu-west-1.amazonaws.com"))
 
 
+@example("TS552")
+def adaptive_retries(shop: Setting) -> None:
+    """The light transport with a retry mode of boto3 that it lacks."""
+    from botocore.config import Config
+
+    from tritonstack.client.light import LightRuntime
+
+    LightRuntime(region_name="eu-west-1", config=Config(retries={"mode": "adaptive"}))
+
+
 @example("TS512")
 def oci_image(shop: Setting) -> None:
     """An image that Docker pushed with an OCI manifest."""

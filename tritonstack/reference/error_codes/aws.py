@@ -149,4 +149,9 @@ AWS: Mapping[str, Kind] = {
         "No connection to SageMaker could be made, or it broke. Check the region, the network, and "
         "`AWS_ENDPOINT_URL`.",
     ),
+    "TS552": Kind(
+        "Setting not supported by the light transport",
+        "The light transport has no proxies, no retry mode `adaptive`, no endpoint URLs with a query, and no "
+        "signatures other than version 4. Use boto3's transport, or change the setting.",
+    ),
 }

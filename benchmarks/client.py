@@ -1,0 +1,213 @@
+"""Measure the client's CPU time per call: boto3 with JSON, boto3 with binary tensors, the light transport.
+
+    python -m benchmarks.client [--calls 500] [--rounds 7]
+
+Every call sends one text and decodes 384 floats. A local HTTPS server in another process gives all of them
+the same answer. The CPU time is that of this process, with all its threads; the rounds are interleaved.
+urllib3 and aiohttp send a constant signature: they show what another HTTP library would cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import boto3
+import numpy as np
+import urllib3
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.client_stub import EMBEDDING
+from tests.tls import write_certificate
+from tritonstack.client import EndpointClient
+from tritonstack.client.codec import JSON_CONTENT_TYPE, Array, decode_reply, encode_request
+from tritonstack.client.light import LightRuntime
+
+TEXT = "A man is eating food."
+INPUTS: Mapping[str, Any] = {"TEXT": np.array([[TEXT]], dtype=np.object_)}
+BASELINE = "boto3, JSON"
+WARM_UP = 50
+TARGET = "/endpoints/e/invocations"
+SIGNED = {
+    "User-Agent": "Boto3/1.44.5 md/Botocore#1.44.5 ua/2.1 os/linux md/arch#x86_64 lang/python#3.11",
+    "X-Amz-Date": "20261123T060000Z",
+    "Authorization": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261123/eu-west-1/sagemaker/aws4_request, "
+    f"SignedHeaders=content-type;host;x-amz-date, Signature={'0' * 64}",
+}
+AsyncCall = Callable[[], Awaitable[Array]]
+CONCURRENT = 16
+
+
+def main() -> None:
+    """Measure all transports in turn and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--calls", type=int, default=500, help="calls per transport and round")
+    parser.add_argument("--rounds", type=int, default=7, help="number of rounds")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        certificate = write_certificate(Path(folder) / "tls.pem")
+        with stub(certificate) as url:
+            transports = measured_transports(url, certificate)
+            results: dict[str, list[float]] = {name: [] for name in transports}
+            for _ in range(given.rounds):
+                for name, spend in transports.items():
+                    results[name].append(spend(given.calls))
+    Console().print(table(results, given.calls))
+
+
+@contextmanager
+def stub(certificate: Path) -> Iterator[str]:
+    """Yield the URL of the server."""
+    command = [sys.executable, "-m", "benchmarks.client_stub", str(certificate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None  # noqa: S101  for the type checker
+        try:
+            yield f"https://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+def measured_transports(url: str, certificate: Path) -> dict[str, Callable[[int], float]]:
+    """Return for each transport the function that returns the milliseconds of CPU per call."""
+    session = boto3.Session("AKIDEXAMPLE", "not-a-secret", region_name="eu-west-1")
+    options: dict[str, Any] = {"endpoint_url": url, "verify": str(certificate)}
+    runtime = session.client("sagemaker-runtime", **options)
+    light_runtime = LightRuntime(session=session, **options)
+    through_boto3 = EndpointClient(endpoint_name="e", runtime=runtime)
+    light = EndpointClient(endpoint_name="e", runtime=light_runtime)
+    light_calls = partial(client_calls, light, light_runtime)
+    aiohttp_calls = partial(through_aiohttp, f"{url}{TARGET}", certificate)
+    pool = urllib3.PoolManager(ca_certs=str(certificate)).connection_from_url(url)
+    at_once = f"asyncio, {CONCURRENT} at once"
+    return {
+        BASELINE: partial(spent_in_a_thread, partial(json_call, runtime)),
+        "boto3, binary": partial(spent_in_a_thread, partial(call, through_boto3)),
+        f"boto3, binary, {at_once}": partial(
+            spent_in_asyncio, partial(client_calls, through_boto3, None), CONCURRENT
+        ),
+        "light, binary": partial(spent_in_a_thread, partial(call, light)),
+        "light, binary, asyncio": partial(spent_in_asyncio, light_calls, 1),
+        f"light, binary, {at_once}": partial(spent_in_asyncio, light_calls, CONCURRENT),
+        "urllib3, binary, without signing": partial(spent_in_a_thread, partial(urllib3_call, pool)),
+        f"aiohttp, binary, without signing, {at_once}": partial(spent_in_asyncio, aiohttp_calls, CONCURRENT),
+    }
+
+
+def json_call(runtime: Any) -> Array:
+    """Call with boto3 and JSON, as without this project's client."""
+    tensor = {"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": [TEXT]}
+    body = json.dumps({"inputs": [tensor]}).encode()
+    reply = runtime.invoke_endpoint(EndpointName="e", Body=body, ContentType=JSON_CONTENT_TYPE)
+    output = json.loads(reply["Body"].read())["outputs"][0]
+    return np.array(output["data"], np.float32).reshape(output["shape"])
+
+
+def call(client: EndpointClient) -> Array:
+    """Call with this project's client."""
+    return client.infer(INPUTS)["embedding"]
+
+
+def urllib3_call(pool: urllib3.HTTPConnectionPool) -> Array:
+    """Call with urllib3 and a constant signature."""
+    request = encode_request(INPUTS)
+    headers = {**SIGNED, "Content-Type": request.content_type}
+    reply = pool.urlopen(
+        "POST", TARGET, body=request.body, headers=headers, retries=False, decode_content=False
+    )
+    return decode_reply(reply.data, content_type=reply.headers["Content-Type"]).outputs["embedding"]
+
+
+@asynccontextmanager
+async def client_calls(client: EndpointClient, runtime: LightRuntime | None) -> AsyncIterator[AsyncCall]:
+    """Yield a function that calls with this project's client."""
+
+    async def one() -> Array:
+        return (await client.ainfer(INPUTS))["embedding"]
+
+    yield one
+    if runtime is not None:
+        await runtime.aclose()
+
+
+@asynccontextmanager
+async def through_aiohttp(url: str, certificate: Path) -> AsyncIterator[AsyncCall]:
+    """Yield a function that calls with aiohttp and a constant signature."""
+    tls = ssl.create_default_context(cafile=certificate)
+    connector = aiohttp.TCPConnector(ssl=tls, limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def one() -> Array:
+            request = encode_request(INPUTS)
+            headers = {**SIGNED, "Content-Type": request.content_type}
+            async with session.post(url, data=request.body, headers=headers) as reply:
+                body, content_type = await reply.read(), reply.headers["Content-Type"]
+            return decode_reply(body, content_type=content_type).outputs["embedding"]
+
+        yield one
+
+
+def spent_in_a_thread(action: Callable[[], Array], calls: int) -> float:
+    """Return the CPU time per call of sequential calls."""
+    for _ in range(WARM_UP):
+        action()
+    begin = time.process_time()
+    for _ in range(calls):
+        assert np.array_equal(action(), EMBEDDING)  # noqa: S101  every transport decodes the same answer
+    return (time.process_time() - begin) / calls * 1000
+
+
+def spent_in_asyncio(
+    opened: Callable[[], AbstractAsyncContextManager[AsyncCall]], concurrent: int, calls: int
+) -> float:
+    """Return the CPU time per call of coroutines that each call in sequence."""
+
+    async def measure() -> float:
+        async with opened() as one:
+
+            async def coroutine(count: int) -> None:
+                for _ in range(count):
+                    assert np.array_equal(await one(), EMBEDDING)  # noqa: S101
+
+            async def together(count: int) -> None:
+                await asyncio.gather(*(coroutine(count) for _ in range(concurrent)))
+
+            await together(-(-WARM_UP // concurrent))
+            begin, each = time.process_time(), calls // concurrent
+            await together(each)
+            return (time.process_time() - begin) / (each * concurrent) * 1000
+
+    return asyncio.run(measure())
+
+
+def table(results: Mapping[str, list[float]], calls: int) -> Table:
+    """Return the medians and their ratios to boto3 with JSON."""
+    baseline = statistics.median(results[BASELINE])
+    shown = Table(
+        "transport", "CPU ms per call", "lowest-highest", "times less", title="one text to 384 floats, HTTPS"
+    )
+    for name, times in results.items():
+        median = statistics.median(times)
+        spread = f"{min(times):.3f}-{max(times):.3f}"
+        shown.add_row(name, f"{median:.3f}", spread, f"{baseline / median:.1f} ×")
+    shown.caption = (
+        f"medians of {len(results[BASELINE])} interleaved rounds of {calls} calls; limit: 3 × for light"
+    )
+    return shown
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Exchange HTTP/1.1 messages over pooled connections, from threads or from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+    SSLError,
+)
+from urllib3.util import wait_for_read
+
+from tritonstack.client.light.replies import HttpReply, InvalidReplyError, ReplyReader
+
+WRITE_SIZE = 262_144
+BUFFER_SIZE = 1_048_576
+
+
+class BrokenBodyError(Exception):
+    """The body of a successful reply broke off; boto3 does not retry then either."""
+
+    def __init__(self, error: BotoCoreError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Route:
+    """How to reach a server, with boto3's settings."""
+
+    host: str
+    port: int
+    tls: Callable[[], ssl.SSLContext] | None
+    """None for plain HTTP; called once per connection."""
+    connect_timeout: float | None
+    read_timeout: float | None
+    """Longest wait for the next bytes."""
+    max_idle: int
+    """Unused connections to keep."""
+    keep_alive_probes: bool
+
+    def configure(self, connection: socket.socket) -> None:
+        """Set the socket options that botocore sets."""
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.keep_alive_probes:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def connect_error(raised: Exception, url: str) -> BotoCoreError:
+    """Return botocore's error for a connection that could not be made."""
+    if isinstance(raised, TimeoutError):
+        return ConnectTimeoutError(endpoint_url=url, error=raised)
+    if isinstance(raised, ssl.SSLError):
+        return SSLError(endpoint_url=url, error=raised)
+    return EndpointConnectionError(endpoint_url=url, error=raised)
+
+
+def exchange_error(
+    raised: Exception, reader: ReplyReader | None, url: str
+) -> BotoCoreError | BrokenBodyError:
+    """Return the error for an exchange that broke off."""
+    timed_out = isinstance(raised, TimeoutError)
+    if reader is not None and 200 <= reader.status < 300:
+        broken = ReadTimeoutError(endpoint_url=url) if timed_out else ResponseStreamingError(error=raised)
+        return BrokenBodyError(broken)
+    kind = ReadTimeoutError if timed_out else ConnectionClosedError
+    return kind(endpoint_url=url, error=raised)
+
+
+class ThreadConnections:
+    """Connections for threads, each used by one thread at a time."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._idle: list[socket.socket] = []
+
+    def exchange(self, message: bytes, *, url: str) -> HttpReply:
+        """Send `message` and return the reply."""
+        connection = self._reused(message, url)
+        if connection is None:
+            connection = self._connect(url)
+            try:
+                connection.sendall(message)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # the server may have replied before it closed the connection
+            except OSError as raised:
+                connection.close()
+                raise exchange_error(raised, None, url) from raised
+        return self._receive(connection, url)
+
+    def close(self) -> None:
+        """Close the unused connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _reused(self, message: bytes, url: str) -> socket.socket | None:
+        """Send `message` on an unused connection, and return the connection; None if there is none."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None
+            if wait_for_read(connection, 0):  # closed by the server
+                connection.close()
+                continue
+            try:
+                connection.sendall(message)
+            except TimeoutError as raised:
+                connection.close()
+                raise exchange_error(raised, None, url) from raised
+            except OSError:  # the server did not get the whole request, so sending it again is safe
+                connection.close()
+                return None
+            return connection
+
+    def _connect(self, url: str) -> socket.socket:
+        route = self._route
+        try:
+            connection = socket.create_connection((route.host, route.port), route.connect_timeout)
+            try:
+                route.configure(connection)
+                if route.tls is not None:
+                    connection = route.tls().wrap_socket(connection, server_hostname=route.host)
+            except BaseException:
+                connection.close()
+                raise
+        except (OSError, ValueError) as raised:
+            raise connect_error(raised, url) from raised
+        connection.settimeout(route.read_timeout)
+        return connection
+
+    def _receive(self, connection: socket.socket, url: str) -> HttpReply:
+        reader = ReplyReader()
+        try:
+            while (reply := reader.feed(connection.recv(reader.read_size))) is None:
+                pass
+        except (OSError, InvalidReplyError) as raised:
+            connection.close()
+            raise exchange_error(raised, reader, url) from raised
+        except BaseException:
+            connection.close()
+            raise
+        if reply.reusable and len(self._idle) < self._route.max_idle:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return reply
+
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class LoopConnections:
+    """Connections of one asyncio event loop."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._idle: list[_Streams] = []
+
+    async def exchange(self, message: bytes, *, url: str) -> HttpReply:
+        """Send `message` and return the reply."""
+        reader, writer = self._unused() or await self._connect(url)
+        parser = ReplyReader()
+        try:
+            await self._write(writer, message)
+            reply = None
+            while reply is None:
+                async with asyncio.timeout(self._route.read_timeout):
+                    data = await reader.read(parser.read_size)
+                reply = parser.feed(data)
+        except (OSError, InvalidReplyError) as raised:
+            writer.transport.abort()
+            raise exchange_error(raised, parser, url) from raised
+        except BaseException:
+            writer.transport.abort()
+            raise
+        if reply.reusable and len(self._idle) < self._route.max_idle:
+            self._idle.append((reader, writer))
+        else:
+            writer.transport.abort()
+        return reply
+
+    async def close(self) -> None:
+        """Close the unused connections."""
+        while self._idle:
+            _, writer = self._idle.pop()
+            writer.transport.abort()
+        await asyncio.sleep(0)  # the loop closes aborted transports in its next turn
+
+    async def _write(self, writer: asyncio.StreamWriter, message: bytes) -> None:
+        """Write `message`; the read timeout limits the wait for each part but the last."""
+        last = max(len(message) - 1, 0) // WRITE_SIZE * WRITE_SIZE
+        for start in range(0, last, WRITE_SIZE):
+            writer.write(message[start : start + WRITE_SIZE])
+            async with asyncio.timeout(self._route.read_timeout):
+                await writer.drain()
+        writer.write(message[last:])
+
+    def _unused(self) -> _Streams | None:
+        while self._idle:
+            reader, writer = self._idle.pop()
+            closed = writer.is_closing() or reader.at_eof() or reader.exception() is not None
+            if not closed and not wait_for_read(writer.get_extra_info("socket"), 0):
+                return reader, writer
+            writer.transport.abort()
+        return None
+
+    async def _connect(self, url: str) -> _Streams:
+        route = self._route
+        try:
+            context = None if route.tls is None else route.tls()
+            async with asyncio.timeout(route.connect_timeout):
+                reader, writer = await asyncio.open_connection(
+                    route.host,
+                    route.port,
+                    ssl=context,
+                    server_hostname=None if context is None else route.host,
+                    limit=BUFFER_SIZE,
+                )
+        except (OSError, ValueError) as raised:
+            raise connect_error(raised, url) from raised
+        route.configure(writer.get_extra_info("socket"))
+        return reader, writer

@@ -1,0 +1,141 @@
+"""Read HTTP/1.1 replies from bytes as they arrive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+HEAD_LIMIT = 65_536
+MIN_READ, MAX_READ = 65_536, 1_048_576
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: .*)?", re.DOTALL)
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
+
+
+class InvalidReplyError(Exception):
+    """The bytes are not an HTTP/1.1 reply, or the reply ended early."""
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """A whole reply; the names of its headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    reusable: bool
+    """Whether the connection can carry another request."""
+
+
+class ReplyReader:
+    """Reads one reply."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        """0 until the reply's head is complete."""
+        self._headers: dict[str, str] = {}
+        self._buffer = bytearray()
+        self._length: int | None = None
+        self._chunks: list[bytes] | None = None
+        self._last_chunk = False
+        self._persistent = False
+
+    @property
+    def read_size(self) -> int:
+        """How many bytes to read from the connection at once."""
+        missing = (self._length or 0) - len(self._buffer)
+        return min(max(missing, MIN_READ), MAX_READ)
+
+    def feed(self, data: bytes) -> HttpReply | None:
+        """Take bytes from the connection, none at its end; return the reply once it is complete."""
+        if not data:
+            return self._end()
+        self._buffer += data
+        if not self.status and not self._read_head():
+            return None
+        if self._chunks is not None:
+            return self._read_chunks(self._chunks)
+        if self._length is None or len(self._buffer) < self._length:
+            return None
+        body = bytes(memoryview(self._buffer)[: self._length])
+        return self._reply(body, surplus=len(self._buffer) > self._length)
+
+    def _end(self) -> HttpReply:
+        if not self.status:
+            raise InvalidReplyError("the connection was closed before a reply")
+        if self._length is not None or self._chunks is not None:
+            raise InvalidReplyError("the connection was closed within the reply")
+        return self._reply(bytes(self._buffer), surplus=True)
+
+    def _reply(self, body: bytes, *, surplus: bool) -> HttpReply:
+        return HttpReply(self.status, self._headers, body, reusable=self._persistent and not surplus)
+
+    def _read_head(self) -> bool:
+        """Read the head of the reply, skipping interim replies; return whether it is complete."""
+        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            status_line, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
+            del self._buffer[: end + 4]
+            match = _STATUS_LINE.fullmatch(status_line)
+            if match is None:
+                raise InvalidReplyError(f"invalid status line {status_line[:80]!r}")
+            status = int(match[2])
+            if status >= 200:
+                self._headers = _headers(lines)
+                self._frame(status, persistent=match[1] == "1")
+                self.status = status
+                return True
+        if len(self._buffer) > HEAD_LIMIT:
+            raise InvalidReplyError(f"the reply's headers exceed {HEAD_LIMIT} bytes")
+        return False
+
+    def _frame(self, status: int, *, persistent: bool) -> None:
+        """Find out where the body ends."""
+        headers = self._headers
+        self._persistent = persistent and "close" not in headers.get("connection", "").lower()
+        encoding, length = headers.get("transfer-encoding"), headers.get("content-length")
+        if status in (204, 304):
+            self._length = 0
+        elif encoding is not None:
+            if encoding.lower() != "chunked":
+                raise InvalidReplyError(f"unknown transfer encoding {encoding[:80]!r}")
+            self._chunks = []
+            self._persistent = self._persistent and length is None
+        elif length is not None:
+            if not _LENGTH.fullmatch(length):
+                raise InvalidReplyError(f"invalid content length {length[:80]!r}")
+            self._length = int(length)
+
+    def _read_chunks(self, chunks: list[bytes]) -> HttpReply | None:
+        buffer = self._buffer
+        while (end := buffer.find(b"\r\n")) >= 0:
+            if self._last_chunk:  # trailers, up to an empty line
+                del buffer[: end + 2]
+                if end == 0:
+                    return self._reply(b"".join(chunks), surplus=bool(buffer))
+                continue
+            match = _CHUNK_SIZE.fullmatch(buffer, 0, end)
+            if match is None:
+                raise InvalidReplyError("invalid size of a chunk")
+            size, start = int(match[1], 16), end + 2
+            if size and len(buffer) < start + size + 2:
+                return None
+            chunks.append(bytes(memoryview(buffer)[start : start + size]))
+            self._last_chunk = not size
+            if size and buffer[start + size : start + size + 2] != b"\r\n":
+                raise InvalidReplyError("a chunk is longer than its size")
+            del buffer[: start + size + (2 if size else 0)]
+        if len(buffer) > HEAD_LIMIT:
+            raise InvalidReplyError("invalid size of a chunk")
+        return None
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise InvalidReplyError(f"invalid header {line[:80]!r}")
+        key, value = name.lower(), value.strip(" \t")
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return headers
