@@ -99,7 +99,7 @@ class SharedCloud:
             server_home=folder,
             account_id="111122223333",
             region=REGION,
-            time_scale=TimeScale(minute_s=0.2),  # nobody waits long for alarms and rollouts here
+            time_scale=TimeScale(minute_s=0.2),  # alarms and rollouts are fast
         )
         listener = socket.create_server(("127.0.0.1", 0))
         return LocalCloud(settings=settings, listener=listener, make_sagemaker=self._make_sagemaker)

@@ -17,7 +17,7 @@ from tritonstack_local.coverage import (
 )
 
 PAGE = Path(__file__).parents[1] / "COVERAGE.md"
-# Attributes that CloudFormation documents though its schemas do not list them as read-only.
+# Attributes that CloudFormation documents, but that its schemas do not list as read-only.
 _DOCUMENTED = {
     "AWS::EC2::Subnet": {"AvailabilityZone"},
     "AWS::EC2::VPC": {"CidrBlock"},

@@ -59,7 +59,7 @@ def folder(tmp_path):
 
 
 def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):
-    # What a user has set for the real AWS must not reach the cloud's own calls.
+    # The user's settings for AWS must not affect the cloud's own calls.
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     address = start(folder)
     assert read_address(folder) == address
@@ -247,7 +247,7 @@ def test_the_secret_is_private_and_persistent(folder, tmp_path):
     assert start(folder).environment()["AWS_SECRET_ACCESS_KEY"] == secret
 
     stop(state_dir=folder)
-    (folder / "secret").unlink()  # a state of a version that had none
+    (folder / "secret").unlink()  # the state of a version without a secret
     renewed = start(folder).environment()["AWS_SECRET_ACCESS_KEY"]
     assert renewed not in {secret, "embedded"}
     stop(state_dir=folder)

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-# Roles attach AWS's managed policies, which moto knows only when told so before its first import.
+# Roles attach AWS's managed policies, which moto loads only if this is set before its first import.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 # No EC2 instance runs here, and 1,300 images would be saved with every change of a network.
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"

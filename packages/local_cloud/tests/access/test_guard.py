@@ -205,7 +205,7 @@ def test_requests_to_its_own_host_names_are_answered(account, bucket):
         keys = keys_of(account.endpoint_url, account.account_id)
         sts = boto3.client("sts", endpoint_url=url, region_name=REGION, **keys)
         assert sts.get_caller_identity()["Account"] == account.account_id
-    # Not every resolver knows names below localhost: the name is sent as a header instead.
+    # Some resolvers do not resolve subdomains of localhost, so the name is sent as a header.
     s3 = boto3.client(
         "s3",
         endpoint_url=account.endpoint_url,

@@ -111,7 +111,7 @@ def test_bootstrap_deploy_update_and_destroy(cdk: Cdk, account: Account) -> None
     bootstrap = account.inventory()
     assert "no changes" in cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")
 
-    # What this cloud does not reach leaves nothing behind, not even a stack.
+    # An unsupported resource leaves nothing behind, not even a stack.
     refusal = cdk.deploy("queued", exit_code=1)
     assert "asynchronous endpoints run on AWS only." in refusal
     assert [item for item in account.inventory() if item["service"] != "s3"] == [
@@ -125,7 +125,7 @@ def test_bootstrap_deploy_update_and_destroy(cdk: Cdk, account: Account) -> None
 
     difference = cdk.run("diff", "--app", "two")
     assert "requires replacement" in difference
-    # The dependent of what is replaced is in the diff, too.
+    # The dependent of the replaced resource is in the diff, too.
     assert "AWS::SSM::Parameter Second" in difference
     cdk.deploy("two", "--method=direct")
     ssm = account.client("ssm")

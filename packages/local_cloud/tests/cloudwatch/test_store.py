@@ -32,7 +32,7 @@ def test_old_values_are_aggregated_per_minute_without_loss():
     store.forget_old()
     assert (counts(store, hours), counts(store, minutes)) == before == ([3600, 3600], [60] * 120)
     (series,) = store._series.values()
-    assert len(series.order) == len(series.buckets) < 1800  # a scaled day, 24 minutes, is kept as it is
+    assert len(series.order) == len(series.buckets) < 1800  # a scaled day (24 minutes) keeps its resolution
 
 
 def test_values_within_alarm_windows_keep_their_resolution():

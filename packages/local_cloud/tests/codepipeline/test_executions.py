@@ -92,7 +92,7 @@ def test_a_change_set_is_created_and_executed(pipeline):
     details = pipeline.api.list_action_executions(pipelineName=pipeline.name)["actionExecutionDetails"]
     assert [item["actionName"] for item in details] == ["Ok", "Execute", "Prepare", "Fetch"]
     assert details[1]["output"]["outputVariables"] == {"Told": "out"}
-    # Once more: nothing changes, and that is no failure.
+    # Again: an update without changes succeeds.
     again = pipeline.api.start_pipeline_execution(name=pipeline.name)["pipelineExecutionId"]
     pipeline.decide("Deploy", "Ok", pipeline.waiting("Deploy", "Ok"), "Approved")
     assert pipeline.settled(again) == "Succeeded"

@@ -70,7 +70,7 @@ BY_NAME = {"StringEquals": {"aws:PrincipalArn": "{own}"}}
         ([statement(Principal=MINE), statement("Deny", Principal="*")], [], False),
         ([statement(Principal=ITS, Condition=BY_NAME)], [statement(Resource="*")], True),
         ([statement(Principal=MINE, Condition={"StringEquals": {"aws:PrincipalArn": "x"}})], [], False),
-        # What is not known of the caller speaks against it.
+        # Unknown condition keys count against the caller.
         ([statement(Principal=MINE, Condition={"Bool": {"aws:MultiFactorAuthPresent": "true"}})], [], False),
         (
             [statement(Principal=MINE)],

@@ -83,7 +83,7 @@ def test_a_copy_of_a_multipart_object_has_a_full_checksum(account):
     parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": part["ChecksumSHA256"]}]
     s3.complete_multipart_upload(**place, UploadId=upload, MultipartUpload={"Parts": parts})
     s3.copy_object(Bucket="copied", Key="b", CopySource=place)
-    # boto3 holds what it reads against the checksum that it was told.
+    # boto3 checks what it reads against the reported checksum.
     found = s3.get_object(Bucket="copied", Key="b", ChecksumMode="ENABLED")
     assert found["Body"].read() == b"1"
     assert found["ChecksumSHA256"] == part["ChecksumSHA256"]
@@ -100,5 +100,5 @@ def test_a_completed_multipart_upload_is_removed(account):
     with pytest.raises(ClientError, match="does not exist") as refusal:
         s3.upload_part(**place, PartNumber=2, Body=b"2")
     assert refusal.value.response["Error"]["Code"] == "NoSuchUpload"
-    # Who completes it once more is told the same as before.
+    # Completing it again succeeds.
     s3.complete_multipart_upload(**place, MultipartUpload=parts)

@@ -44,7 +44,7 @@ _making = threading.Lock()
 
 
 class _Handler(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"  # connections are kept, as a real service keeps them
+    protocol_version = "HTTP/1.1"  # keep-alive, as on AWS
 
     def log(self, *_):
         pass
@@ -158,7 +158,7 @@ class PersistenceMiddleware:
         return self._moto(environ, start_response)
 
 
-# A minute passes in a blink, and there is room for every instance that a test asks for.
+# Minutes are short, and the machine holds every instance that a test requests.
 FAST = TimeScale(minute_s=0.002)
 ROOMY = ServerSlots(cores=64, instance_bytes=1)
 
@@ -184,7 +184,7 @@ def run_cloud(make_app, folder, *, machine=ROOMY, time_scale=FAST):
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        # In no account here has anybody a role: none needs the 1,500 policies that moto would make for each.
+        # No account has a role here, so none needs the 1,500 policies that moto creates for each.
         with patch.dict(os.environ, MOTO_IAM_LOAD_MANAGED_POLICIES="false"):
             yield Cloud(url=url, app=persistence.app)
     finally:

@@ -54,7 +54,7 @@ def processes(folder, name):
 
 def kill_stub(folder):
     (stub,) = processes(folder, "triton_python_b")
-    time.sleep(LOOK_S + 0.5)  # the watcher has seen it alive
+    time.sleep(LOOK_S + 0.5)  # the watcher has seen it running
     os.kill(stub, signal.SIGKILL)
 
 

@@ -44,7 +44,7 @@ class RestartableCloud:
 
     def start(self) -> None:
         SHARED.end()
-        _wipe()  # what other clouds left in this process is none of this one's
+        _wipe()  # clear the state of earlier clouds in this process
         settings = CloudSettings(
             state_dir=self.folder, server_home=self.folder, account_id=self.account_id, region=REGION
         )

@@ -104,7 +104,7 @@ def started(folder: Path) -> Iterator[tuple[RestartableCloud, list[str]]]:
     cloud = RestartableCloud(folder, account_id=ACCOUNT)
     try:
         yield cloud, losses(cloud)
-        # It serves on, and keeps what comes.
+        # It serves requests, and persists changes.
         cloud.client("ssm").put_parameter(Name="/after", Value="v", Type="String")
         before = answers(cloud)
         cloud.restart()

@@ -139,7 +139,7 @@ def test_endpoints_of_a_killed_cloud_are_restored(cloud):
     sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[a_variant("m")])
     sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
     assert in_service(cloud) == tripled(cloud) == "InService"
-    # What an endpoint runs does not depend on what it was made from any more.
+    # A running endpoint does not depend on its configuration and model.
     sagemaker.delete_model(ModelName="m")
     servers = children_of(cloud)
     cloud.kill()

@@ -101,7 +101,7 @@ def kms(cloud):
 
 def ec2(cloud):
     client = cloud.client("ec2")
-    # The default VPC comes into being with the first look at it, and is the same one from then on.
+    # The default VPC is created on first access, and persists from then on.
     if len(client.describe_vpcs()["Vpcs"]) == 1:
         vpc = client.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
         client.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")
@@ -172,7 +172,7 @@ def messages(cloud):
         sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
         events.put_rule(Name="r", EventPattern='{"source":["x"]}')
         events.put_targets(Rule="r", Targets=[{"Id": "1", "Arn": queue}])
-        # What one service does to another is kept, too.
+        # Changes that one service makes in another are persisted, too.
         sns.publish(TopicArn=topic, Message="said before")
     url = sqs.get_queue_url(QueueName="q")["QueueUrl"].rpartition("/")[2]
     attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
@@ -219,7 +219,7 @@ TOLD = (s3, iam, sts, kms, ec2, logs, cloudwatch, messages, the_rest)
 
 def test_every_service_is_restored_after_a_restart(cloud):
     before = {told.__name__: told(cloud) for told in TOLD}
-    # Twice: what came back can be written again.
+    # Twice: restored state can be saved again.
     for _ in range(2):
         cloud.restart()
         assert {told.__name__: told(cloud) for told in TOLD} == before

@@ -231,10 +231,10 @@ kept = 0
 while not refused(s3.put_object, Bucket="full", Key=str(kept), Body=b"x" * 2**21):
     kept += 1
 assert kept > 2
-# Nothing of what was refused is there; what was kept is, and can be read and deleted.
+# Rejected objects are missing; stored ones can be read and deleted.
 assert len(s3.list_objects_v2(Bucket="full")["Contents"]) == kept
 
-# Not a byte is left: what would make room cannot be kept either, and says so.
+# The disk is full: a deletion cannot be recorded either, and fails with the reason.
 filler = disk / "filler"
 with filler.open("wb", buffering=0) as file:
     try:

@@ -245,7 +245,7 @@ class BodyStore:
             raise
 
     def path(self, name: str) -> Path:
-        """Where a body lies."""
+        """Location of a body."""
         return self._folder / name
 
     def guard(self, body: Body, name: str) -> None:

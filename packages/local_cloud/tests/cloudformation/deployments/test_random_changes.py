@@ -25,7 +25,7 @@ def template(chance: random.Random, revision: int) -> dict[str, Any]:
         if chance.random() < 0.15:
             continue
         earlier = [other for other in NAMES[:position] if other in resources]
-        # What stands under a condition is read by nothing: it may not be there.
+        # Nothing reads conditional resources: they may not exist.
         readable = [other for other in earlier if "Condition" not in resources[other]]
         body = one_resource(chance, name, readable)
         if chance.random() < 0.2:

@@ -98,7 +98,7 @@ def test_a_stack_whose_creation_failed_can_only_be_deleted(stack):
         stack.propose(FIRST)
     with pytest.raises(ClientError, match="already exists"):
         stack.create(FIRST)
-    # Clients read the template that did not work.
+    # GetTemplate returns the template that failed.
     assert "broken" in str(stack.cloudformation.get_template(StackName="stack")["TemplateBody"])
     assert stack.delete() == "DELETE_COMPLETE"
     assert stack.create(FIRST) == "CREATE_COMPLETE"
@@ -147,7 +147,7 @@ def test_manually_deleted_resources_do_not_block_removal_or_deletion(stack):
     stack.create({**FIRST, "Aside": parameter(Name="/aside"), "Gone": parameter(Name="/gone")})
     for name in ("/aside", "/gone", "/root"):
         ssm.delete_parameter(Name=name)
-    # Nothing asks for what no change concerns; what leaves the template is gone already.
+    # Unchanged resources are not checked; the resource removed from the template is already deleted.
     after = {**FIRST, "Gone": parameter(Name="/gone"), "More": parameter(Name="/more")}
     assert stack.update(after) == "UPDATE_COMPLETE"
     assert stack.delete() == "DELETE_COMPLETE"

@@ -154,7 +154,7 @@ def test_a_failed_rollback_can_be_continued(stack):
     stack.create({"Store": resource("AWS::S3::Bucket", BucketName="stuck"), "P": parameter("one")})
     tagged = resource("AWS::S3::Bucket", BucketName="stuck", Tags=[{"Key": "a", "Value": "b"}])
     s3 = stack.account.client("s3")
-    # Nobody can change back what was taken away behind CloudFormation's back.
+    # A bucket deleted outside of CloudFormation cannot be rolled back.
     after = {"Store": tagged, "P": parameter("two"), "Bad": broken("Store")}
     stack.update(after, DisableRollback=True)
     s3.delete_bucket(Bucket="stuck")

@@ -39,7 +39,7 @@ def test_a_role(stack):
     assert [item["PolicyArn"] for item in attached] == [READ_ONLY]
     assert iam.get_role_policy(RoleName="role", PolicyName="b")["PolicyDocument"] == LIST
 
-    # Trust policies without a Version are the CDK's own.
+    # The CDK's trust policies have no Version.
     slimmer = resource(
         "AWS::IAM::Role",
         RoleName="role",
@@ -186,7 +186,7 @@ def test_stack_tags_are_applied_to_resources(stack):
 
     stacks = {"owner": "team", "expires": "2026-11-22T08:30:00Z"}
     assert found() == [stacks, {**stacks, "owner": "me"}, stacks]
-    # Another tag of the stack is a change of every resource that has it.
+    # A changed stack tag changes every resource that has it.
     changed = stack.changes(resources, Tags=given[:1])
     assert changed == dict.fromkeys(resources, ("Modify", "False"))
     assert stack.update(resources, Tags=given[:1]) == "UPDATE_COMPLETE"

@@ -110,7 +110,7 @@ def test_a_stack_can_be_deleted_while_its_endpoint_is_created(stack, artifact, f
         time.sleep(0.02)
     stack_id = stack.described()["StackId"]
     stack.cloudformation.delete_stack(StackName="stack")
-    # As on AWS, an endpoint cannot be deleted before it has come up, or failed to.
+    # As on AWS, an endpoint cannot be deleted while it is created.
     assert stack.described()["StackStatus"].endswith("_IN_PROGRESS")
     fake_tritons.started[-1].stop()
     while stack.settled(stack_id) != "DELETE_COMPLETE":
@@ -145,7 +145,7 @@ def test_create_update_and_delete_a_multi_model_endpoint(stack, artifact):
     }
     assert stack.create(shelf("Enabled"), Parameters=network) == "CREATE_COMPLETE", stack.reasons()
     assert served(stack, TargetModel="a/1/model.tar.gz") == "a"
-    # Another model needs no other stack.
+    # A different model needs no different stack.
     s3.put_object(Bucket=bucket, Key="shelf/b/2/model.tar.gz", Body=multi_model_archive("answer b"))
     assert served(stack, TargetModel="b/2/model.tar.gz") == "b"
     sagemaker = stack.account.client("sagemaker")

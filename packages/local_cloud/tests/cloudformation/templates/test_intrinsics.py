@@ -52,7 +52,7 @@ class World:
         ({"Fn::Or": [{"Condition": "No"}, {"Fn::Equals": ["a", "b"]}]}, False),
         ({"Fn::Contains": [["1", "2"], "2"]}, True),
         ({"a": {"Ref": "AWS::NoValue"}, "b": [1, {"Ref": "AWS::NoValue"}]}, {"b": [1]}),
-        # A policy's Condition is no function: only a name makes it one.
+        # A policy's Condition is not the function Condition, which takes a name.
         ({"Condition": {"Bool": {"x": "true"}}}, {"Condition": {"Bool": {"x": "true"}}}),
     ],
 )

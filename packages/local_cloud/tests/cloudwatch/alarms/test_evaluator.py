@@ -155,7 +155,7 @@ def test_metric_math_triggers_alarms(account, cloudwatch, topic):
     put_alarm(cloudwatch, **asked, AlarmActions=[topic])
     publish(cloudwatch, 9)
     await_state(cloudwatch, "OK")
-    # Together, so that both fall into one period.
+    # In one call, so that both are in the same period.
     cloudwatch.put_metric_data(
         Namespace="Shop",
         MetricData=[{"MetricName": "Errors", "Value": 9}, {"MetricName": "Calls", "Value": 1}],

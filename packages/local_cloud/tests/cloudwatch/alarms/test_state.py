@@ -66,7 +66,7 @@ def test_without_datapoints_to_alarm_every_period_must_breach():
 def test_one_period_is_evaluated_by_its_newest_value():
     assert state("X X 0", periods=1) == "OK"
     assert state("0 0 X", periods=1) == "ALARM"
-    # The last value is looked at again for as long as it lies in the evaluation range.
+    # The last value counts for as long as it is in the evaluation range.
     assert state("X - -", periods=1) == "ALARM"
     assert state("- - -", periods=1) == "INSUFFICIENT_DATA"
 

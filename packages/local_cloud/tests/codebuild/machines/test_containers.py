@@ -39,7 +39,7 @@ def _shell_image() -> bytes:
     """An image with this machine's shell only, so that no registry is needed."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        # A folder that is not named would be root's alone.
+        # Folders that are not listed would be accessible to root only.
         for folder in (
             ".",
             "bin",
@@ -90,7 +90,7 @@ def containers(engine: Any) -> list[Any]:
 
 
 def project(account: Account, *commands: str, **phases: Any) -> dict[str, Any]:
-    account.name += "x"  # each test has a project of its own
+    account.name += "x"  # each test has its own project
     return account.project(spec(*commands, **phases), environment=an_environment(image=IMAGE))
 
 

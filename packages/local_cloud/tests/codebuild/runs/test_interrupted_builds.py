@@ -14,7 +14,7 @@ from tritonstack_local.codebuild.app import CodeBuildApp
 from tritonstack_local.codebuild.machines.processes import ProcessMachine, process_starter
 from tritonstack_local.scope import Scope
 
-# A process that leaves its group and session, and one that refuses to be asked.
+# A process that leaves its group and session, and one that ignores SIGTERM.
 STUBBORN = "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' </dev/null >/dev/null 2>&1 &"
 
 

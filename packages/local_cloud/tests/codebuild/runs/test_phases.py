@@ -94,7 +94,7 @@ def test_phases_after_a_failed_phase(account, failing, on_failure, skipped):
     assert build["buildStatus"] == "FAILED"
     assert phase(build, failing.upper())["phaseStatus"] == "FAILED"
     expected = [kind for kind in ALL if kind not in skipped]
-    # Where nothing is uploaded, the build is over at once.
+    # Without an upload, the build ends immediately.
     assert kinds(build) == expected
 
 

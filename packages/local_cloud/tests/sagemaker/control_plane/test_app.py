@@ -332,7 +332,7 @@ def test_unsupported_configurations_are_rejected(cloud, config, variant, words):
     assert cloud.sagemaker.list_endpoint_configs()["EndpointConfigs"] == []
 
 
-# Fields that neither table names because they do what they say.
+# Supported fields, which are in neither table.
 IN_EFFECT = {
     "CreateModel": {"ModelName", "PrimaryContainer", "Containers", "Tags"},
     "ContainerDefinition": {"Mode", "ModelDataUrl", "Environment", "MultiModelConfig"},

@@ -77,7 +77,7 @@ def test_a_creating_endpoint_can_be_deleted(cloud, tritons):
     cloud.sagemaker.delete_endpoint(EndpointName="e")
     cloud.gone("e", timeout_s=10)
     assert not any(server.running for server in tritons.started)
-    created(cloud, "f")  # nothing is left that would refuse the next one
+    created(cloud, "f")  # no leftover blocks the next one
     assert asked(cloud, "f") == "f"
 
 
@@ -358,7 +358,7 @@ def test_concurrent_weight_changes_end_consistently(cloud):
     cloud.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="e", DesiredWeightsAndCapacities=weights
     )
-    hosting.weigh(stale)  # by a thread that was overtaken
+    hosting.weigh(stale)  # by a slower thread
     assert hosting.fleets(stale.plan.scope, "e")[0]._weights == {"AllTraffic": 7}
 
 
@@ -389,7 +389,7 @@ def test_long_and_partial_lines_are_shipped_completely(cloud, tmp_path):
             try:
                 told = logs.get_log_events(logGroupName=group, logStreamName="s", startFromHead=True)
             except logs.exceptions.ResourceNotFoundException:
-                return []  # the shipper makes both the group and the stream
+                return []  # the shipper creates both the group and the stream
             return [event["message"] for event in told["events"]]
 
         deadline = time.monotonic() + 20

@@ -95,7 +95,7 @@ def test_an_interrupted_update_resumes(clouds):
         assert described["EndpointStatus"] == "Updating"
         assert asked(cloud) in ("e", "new")
         until(lambda: asked(cloud) == "new")
-    with clouds(time_scale=FAST) as cloud:  # nobody waits for a rollout here
+    with clouds(time_scale=FAST) as cloud:  # rollouts are fast
         described = cloud.settled("e")
         assert described["EndpointStatus"] == "InService"
         assert described["EndpointConfigName"] == "new"

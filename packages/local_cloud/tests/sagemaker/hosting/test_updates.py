@@ -18,7 +18,7 @@ CANARY = {
     "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50},
     "WaitIntervalInSeconds": 60,
 }
-# At the pace of these tests an hour lasts 0.12 s: long enough to look in between when an alarm is to ring.
+# On this time scale an hour lasts 0.12 s: enough to poll while an alarm is triggered.
 LONG = 3600
 
 
@@ -53,7 +53,7 @@ def ready(cloud):
         EvaluationPeriods=1,
         Threshold=1,
         ComparisonOperator="GreaterThanThreshold",
-        TreatMissingData="ignore",  # it has no data, and keeps the state that a test gives it
+        TreatMissingData="ignore",  # it has no data, so it keeps the state set by a test
     )
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="old")
     assert cloud.settled("e")["EndpointStatus"] == "InService"

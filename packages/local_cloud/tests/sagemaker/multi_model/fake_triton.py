@@ -157,7 +157,7 @@ class MultiModelTriton:
             self.holding.set()
             assert self.released.wait(30)
         if body == b"late":
-            self.late = name  # its answer would come when nobody waits for it
+            self.late = name  # its answer would come after the timeout
             raise TritonTimeoutError("no answer")
         with self._lock:
             self._asked[name] -= 1

@@ -113,7 +113,7 @@ def test_a_model_is_loaded_once_under_concurrent_first_requests(endpoint, triton
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(asked, endpoint, "a.tar.gz") for _ in range(8)]
         assert triton.loading.wait(10)
-        # Nobody waits for a model that somebody else loads.
+        # Requests do not wait for other models' loads.
         other = pool.submit(asked, endpoint, "b/1/model.tar.gz")
         triton.may_load.set()
         assert {answer.result() for answer in answers} == {"a"}
@@ -224,7 +224,7 @@ def test_waiting_for_an_instance_shortens_the_wait_for_the_model(endpoint, trito
     models.in_use = lambda target, timeout_s: (
         asked_to_wait.append(timeout_s) or in_use(target, timeout_s=timeout_s)
     )
-    instance.doubt()  # it takes no request until its ping has been answered
+    instance.doubt()  # it gets no requests until its ping succeeds
     assert asked(endpoint, "a.tar.gz") == "a"
     (timeout_s,) = asked_to_wait
     assert timeout_s < 60.0

@@ -28,13 +28,13 @@ METRICS = (
     "ModelUnloadingTime",
     "LoadedModelCount",
 )
-# A Python with numpy and the shared memory through which the server talks to it.
+# A Python with numpy, and its shared memory with the server.
 A_MODEL_WEIGHS, THE_SERVER_WEIGHS = 45 << 20, 30 << 20
 MODELS, HELD, CLIENTS, REQUESTS = 50, 5, 16, 2_000
 ENVIRONMENT = {
     "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
     "SAGEMAKER_TRITON_PING_MODE": "live",
-    # The configurations are complete; looking for what they lack takes a second at each load.
+    # The configurations are complete; auto-completion takes a second per load.
     "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
 }
 
@@ -57,7 +57,7 @@ class Watched:
         kinds = {("POST", "/models"): "load", ("DELETE", path): "unload", ("GET", "/ping"): "ping"}
         kind = kinds.get((method, path), "invoke")
         if kind == "load":
-            self._count(1)  # it may take memory from now on
+            self._count(1)  # it may use memory from now on
         answer, outcome = None, "none"
         try:
             answer = self._server.request(method, path, **fields)
@@ -159,13 +159,13 @@ def test_fifty_models_through_a_server_that_holds_five(cloud, servers, capsys):
     assert server.most_loaded == HELD
     assert loads - unloads == HELD
     assert loads >= MODELS
-    # What was loaded again was still on the volume.
+    # Reloaded models were still on the volume.
     assert metrics["ModelDownloadingTime"]["SampleCount"] == MODELS
     assert metrics["ModelLoadingTime"]["SampleCount"] == loads
     assert metrics["ModelUnloadingTime"]["SampleCount"] == unloads
     assert metrics["ModelCacheHit"]["SampleCount"] == REQUESTS
     assert metrics["LoadedModelCount"]["Maximum"] == HELD
-    # The server weighs what five models weigh, at the end of fifty as after the first five.
+    # The server uses the memory of five models, after fifty as after the first five.
     early, late = (
         max(server.weights[: len(server.weights) // 2]),
         max(server.weights[len(server.weights) // 2 :]),

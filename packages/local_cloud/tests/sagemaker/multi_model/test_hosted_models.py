@@ -442,7 +442,7 @@ def test_a_models_folder_is_kept_while_its_unload_is_unconfirmed(instance):
     assert one.said("b") == "b"
     assert one.on_volume == 2
     one.server.refuses_to_unload = False
-    assert one.said("a") == "a"  # it was loaded all the time
+    assert one.said("a") == "a"  # it stayed loaded
     assert one.shelf.asked["a"] == 1
 
 

@@ -169,7 +169,7 @@ def test_ensembles_with_equal_part_names_replace_each_other(endpoint_of_one):
 HUNGRY = MODEL.replace(
     "    def execute",
     """    def initialize(self, args):
-        self.mark = f"/tmp/{args['model_name'].replace('/', '-')}"  # the server's own, its models share it
+        self.mark = f"/tmp/{args['model_name'].replace('/', '-')}"  # the server's own, shared by its models
         if others(self.mark):
             raise MemoryError("out of memory")
         open(self.mark, "w").close()

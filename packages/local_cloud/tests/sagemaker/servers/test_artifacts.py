@@ -169,7 +169,7 @@ def with_field(field, value):
     ids=lambda value: value[:12],
 )
 def test_oversized_header_fields_are_rejected(tmp_path, field, value):
-    if field == "uid":  # owners are not taken over
+    if field == "uid":  # owners are not preserved
         assert tree(unpacked(tmp_path, with_field(field, value))) == ["m", "m/weights"]
         return
     with pytest.raises(ArtifactError):
