@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.iam import roles
+from tests.delivery.permissions.iam import roles
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.delivery_routes import affected, changed_since

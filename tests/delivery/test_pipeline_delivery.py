@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from tests.delivery.test_github_delivery import environment_of
-from tests.delivery.workflows import ROOT
+from tests.delivery.github.test_github_delivery import environment_of
+from tests.delivery.github.workflows import ROOT
 from tests.e2e.conftest import Site, furnished_site
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.delivery.workflows import read_workflow
+from tests.delivery.github.workflows import read_workflow
 from tests.packaging.wheels import ROOT, Installed, borrow
 from tritonstack.base.paths import Project
 from tritonstack.spec.environments.delivery import require_delivery

@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.cli.stand_in_job import manifest_of
+from tests.cli.builds.stand_in_job import manifest_of
 from tests.moto_aws import simulated_aws
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
 from tritonstack.base.paths import Project

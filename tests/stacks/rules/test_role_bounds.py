@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.delivery.iam import listed, within
+from tests.delivery.permissions.iam import listed, within
 
 ENVIRONMENTS = ["sample", "kept", "every", "factory"]
 KEY = "arn:aws:kms:{region}:123456789012:key/0a1b"

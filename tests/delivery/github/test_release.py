@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.workflows import ROOT, WORKFLOWS, read_workflow
+from tests.delivery.github.workflows import ROOT, WORKFLOWS, read_workflow
 
 CHANGELOG = """\
 # Changelog

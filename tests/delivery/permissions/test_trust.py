@@ -6,7 +6,7 @@ import pytest
 
 from stacks.delivery_target import delivery_target
 from tests.delivery.delivery_project import DEV, PROD, TOOLS
-from tests.delivery.iam import roles, trusts_job, trusts_role
+from tests.delivery.permissions.iam import roles, trusts_job, trusts_role
 from tritonstack.base.errors import UsageError
 
 REPOSITORY = "repo:example/tritonstack"

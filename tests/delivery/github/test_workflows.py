@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.delivery.workflows import ROOT, WORKFLOWS, listed, read_workflow
+from tests.delivery.github.workflows import ROOT, WORKFLOWS, listed, read_workflow
 from tritonstack.base.paths import Project
 from tritonstack.cli.registry import load_command
 from tritonstack.spec.environments.delivery import require_delivery

@@ -13,8 +13,8 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from tests.delivery.delivery_project import DEV, PROD
-from tests.delivery.iam import listed, within
-from tests.delivery.test_permissions import executing
+from tests.delivery.permissions.iam import listed, within
+from tests.delivery.permissions.test_permissions import executing
 from tests.projects import edit
 from tests.reviewed_templates import reviewed_templates
 from tests.stacks.assemblies import new_app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.delivery.expressions import Payload, Scope, UnknownExpressionError, evaluate, filled, holds
+from tests.delivery.github.expressions import Payload, Scope, UnknownExpressionError, evaluate, filled, holds
 
 SCOPE = Scope(
     {

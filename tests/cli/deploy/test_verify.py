@@ -7,7 +7,7 @@ import json
 import boto3
 import pytest
 
-from tests.cli.test_diff import endpoint_template, write_assembly
+from tests.cli.deploy.test_diff import endpoint_template, write_assembly
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tests.stacks.assemblies import lock_everything

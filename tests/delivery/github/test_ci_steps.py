@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.workflows import STAND_INS, recorded_calls
+from tests.delivery.github.workflows import STAND_INS, recorded_calls
 
 
 @pytest.fixture

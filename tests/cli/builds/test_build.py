@@ -384,7 +384,7 @@ COMMAND_LINE = """
 import signal, sys
 from tritonstack.cli import main
 from tritonstack.workflows.builds import local_build
-from tests.cli.test_build import stand_in_command
+from tests.cli.builds.test_build import stand_in_command
 local_build._command = stand_in_command
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.default_int_handler)

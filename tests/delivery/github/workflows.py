@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
-from tests.delivery.expressions import Payload, Scope, filled, holds, value_of
-from tests.delivery.iam import roles, trusts_job
+from tests.delivery.github.expressions import Payload, Scope, filled, holds, value_of
+from tests.delivery.permissions.iam import roles, trusts_job
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WORKFLOWS = ROOT / ".github" / "workflows"
 STAND_INS = Path(__file__).parent / "stand_ins"
 RECORDING = Path(__file__).parent / "recording"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.delivery import workflows
-from tests.delivery.workflows import ROOT, WORKFLOWS, Event, Runner, read_workflow
+from tests.delivery.github import workflows
+from tests.delivery.github.workflows import ROOT, WORKFLOWS, Event, Runner, read_workflow
 
 SLUG = "example/tritonstack"
 PROPOSAL = "refs/heads/promote/prod"

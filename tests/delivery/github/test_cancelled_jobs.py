@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.delivery.expressions import Payload, Scope, holds
-from tests.delivery.workflows import WORKFLOWS, Event, Runner, listed, read_workflow
+from tests.delivery.github.expressions import Payload, Scope, holds
+from tests.delivery.github.workflows import WORKFLOWS, Event, Runner, listed, read_workflow
 
 MAIN = "refs/heads/main"
 PUSH = Event("push", MAIN, {"before": "0" * 40}, sha="1" * 40)

@@ -11,7 +11,7 @@ from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from stacks.environment import add_environment
 from tests.delivery.delivery_project import DEV, PROD, REGION
-from tests.delivery.iam import listed, may, roles, within
+from tests.delivery.permissions.iam import listed, may, roles, within
 from tests.stacks.assemblies import new_app
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.test_destroy import TEMPLATE
+from tests.cli.deploy.test_destroy import TEMPLATE
 from tests.operations.strict_aws import StrictProcessing
 from tests.projects import edit
 from tritonstack.base.paths import Project

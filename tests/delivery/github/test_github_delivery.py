@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.delivery.iam import could, roles
-from tests.delivery.iam_actions import FREE, action_of
-from tests.delivery.test_workflows import DELIVERY_COMMANDS
-from tests.delivery.workflows import ROOT, Event, Runner, recorded_calls
+from tests.delivery.github.test_workflows import DELIVERY_COMMANDS
+from tests.delivery.github.workflows import ROOT, Event, Runner, recorded_calls
+from tests.delivery.permissions.iam import could, roles
+from tests.delivery.permissions.iam_actions import FREE, action_of
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
