@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.external_drivers import MODES, AddressDriver, EndpointDriver
-from tests.contract.local_drivers import ContainerDriver, EmbeddedDriver, release_from
-from tests.contract.servers import STANDARD, Ability, Driver, MultiModel, ServedModel, Way
+from tests.contract.drivers.external import MODES, AddressDriver, EndpointDriver
+from tests.contract.drivers.local import ContainerDriver, EmbeddedDriver, release_from
+from tests.contract.drivers.servers import STANDARD, Ability, Driver, MultiModel, ServedModel, Way
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,7 +20,7 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.servers import Ability, ServedModel
+from tests.contract.drivers.servers import Ability, ServedModel
 
 pytestmark = pytest.mark.e2e
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import numbers, output, said
-from tests.contract.servers import (
+from tests.contract.drivers.servers import (
     DEFAULT_MODEL,
     MULTI_MODEL,
     PING_MODE,

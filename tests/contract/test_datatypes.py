@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.contract.bodies import BINARY, JSON, output, payload, said
+from tests.contract.drivers.servers import ECHO, Driver, ServedModel, Way
 from tests.contract.models import DATATYPES
-from tests.contract.servers import ECHO, Driver, ServedModel, Way
 
 pytestmark = pytest.mark.e2e
 

@@ -17,8 +17,8 @@ import boto3
 import pytest
 
 from tests.contract import models
-from tests.contract.local_drivers import QUICK, EmbeddedDriver
-from tests.contract.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, Server
+from tests.contract.drivers.local import QUICK, EmbeddedDriver
+from tests.contract.drivers.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, Server
 from tritonstack.base.paths import find_project
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.process import start_detached, stop

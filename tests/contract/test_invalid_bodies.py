@@ -14,7 +14,7 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import BINARY, JSON, binary_body, floats, json_body, numbers, output, said, tensor
-from tests.contract.servers import DECOUPLED, Ability, Driver, ServedModel, Way
+from tests.contract.drivers.servers import DECOUPLED, Ability, Driver, ServedModel, Way
 
 pytestmark = pytest.mark.e2e
 

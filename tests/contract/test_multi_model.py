@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import answered, numbers, output, said
-from tests.contract.servers import TARGET_HEADER, Ability, MultiModel
+from tests.contract.drivers.servers import TARGET_HEADER, Ability, MultiModel
 from tests.contract.wire import ask_afresh
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.LAYING_MODELS)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.bodies import numbers, said
-from tests.contract.servers import STANDARD, Ability, Driver, MultiModel, Server
+from tests.contract.drivers.servers import STANDARD, Ability, Driver, MultiModel, Server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.ASKING_ANYTHING)]
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import numbers, output
-from tests.contract.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Ability, Driver, MultiModel
+from tests.contract.drivers.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Ability, Driver, MultiModel
 from tests.contract.wire import ask_afresh
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.STARTING)]

@@ -18,7 +18,7 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.servers import STANDARD, Ability, Driver, ServedModel, Server
+from tests.contract.drivers.servers import STANDARD, Ability, Driver, ServedModel, Server
 from tests.contract.wire import chunks, cut, exchange, post, read_answer
 
 pytestmark = pytest.mark.e2e

@@ -1,4 +1,4 @@
-"""Start and stop local clouds from a script; tests/e2e/test_cloud_process.py starts real ones."""
+"""Start and stop local clouds from a script; tests/e2e/local_cloud/test_cloud_process.py starts real ones."""
 
 from __future__ import annotations
 

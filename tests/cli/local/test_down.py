@@ -1,4 +1,4 @@
-"""`tritonstack down` without a running cloud; tests/e2e/test_cloud_process.py stops real ones."""
+"""`tritonstack down` without a running cloud; tests/e2e/local_cloud/test_cloud_process.py stops real ones."""
 
 from __future__ import annotations
 

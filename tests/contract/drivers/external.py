@@ -13,8 +13,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tests.contract.local_drivers import connecting_to
-from tests.contract.servers import (
+from tests.contract.drivers.local import connecting_to
+from tests.contract.drivers.servers import (
     STANDARD,
     Ability,
     Lay,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.crowd import Crowd, asking
-from tests.e2e.hosted import ENDPOINT, HostedCloud, ensemble, hosted_cloud
+from tests.e2e.load.crowd import Crowd, asking
+from tests.e2e.load.hosted import ENDPOINT, HostedCloud, ensemble, hosted_cloud
 
 pytestmark = pytest.mark.soak
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import docker
 
-from tests.contract.servers import (
+from tests.contract.drivers.servers import (
     DEFAULT_MODEL,
     MULTI_MODEL,
     PING_MODE,
