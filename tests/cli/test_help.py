@@ -8,14 +8,20 @@ import pytest
 
 from tritonstack.cli import commands
 from tritonstack.cli.main import run
-from tritonstack.cli.registry import COMMANDS, GROUPS, load_command
+from tritonstack.cli.registry import COMMANDS, FOLDERS, GROUPS, load_command
 
 HEAVY = ("boto3", "botocore", "numpy", "pydantic", "yaml", "docker", "aws_cdk")
 
 
 def test_every_command_is_listed_once():
-    modules = {file.stem for file in Path(commands.__file__).parent.glob("[a-z]*.py")}
+    modules = [file.stem for file in Path(commands.__file__).parent.rglob("[a-z]*.py")]
     assert sorted(COMMANDS) == sorted(modules)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_commands_of_a_group_are_in_its_folder(group):
+    folder = Path(commands.__file__).parent / FOLDERS[group]
+    assert sorted(GROUPS[group]) == sorted(file.stem for file in folder.glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -50,4 +56,6 @@ def test_the_list_loads_nothing_heavy():
     code = "import sys; from tritonstack.cli.main import run; run(['--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Operate:" in done.stdout
-    assert set(done.stdout.split()) & set(HEAVY) == set()
+    loaded = set(done.stdout.split())
+    assert loaded & set(HEAVY) == set()
+    assert {name for name in loaded if name.startswith("tritonstack.cli.commands")} == set()

@@ -48,6 +48,14 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
 }
 COMMANDS = tuple(name for commands in GROUPS.values() for name in commands)
+FOLDERS: Mapping[str, str] = {
+    "Project": "project",
+    "Local": "local",
+    "Build": "builds",  # pytest and ruff skip folders named "build"
+    "Deploy": "deploy",
+    "Operate": "operate",
+}
+"""The folder of each group in `commands`."""
 
 
 class CommandGroup(TyperGroup):
@@ -75,13 +83,17 @@ class CommandGroup(TyperGroup):
                 formatter.write_dl(list(commands.items()), col_max=max(map(len, COMMANDS)))
 
 
+def command_module(name: str) -> str:
+    """Return the name of a command's module."""
+    group = next(group for group, commands in GROUPS.items() if name in commands)
+    return f"tritonstack.cli.commands.{FOLDERS[group]}.{name}"
+
+
 def load_command(name: str, *, completing: bool = False) -> Any:
     """Import a command's module; shell completion needs only its parameters."""
     summary = next(commands[name] for commands in GROUPS.values() if name in commands)
-    if completing:
-        command = load_signature(name)
-    else:
-        command = getattr(import_module(f"tritonstack.cli.commands.{name}"), name)
+    module = command_module(name)
+    command = load_signature(module, name) if completing else getattr(import_module(module), name)
     if isinstance(command, typer.Typer):
         group = typer.main.get_command(command)
         group.name, group.short_help = name, summary

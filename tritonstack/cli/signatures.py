@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_COMMANDS = Path(__file__).parent / "commands"
+_IMPORT_ROOT = Path(__file__).parents[2]
 
 
-def load_signature(name: str) -> Any:
+def load_signature(module_name: str, name: str) -> Any:
     """Return the function or Typer application of a command; its functions do nothing."""
-    tree = ast.parse((_COMMANDS / f"{name}.py").read_text(encoding="utf-8"))
+    file = _IMPORT_ROOT.joinpath(*module_name.split(".")).with_suffix(".py")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     tree.body = list(_needed(tree.body, name))[::-1]
-    module: dict[str, Any] = {"__name__": f"tritonstack.cli.commands.{name}"}
+    module: dict[str, Any] = {"__name__": module_name}
     exec(compile(ast.fix_missing_locations(tree), name, "exec"), module)  # noqa: S102 - the package's own source
     return module[name]
 

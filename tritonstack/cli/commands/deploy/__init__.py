@@ -1,0 +1,1 @@
+"""Commands that change or compare deployed environments."""

@@ -1,0 +1,1 @@
+"""Commands that observe and clean up deployed environments."""
