@@ -61,11 +61,6 @@ def test_the_documentation_lists_every_function() -> None:
     assert sorted(set(re.findall(r"`(\w+)\(session", text))) == FUNCTIONS
 
 
-def test_folders_hold_about_a_dozen_files() -> None:
-    folders = [FOLDER, *(path.parent for path in FOLDER.rglob("__init__.py"))]
-    assert {str(folder): count for folder in folders if (count := len(list(folder.glob("*.py")))) > 14} == {}
-
-
 def test_no_workflow_prints_or_exits() -> None:
     faults = [
         f"{file.relative_to(FOLDER)}:{node.lineno} {name}"
