@@ -24,13 +24,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.paths import Project, find_project
-from tritonstack.client import EndpointClient
-from tritonstack.operations.aws import Cloud, cloud_of
-from tritonstack.operations.destruction.destroy import remove_bootstrap
-from tritonstack.project.loading import load_workspace
+from tritonstack.base.paths import find_project
 from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.workflows.deployment.bootstrap import remove_bootstrap
+from tritonstack.workflows.environments.invoke import invoke
 from tritonstack.workflows.local_cloud import read_address, read_inventory
+from tritonstack.workflows.session import Session
 
 if TYPE_CHECKING:
     from tritonstack.workflows.local_cloud import CloudAddress
@@ -56,27 +55,23 @@ class DemoFailedError(TritonstackError):
 class Demo:
     """State shared by the steps."""
 
-    project: Project
+    session: Session
     spec: EnvironmentSpec
 
     def address(self) -> CloudAddress:
         """Return the address of the local cloud."""
-        address = read_address(self.project.cloud_dir())
+        address = read_address(self.session.project.cloud_dir())
         if address is None:
             raise DemoFailedError("the local cloud is not running")
         return address
-
-    def cloud(self) -> Cloud:
-        """Return the local cloud for boto3."""
-        return cloud_of(self.spec, variables=self.address().environment())
 
 
 def main() -> int:
     """Run every step, and always stop the cloud at the end."""
     os.environ["TRITONSTACK_CLOUD"] = "demo"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM stops the cloud too
-    project = find_project(Path(__file__).parent)
-    demo = Demo(project, load_workspace(project, ENVIRONMENT).spec)
+    session = Session(find_project(Path(__file__).parent))
+    demo = Demo(session, session.workspace(ENVIRONMENT).spec)
     started = time.monotonic()
     try:
         for title, step in STEPS:
@@ -118,11 +113,8 @@ def deploy(_: Demo) -> None:
 def ask(demo: Demo) -> None:
     """Step 4: paraphrases must be more similar than unrelated texts."""
     texts = list(itertools.chain.from_iterable(PARAPHRASES))
-    client = EndpointClient(
-        endpoint_name=demo.spec.endpoint_name(ENDPOINT), runtime=demo.cloud().client("sagemaker-runtime")
-    )
-    answer = client.infer({"TEXT": np.array([[text] for text in texts], dtype=object)})
-    similarity = answer["embedding"] @ answer["embedding"].T
+    embedding = invoke(demo.session, ENVIRONMENT, ENDPOINT, texts).outputs["embedding"]
+    similarity = embedding @ embedding.T
     console.print(_similarity_table(texts, similarity))
     paired = [similarity[2 * index, 2 * index + 1] for index in range(len(PARAPHRASES))]
     unrelated = [
@@ -140,7 +132,7 @@ def ask(demo: Demo) -> None:
 def destroy(demo: Demo) -> None:
     """Step 5."""
     run("tritonstack", "destroy", ENVIRONMENT, "--yes")
-    remove_bootstrap(demo.cloud(), demo.spec.bootstrap)
+    remove_bootstrap(demo.session, demo.spec)
     console.print("the CDK bootstrap stack is deleted too")
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tritonstack.operations.deploying.cdk_changes import PlannedChange
-from tritonstack.operations.deploying.changes import leftover_words
-from tritonstack.operations.deploying.plans import StackPlan
-from tritonstack.workflows.deployment.diff import DeployOutlook
+from tritonstack.workflows.deployment.diff import DeployOutlook, PlannedChange, StackPlan
 
 _LISTED = 5
 _LONGEST_LINE = 240
@@ -118,8 +115,7 @@ def _fate_words(changes: Iterable[PlannedChange]) -> Iterator[str]:
 
 def _other_words(outlook: DeployOutlook) -> Iterator[str]:
     """Describe changes other than those of requested stacks."""
-    for stack in outlook.changes.leftovers:
-        yield f"{stack}: {leftover_words(stack)}"
+    yield from outlook.leftovers
     for endpoint, models in outlook.shelves.items():
         shown = ", ".join(models[:_LISTED]) + (" and more" if len(models) > _LISTED else "")
         go = "1 model is" if len(models) == 1 else f"{len(models)} models are"

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tritonstack.base.revisions import is_committed, short_commit
-from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus
 from tritonstack.records.events import Event
+from tritonstack.workflows.environments.status import EndpointStatus, EnvironmentStatus
 
 WIDTH = 100
 _MODELS_SHOWN = 3

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tritonstack.operations.verification.checks import Check
-from tritonstack.operations.verification.verdicts import Verdict
+from tritonstack.workflows.deployment.verify import Check, Verdict
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:

@@ -57,6 +57,23 @@ class Replacement(Generic[EntryT]):
     rivals: Mapping[str, EntryT] = field(default_factory=dict)
     """Other entries it replaces, by target: artifacts that the same machines would select."""
 
+    def describe(self) -> str:
+        """Return the name, key, and shortened digest."""
+        if isinstance(self.entry, LockedImage):
+            return f"image {self.name} for {self.key} ({_short(self.entry.digest)})"
+        return f"{self.name} for {self.key} ({_short(self.entry.digest)})"
+
+    def describe_rivals(self) -> list[str]:
+        """Return one line per entry that this one replaces because it serves the same machines."""
+        return [
+            f"{self.name} for {self.key} replaces the entry for {key} ({_short(rival.digest)})"
+            for key, rival in sorted(self.rivals.items())
+        ]
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:12]
+
 
 def add_to_lock(
     file: Path,

@@ -33,7 +33,8 @@ def option_alone(shop: Setting) -> None:
 @example("TS905")
 def no_reason(shop: Setting) -> None:
     """`tritonstack promote --override-gate verified=`, without a reason."""
-    from tritonstack.operations.promotion.gates import GATES, parse_overrides
+    from tritonstack.operations.promotion.gates import GATES
+    from tritonstack.workflows.promotion.promote import parse_overrides
 
     parse_overrides([f"{GATES[0]}="])
 

@@ -14,12 +14,12 @@ from tritonstack.operations.promotion.gates import (
     artifact_state,
     evaluate_gates,
     override_note,
-    parse_overrides,
 )
 from tritonstack.operations.promotion.windows import next_opening
 from tritonstack.records.events import Event, EventKind, TouchedArtifact, TouchedImage
 from tritonstack.records.locks import Built, Figures
 from tritonstack.spec.environments.promotion import ChangeWindow, PromotionSpec
+from tritonstack.workflows.promotion.promote import parse_overrides
 
 OURS, OTHER = "ab" * 32, "cd" * 32
 CANDIDATE = PromotionCandidate("minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0))

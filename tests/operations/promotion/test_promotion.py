@@ -17,7 +17,6 @@ from tritonstack.operations.promotion.plans import (
     decide,
     lock_after,
     require_source,
-    words_of_rivals,
 )
 from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.loading import load_workspace
@@ -82,7 +81,7 @@ def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(file
     build(files)
     old = build(files, "prod", digest="99" * 32, target="cpu-py312")
     decision = decided(files)
-    assert words_of_rivals(decision.entries) == [
+    assert [line for item in decision.entries for line in item.describe_rivals()] == [
         f"minilm for cpu replaces the entry for cpu-py312 ({old.digest[:12]})"
     ]
     promoted = Promoted(source="dev", by="ann", at=MOMENT)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
-from tritonstack.base.errors import UsageError
 from tritonstack.base.revisions import is_committed, list_files, short_commit
 from tritonstack.operations.promotion.windows import next_opening
 from tritonstack.records.events import Event, EventKind
@@ -178,26 +177,6 @@ def _after_verdict(state: ArtifactState, event: Event, *, concerned: bool) -> Ar
     if event.kind == "verified":
         return replace(state, passed=event if concerned else state.passed, refuted=state.refuted - named)
     return replace(state, refutation=event, refuted=state.refuted | named) if concerned else state
-
-
-def parse_overrides(options: Sequence[str]) -> dict[Gate, str]:
-    """Parse `<gate>=<reason>`."""
-    overrides: dict[Gate, str] = {}
-    for text in options:
-        name, _, reason = text.partition("=")
-        gate = next((gate for gate in GATES if gate == name.strip()), None)
-        if gate is None:
-            raise UsageError(
-                f"unknown gate {name.strip()!r}", remedy=f"available gates: {', '.join(GATES)}", code="TS903"
-            )
-        if not reason.strip():
-            raise UsageError(
-                f"no reason given for overriding gate {gate}",
-                remedy=f'pass --override-gate {gate}="<reason>"; the reason is recorded with the promotion',
-                code="TS905",
-            )
-        overrides[gate] = " ".join(reason.split())
-    return overrides
 
 
 def override_note(failed: Sequence[FailedGate], overrides: Mapping[Gate, str]) -> str | None:

@@ -74,22 +74,6 @@ class Decision:
             raise PromotionRefusedError("\n".join(messages), remedy=f"{last.remedy}; nothing was changed")
 
 
-def words_of(entry: Entry) -> str:
-    """Return an entry's name, key, and digest."""
-    image = isinstance(entry.entry, LockedImage)
-    digest = entry.entry.digest[7:19] if image else entry.entry.digest[:12]
-    return f"{'image ' if image else ''}{entry.name} for {entry.key} ({digest})"
-
-
-def words_of_rivals(entries: Iterable[Entry]) -> list[str]:
-    """Describe the entries that new entries replace because they serve the same machines."""
-    return [
-        f"{item.name} for {item.key} replaces the entry for {key} ({conflicting.digest[:12]})"
-        for item in entries
-        for key, conflicting in sorted(item.rivals.items())
-    ]
-
-
 def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
     """Reject a source other than the one in the target's file."""
     spec, file = target.spec, shown_path(target.environment.file)

@@ -17,7 +17,7 @@ from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
 from tritonstack.operations.promotion.image_copying import Registry, copy_image, image_bytes, tagged_digest
-from tritonstack.operations.promotion.plans import Artifact, Entry, words_of
+from tritonstack.operations.promotion.plans import Artifact, Entry
 from tritonstack.operations.promotion.uploading import Landing, land_archive
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
@@ -135,7 +135,7 @@ def _copy(
     item: Entry,
     stopped: threading.Event,
 ) -> Copied:
-    with steps.step(f"copying {words_of(item)}", label=item.name) as step:
+    with steps.step(f"copying {item.describe()}", label=item.name) as step:
         try:
             proof = _copied(session, step, source, target, item, stopped)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock, attest_builds
 from tritonstack.records.locks import Built
 from tritonstack.records.manifests import Manifest
+from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.artifacts.publishing import fill_model_prefixes, local_manifest, publish_artifact
 from tritonstack.workflows.builds.local_build import build_locally, most_at_once
 from tritonstack.workflows.builds.outcomes import Outcome, failure_of
@@ -60,13 +62,17 @@ def build(
     local: bool = False,
     at_once: int | None = None,
     wait: bool = True,
+    expose: bool = False,
 ) -> BuildResult:
     """Build what the lock of an environment lacks, compare it with the framework, and write the lock.
 
     Builds run in the account unless `local` is set or `publish` is not. `models` defaults to all that the
     environment serves, `at_once` to what this machine has room for. Without `wait`, jobs in the account are
-    started and not followed. Raises TritonstackError if a build fails; the others are locked all the same.
+    started and not followed. With `expose`, Triton can listen on every network interface if it cannot be
+    isolated. Raises TritonstackError if a build fails; the others are locked all the same.
     """
+    if expose:
+        os.environ[EXPOSE] = "1"
     workspace = load_workspace(session.project, environment)
     artifacts = needed_artifacts(workspace, models)
     locally = local or not publish

@@ -8,8 +8,10 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli
+from tritonstack.operations.destruction import destroy
 from tritonstack.operations.stacks import is_bootstrapped
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap
+from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.workflows.session import Session
 
 
@@ -41,3 +43,8 @@ def bootstrap_account(session: Session, cdk: CdkCli, bootstrap: Bootstrap, assem
     """Run `cdk bootstrap`. It loads the stacks without need; the assembly saves another synthesis."""
     with session.reporter.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
         cdk.run("bootstrap", *bootstrap.arguments, assembly=assembly.folder, on_line=step.log)
+
+
+def remove_bootstrap(session: Session, spec: EnvironmentSpec) -> None:
+    """Undo `cdk bootstrap` in the account and region of an environment."""
+    destroy.remove_bootstrap(session.cloud(spec), spec.bootstrap)

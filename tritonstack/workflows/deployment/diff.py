@@ -11,7 +11,7 @@ from tritonstack.base import naming
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_fates
-from tritonstack.operations.deploying.changes import Changes, cdk_diff, look_ahead
+from tritonstack.operations.deploying.changes import Changes, cdk_diff, leftover_words, look_ahead
 from tritonstack.operations.deploying.lock_changes import (
     ArtifactChange,
     ImageChange,
@@ -20,6 +20,7 @@ from tritonstack.operations.deploying.lock_changes import (
     deployed_lock,
     image_changes,
 )
+from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.operations.deploying.taken_names import TakenName
 from tritonstack.operations.events import latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, model_copies
@@ -27,6 +28,8 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.environments.requirements import require_built
 from tritonstack.workflows.session import Session
+
+__all__ = ["DeployOutlook", "PlannedChange", "StackPlan", "diff", "look_at_deploy"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,11 @@ class DeployOutlook:
     def models(self) -> list[str]:
         """The changes of models and images, one per line."""
         return [*(change.words for change in self.artifacts), *(change.words for change in self.images)]
+
+    @property
+    def leftovers(self) -> list[str]:
+        """The stacks that are no longer requested, one line per stack."""
+        return [f"{stack}: {leftover_words(stack)}" for stack in self.changes.leftovers]
 
     def taken_by(self, stack: str) -> list[TakenName]:
         """Return the resources of a stack whose names are taken."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.bucket_copying import copy_in_account
-from tritonstack.operations.promotion.plans import Artifact, Entry, Image, words_of
+from tritonstack.operations.promotion.plans import Artifact, Entry, Image
 from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
@@ -42,7 +42,7 @@ class BorrowedArtifacts:
             copy_all(session, self.source, self.target, [*self.artifacts, *self.images])
             return
         for item in self.artifacts:
-            with session.reporter.step(f"copying {words_of(item)} from {self.source.bucket}"):
+            with session.reporter.step(f"copying {item.describe()} from {self.source.bucket}"):
                 copy_in_account(
                     self.source.artifact(item), cloud=self.target.cloud, bucket=self.target.bucket
                 )

@@ -31,6 +31,8 @@ from tritonstack.workflows.deployment.verify import verify_workspace
 from tritonstack.workflows.environments.requirements import require_endpoint
 from tritonstack.workflows.session import Session
 
+__all__ = ["Rollback", "RollbackPlan", "RollbackRefutedError", "require_no_instance", "rollback"]
+
 
 @dataclass(frozen=True)
 class Rollback:

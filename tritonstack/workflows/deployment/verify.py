@@ -9,6 +9,7 @@ from tritonstack.operations.revisions import require_unchanged, revision_of
 from tritonstack.operations.running import wait_until_served
 from tritonstack.operations.smoke.asking import smoke_endpoint
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
+from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
     Verdict,
@@ -22,6 +23,8 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.environments.requirements import require_built, require_endpoint
 from tritonstack.workflows.session import Session
+
+__all__ = ["Check", "Verdict", "verify", "verify_workspace"]
 
 
 def verify(

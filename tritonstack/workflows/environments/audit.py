@@ -8,7 +8,7 @@ from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.operations.audit.found import Scope
-from tritonstack.operations.audit.report import Refusal, Report
+from tritonstack.operations.audit.report import Item, Refusal, Report
 from tritonstack.operations.audit.report import audit as look
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.project.loading import environment_names
@@ -20,6 +20,8 @@ from tritonstack.workflows.environments.deployed import (
     require_locations,
 )
 from tritonstack.workflows.session import Session
+
+__all__ = ["Audit", "Item", "Report", "audit"]
 
 
 @dataclass(frozen=True)

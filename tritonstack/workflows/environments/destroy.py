@@ -19,6 +19,16 @@ from tritonstack.workflows.environments.deployed import (
 )
 from tritonstack.workflows.session import Session
 
+__all__ = [
+    "Destroyed",
+    "Destruction",
+    "DestructionPlan",
+    "destroy",
+    "jobs_text",
+    "name_required",
+    "plan_destruction",
+]
+
 
 @dataclass(frozen=True)
 class DestructionPlan:

@@ -14,6 +14,8 @@ from tritonstack.operations.destruction.reaping import ExpiryState, leased
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
 
+__all__ = ["ExpiringEnvironment", "ExpiringEnvironments", "ExpiryState", "expiry_text", "find_expiring"]
+
 _AT_ONCE = 4
 _TEXTS: Mapping[str, str] = {
     "expired": "expired at {expires}",

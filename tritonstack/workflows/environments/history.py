@@ -28,6 +28,8 @@ from tritonstack.project.loading import (
 )
 from tritonstack.workflows.session import Session
 
+__all__ = ["ArtifactHistory", "HistoryEntry", "ModelHistory", "history"]
+
 
 @dataclass(frozen=True)
 class ModelHistory:

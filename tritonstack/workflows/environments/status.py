@@ -11,11 +11,13 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError
-from tritonstack.operations.verification.status import EnvironmentStatus, environment_status
+from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus, environment_status
 from tritonstack.project.loading import environment_names
 from tritonstack.workflows.environments.deployed import locations
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, find_expiring
 from tritonstack.workflows.session import Session
+
+__all__ = ["EndpointStatus", "EnvironmentStatus", "Statuses", "status"]
 
 _AT_ONCE = 4
 

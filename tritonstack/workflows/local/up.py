@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.operations.aws import CONFLICTING_VARIABLES
 from tritonstack.reference.images import image_account
 from tritonstack.runtime import ExposureRefusedError
 from tritonstack.runtime.sandbox import EXPOSE, require_namespaces_or_consent
@@ -64,6 +65,8 @@ class RunningCloud:
     notices: tuple[str, ...] = ()
     reserved: bool = True
     """False if AWS may have this account, too."""
+    conflicting: tuple[str, ...] = CONFLICTING_VARIABLES
+    """Environment variables to unset: with them, AWS tools would not reach it."""
 
     def to_json(self, *, secret: bool = False) -> dict[str, Any]:
         """Return the cloud as JSON data; without the secret by default, because output is often logged."""

@@ -9,6 +9,8 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.project.quotas import Quota, needed_quotas
 from tritonstack.workflows.session import Session
 
+__all__ = ["NeededQuotas", "Quota", "quotas"]
+
 
 @dataclass(frozen=True)
 class NeededQuotas:

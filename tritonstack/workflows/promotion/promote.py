@@ -11,7 +11,7 @@ from tritonstack.base.errors import TritonstackError, UsageError, shown_path
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now, read_events
 from tritonstack.operations.promotion.claims import CHANGES, Claim
-from tritonstack.operations.promotion.gates import FailedGate, Gate, override_note
+from tritonstack.operations.promotion.gates import GATES, FailedGate, Gate, override_note
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import unrecorded
 from tritonstack.operations.revisions import change_revision_of
@@ -52,6 +52,26 @@ class PromotionRequest:
     """AWS profile for the account of the source."""
     target_profile: str | None = None
     """AWS profile for the account of the target."""
+
+
+def parse_overrides(options: Sequence[str]) -> dict[Gate, str]:
+    """Parse `<gate>=<reason>`."""
+    overrides: dict[Gate, str] = {}
+    for text in options:
+        name, _, reason = text.partition("=")
+        gate = next((gate for gate in GATES if gate == name.strip()), None)
+        if gate is None:
+            raise UsageError(
+                f"unknown gate {name.strip()!r}", remedy=f"available gates: {', '.join(GATES)}", code="TS903"
+            )
+        if not reason.strip():
+            raise UsageError(
+                f"no reason given for overriding gate {gate}",
+                remedy=f'pass --override-gate {gate}="<reason>"; the reason is recorded with the promotion',
+                code="TS905",
+            )
+        overrides[gate] = " ".join(reason.split())
+    return overrides
 
 
 def plan_promotion(session: Session, request: PromotionRequest) -> PromotionPlan:

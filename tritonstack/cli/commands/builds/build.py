@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -10,7 +9,6 @@ import typer
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.records.manifests import Manifest
-from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.spec.models.inputs import WRITE_ANSWERS
 from tritonstack.workflows.builds.build import build as run
 from tritonstack.workflows.builds.outcomes import Outcome
@@ -56,8 +54,6 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     Example: tritonstack build local --no-publish
     """
     state: Context = context.obj
-    if expose:
-        os.environ[EXPOSE] = "1"
     if explain:
         plan = plan_build(state, environment, models or (), local=local or not upload)
         text = "\n".join([*(one.text for one in plan.images), *(one.text for one in plan.artifacts)])
@@ -71,6 +67,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         local=local,
         at_once=jobs,
         wait=not no_wait,
+        expose=expose,
     )
     summary = "\n".join(_summary(outcome) for outcome in result.outcomes)
     state.output.result(result.to_json(), text=summary or "no artifacts were built")

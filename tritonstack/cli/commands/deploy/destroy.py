@@ -12,9 +12,9 @@ from tritonstack.base.errors import UsageError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from tritonstack.operations.destruction.destroy import Destroyed
 from tritonstack.workflows.environments.deployed import DeployedEnvironment, LocationFilter
 from tritonstack.workflows.environments.destroy import (
+    Destroyed,
     DestructionPlan,
     jobs_text,
     name_required,

@@ -9,9 +9,7 @@ import typer
 from tritonstack.base.errors import shown_path
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
-from tritonstack.operations.promotion.gates import parse_overrides
-from tritonstack.operations.promotion.plans import words_of, words_of_rivals
-from tritonstack.workflows.promotion.promote import PromotionRequest, plan_promotion
+from tritonstack.workflows.promotion.promote import PromotionRequest, parse_overrides, plan_promotion
 from tritonstack.workflows.promotion.promote import promote as run
 from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
 
@@ -64,10 +62,10 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
 def _plan_lines(plan: PromotionPlan) -> list[str]:
     outline, decision = plan.outline, plan.outline.decision
     return [
-        *(f"would copy {words_of(item)}: {size / 1e6:.1f} MB" for item, size in plan.sizes),
-        *(f"would promote {words_of(item)}" for item in decision.entries),
-        *words_of_rivals(decision.entries),
-        *(f"up to date: {words_of(item)}" for item in decision.same),
+        *(f"would copy {item.describe()}: {size / 1e6:.1f} MB" for item, size in plan.sizes),
+        *(f"would promote {item.describe()}" for item in decision.entries),
+        *_rival_lines(outline),
+        *(f"up to date: {item.describe()}" for item in decision.same),
         *_skipped_lines(outline),
         *([f"would deploy the foundation of {outline.target} first"] if plan.needs_foundation else []),
         *map(str, outline.shut),
@@ -75,11 +73,15 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
     ]
 
 
+def _rival_lines(outline: PromotionOutline) -> list[str]:
+    return [line for item in outline.decision.entries for line in item.describe_rivals()]
+
+
 def _skipped_lines(outline: PromotionOutline) -> list[str]:
     name = outline.target
     built_in_target = [f"{model}: {name} uses its own build" for model in outline.decision.own]
     return built_in_target + [
-        f"{words_of(item)}: skipped; {back.by} rolled it back in {name} at {back.at}; "
+        f"{item.describe()}: skipped; {back.by} rolled it back in {name} at {back.at}; "
         "name the model to promote it anyway"
         for item in outline.decision.given_up
         if item.seen and (back := item.seen.rolled_back)
@@ -89,16 +91,16 @@ def _skipped_lines(outline: PromotionOutline) -> list[str]:
 def _lines(promotion: Promotion) -> list[str]:
     outline, decision = promotion.outline, promotion.outline.decision
     source, target, file = outline.source, outline.target, shown_path(outline.lock_file)
-    lines = [f"up to date: {words_of(item)}" for item in decision.same] + _skipped_lines(outline)
+    lines = [f"up to date: {item.describe()}" for item in decision.same] + _skipped_lines(outline)
     for item, claim in zip(decision.entries, promotion.claims, strict=True):
-        line = f"promoted {words_of(item)} from {source} to {target}"
+        line = f"promoted {item.describe()} from {source} to {target}"
         if not claim.won:
             line += (
                 f" (already started by {claim.event.by} at {claim.event.at} from commit "
                 f"{(claim.event.commit or 'unknown')[:12]}; this lock is identical)"
             )
         lines.append(line)
-    lines += words_of_rivals(decision.entries)
+    lines += _rival_lines(outline)
     lines += [f"overridden: {gate}" for gate in outline.shut]
     if not promotion.claims:
         return [*lines, f"{file} is up to date"]

@@ -11,8 +11,7 @@ from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.verdict_text import verdict_lines
-from tritonstack.operations.locks.rollback import RollbackPlan
-from tritonstack.workflows.deployment.rollback import RollbackRefutedError, require_no_instance
+from tritonstack.workflows.deployment.rollback import RollbackPlan, RollbackRefutedError, require_no_instance
 from tritonstack.workflows.deployment.rollback import rollback as run
 
 

@@ -9,7 +9,6 @@ import typer
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.cli.context import Context
-from tritonstack.operations.aws import CONFLICTING_VARIABLES
 from tritonstack.workflows import local_cloud
 from tritonstack.workflows.local.up import CloudOptions, RunningCloud
 from tritonstack.workflows.local.up import up as run
@@ -97,7 +96,7 @@ def _report(state: Context, cloud: RunningCloud, *, shell: bool) -> None:
 
 def _shell_lines(cloud: RunningCloud) -> str:
     exports = (f"export {name}={value}" for name, value in cloud.variables.items())
-    return "\n".join((f"unset {' '.join(CONFLICTING_VARIABLES)}", *exports))
+    return "\n".join((f"unset {' '.join(cloud.conflicting)}", *exports))
 
 
 def _text(cloud: RunningCloud) -> str:

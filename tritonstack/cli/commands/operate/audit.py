@@ -10,7 +10,7 @@ import typer
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from tritonstack.operations.audit.report import Item, Report
+from tritonstack.workflows.environments.audit import Item, Report
 from tritonstack.workflows.environments.audit import audit as run
 from tritonstack.workflows.environments.deployed import LocationFilter
 

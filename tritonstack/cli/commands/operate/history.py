@@ -11,8 +11,8 @@ from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_deployable, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
-from tritonstack.operations.locks.histories import ArtifactHistory, HistoryEntry
 from tritonstack.records.locks import Figures
+from tritonstack.workflows.environments.history import ArtifactHistory, HistoryEntry
 from tritonstack.workflows.environments.history import history as run
 
 

@@ -9,9 +9,8 @@ import typer
 
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
-from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.workflows.environments.deployed import LocationFilter
-from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
+from tritonstack.workflows.environments.expiring import ExpiringEnvironments, ExpiryState, expiry_text
 from tritonstack.workflows.environments.reap import reap as run
 
 

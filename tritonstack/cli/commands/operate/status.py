@@ -11,8 +11,8 @@ from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.status_text import status_lines
-from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
+from tritonstack.workflows.environments.status import EnvironmentStatus
 from tritonstack.workflows.environments.status import status as run
 
 

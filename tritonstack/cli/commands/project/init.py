@@ -9,7 +9,7 @@ import typer
 
 from tritonstack.base.errors import shown_path
 from tritonstack.cli.context import Context
-from tritonstack.project.scaffold.repository import create_repository, examples
+from tritonstack.workflows.project.repository import create_repository, examples
 
 
 def init(
@@ -27,8 +27,8 @@ def init(
     Example: tritonstack init my-models --example python
     """
     state: Context = context.obj
-    files = create_repository(folder, example=example)
+    created = create_repository(folder, example=example)
     state.output.result(
-        {"folder": str(folder.resolve()), "files": files},
-        text=f"created {shown_path(folder.resolve())} with {len(files)} files; next: see its README.md",
+        created.to_json(),
+        text=f"created {shown_path(created.folder)} with {len(created.files)} files; next: see its README.md",
     )

@@ -8,7 +8,7 @@ import typer
 
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.project.quotas import Quota
+from tritonstack.workflows.project.quotas import Quota
 from tritonstack.workflows.project.quotas import quotas as run
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-
 import typer
 
 from tritonstack.cli.context import Context
-from tritonstack.project.scaffold.repository import pin_this_version
+from tritonstack.workflows.project.repository import pin_version
 
 
 def upgrade(context: typer.Context) -> None:
@@ -19,8 +17,11 @@ def upgrade(context: typer.Context) -> None:
     Example: tritonstack upgrade
     """
     state: Context = context.obj
-    changed = pin_this_version(state.project)
-    version = importlib.metadata.version("tritonstack")
-    next_steps = "next: `pip install -r requirements.txt`, `tritonstack setup`, `tritonstack validate`"
-    text = f"changed {', '.join(changed)} to {version}; {next_steps}" if changed else f"{version}: up to date"
-    state.output.result({"version": version, "files": changed}, text=text)
+    pinned = pin_version(state.project)
+    text = f"{pinned.version}: up to date"
+    if pinned.files:
+        text = (
+            f"changed {', '.join(pinned.files)} to {pinned.version}; "
+            "next: `pip install -r requirements.txt`, `tritonstack setup`, `tritonstack validate`"
+        )
+    state.output.result(pinned.to_json(), text=text)

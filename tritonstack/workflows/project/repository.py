@@ -1,0 +1,51 @@
+"""Create a repository for models and environments, and pin the version of tritonstack in it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonstack.base.paths import Project
+from tritonstack.project.scaffold import repository
+from tritonstack.project.scaffold.repository import examples
+
+__all__ = ["CreatedRepository", "PinnedVersion", "create_repository", "examples", "pin_version"]
+
+
+@dataclass(frozen=True)
+class CreatedRepository:
+    """A new repository."""
+
+    folder: Path
+    files: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the repository as JSON data."""
+        return {"folder": str(self.folder), "files": list(self.files)}
+
+
+@dataclass(frozen=True)
+class PinnedVersion:
+    """The version that a repository uses now."""
+
+    version: str
+    files: tuple[str, ...]
+    """The files that changed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the version as JSON data."""
+        return {"version": self.version, "files": list(self.files)}
+
+
+def create_repository(folder: Path, *, example: str | None = None) -> CreatedRepository:
+    """Create a repository in a new or empty folder, with the files of an example if one is named."""
+    files = repository.create_repository(folder, example=example)
+    return CreatedRepository(folder.resolve(), tuple(files))
+
+
+def pin_version(project: Project) -> PinnedVersion:
+    """Pin the running version of tritonstack in a repository."""
+    files = repository.pin_this_version(project)
+    return PinnedVersion(importlib.metadata.version("tritonstack"), tuple(files))
