@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.projects import MODEL, edit
@@ -48,10 +49,24 @@ COMPARED = (
 )
 
 
+class RequestSentError(Exception):
+    """Ends a request after it was recorded."""
+
+
+class Recorder:
+    """A runtime that records the request, and sends nothing."""
+
+    def invoke_endpoint(self, **request: Any) -> dict[str, Any]:
+        self.request = request
+        raise RequestSentError
+
+
 def addressed(workspace: Workspace, **wanted: Any) -> dict[str, str]:
     """Return the parameters of InvokeEndpoint other than the body."""
-    client = find_target(workspace, "search", **wanted).client(object())
-    return client._addressing()
+    runtime = Recorder()
+    with pytest.raises(RequestSentError):
+        find_target(workspace, "search", **wanted).client(runtime).infer({"TEXT": np.zeros(1)})
+    return {name: value for name, value in runtime.request.items() if name not in ("Body", "ContentType")}
 
 
 def test_an_endpoint_of_one_model_needs_no_address(project: Project) -> None:
