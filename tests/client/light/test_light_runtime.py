@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import functools
 import json
@@ -152,6 +153,22 @@ class TestConnections:
             time.sleep(0.02)
 
         repeatedly(LightRuntime(endpoint_url=server.url, config=ONCE), call, 3, between=close)
+        assert [request.connection for request in server.requests] == [0, 1, 2]
+
+    @pytest.mark.parametrize("tls", [False, True])
+    def test_a_connection_whose_end_the_event_loop_has_seen_is_replaced(self, serve, tmp_path, tls):
+        bundle = write_certificate(tmp_path / "tls.pem")
+        server = serve(tls=server_context(bundle) if tls else None)
+        runtime = LightRuntime(endpoint_url=server.url, verify=str(bundle), config=ONCE)
+
+        async def calls():
+            for _ in range(3):
+                assert (await runtime.ainvoke_endpoint(**CALL))["Body"].read() == b"{}"
+                server.close_connections()
+                await asyncio.sleep(0.05)
+            await runtime.aclose()
+
+        asyncio.run(calls())
         assert [request.connection for request in server.requests] == [0, 1, 2]
 
     def test_a_reply_may_close_its_connection(self, serve, call):
@@ -355,9 +372,12 @@ class TestCredentials:
         refresh = session.get_credentials()._refresh_using
         session.get_credentials()._refresh_using = lambda: threads.append(threading.get_ident()) or refresh()
         runtime = LightRuntime(endpoint_url=server.url, session=session)
-        session.get_credentials()._expiry_time = datetime.datetime.now(datetime.UTC)
-        later(runtime)
-        assert threads
+
+        def expire():
+            session.get_credentials()._expiry_time = datetime.datetime.now(datetime.UTC)
+
+        repeatedly(runtime, later, 3, between=expire)
+        assert len(threads) == 2
         assert threading.get_ident() not in threads
 
     def test_none(self, serve, call, monkeypatch):
@@ -550,6 +570,9 @@ class TestConcurrency:
             slow.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await slow
+            await asyncio.sleep(0.05)
+            with contextlib.suppress(ConnectionResetError):
+                assert server.connections[0].recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
             assert (await runtime.ainvoke_endpoint(**CALL))["Body"].read() == b"ask"
             await runtime.aclose()
 
