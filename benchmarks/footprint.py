@@ -39,6 +39,11 @@ def footprint(pid: int) -> Footprint:
     )
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the CPU time of a process tree so far; that of ended processes is not counted."""
+    return _ticks(pid) / TICKS_PER_S
+
+
 def idle_processor(pid: int, *, seconds: float) -> str:
     """Return the share of one core that an idle process tree uses."""
     before, started = _ticks(pid), time.monotonic()

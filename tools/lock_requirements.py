@@ -8,6 +8,7 @@
                              PyTorch's CPU build, installed first if available
     requirements-checkov.txt checkov, for its own virtual environment
     requirements-node.txt    Node for the CDK
+    benchmarks/peers/        the servers that benchmarks compare with
     containers/builder/      what builds in the account need; torch and CUDA have their own files, because
                              torch comes from another index without a GPU
     containers/serving/      what Python models find in the project's own image
@@ -151,6 +152,8 @@ def main() -> None:
         "Node for the CDK, where the machine has none that fits.",
         compiled("requirements-node.txt", groups["node"]),
     )
+    peers = "benchmarks/peers/requirements.txt"
+    write(peers, "The servers that benchmarks compare with.", compiled(peers, groups["peers"]))
     # The builder gets the versions that are tested here.
     tested = f"--constraint={ROOT / 'requirements-local.txt'}"
     packages = compiled(f"{BUILDER}/requirements.txt", builder_pins(project), tested)
