@@ -30,7 +30,7 @@ help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## build a model, deploy it to the local AWS, call it, destroy everything
-	@.venv/bin/python -m tritonstack.cli.demo
+	@.venv/bin/python -m tools.demo
 
 test: setup-dev ## run the tests that protect a change, those with a real Triton and `cdk deploy` included
 	@$(PYTEST) -m "not soak"

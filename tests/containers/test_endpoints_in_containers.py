@@ -168,5 +168,5 @@ def test_without_an_engine_it_says_so_before_anything_starts(tmp_path: Path) -> 
     site.variables["DOCKER_HOST"] = f"unix://{tmp_path}/none.sock"
     output = site.tritonstack("up", "--detach", "--containers", exit_code=1)
     assert "no Docker engine is running on this machine" in output
-    assert "tools/docker_engine.sh start" in output
+    assert "sudo systemctl start docker" in output
     assert not site.project.cloud_dir().exists()

@@ -97,4 +97,4 @@ def test_people_get_sentences(committed, capsys):
 def test_a_project_without_the_file_gets_a_message_where_to_look(committed, capsys):
     committed.delivery_file.unlink()
     assert run(["--project", str(committed.root), "delivery"]) == 2
-    assert "see docs/delivery.md for an example" in capsys.readouterr().err
+    assert "`tritonstack init` in another folder writes an example" in capsys.readouterr().err

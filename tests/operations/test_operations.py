@@ -201,7 +201,7 @@ def test_a_boundary_that_only_an_administrator_may_change_is_named(tmp_path: Pat
     assert "the permissions boundary of the environment's roles is new or has changed" in str(
         caught.value.remedy
     )
-    assert "docs/delivery.md" in str(caught.value.remedy)
+    assert "AdministratorAccess" in str(caught.value.remedy)
 
 
 def test_an_assembly_takes_the_place_of_the_app(tmp_path: Path) -> None:

@@ -63,13 +63,13 @@ LightRuntime()
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("tritonstack", "typer is not installed; run `pip install 'tritonstack[cli]'`"),
-        ("tritonstack-app", "aws_cdk is not installed; run `pip install 'tritonstack[cdk]'`"),
+        ("tritonstack", "typer is not installed\n  help: run `pip install 'tritonstack[cli]'`"),
+        ("tritonstack-app", "aws_cdk is not installed\n  help: run `pip install 'tritonstack[cdk]'`"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(client_only: Installed, tmp_path, script, message):
     ended = client_only.run(script, cwd=tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"error: {message}\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"error[TS615]: {message}\n")
 
 
 @pytest.mark.parametrize("name", [*PACKAGES, "tritonstack_local", "yaml"])

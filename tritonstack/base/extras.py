@@ -28,5 +28,7 @@ def missing_extra(error: ModuleNotFoundError) -> int:
     module = (error.name or "").partition(".")[0]
     if module not in EXTRA_OF_MODULE:
         raise error
-    print(f"error: {module} is not installed; run `{install_command(module)}`", file=sys.stderr)
+    print(
+        f"error[TS615]: {module} is not installed\n  help: run `{install_command(module)}`", file=sys.stderr
+    )
     return USAGE_EXIT_CODE

@@ -22,6 +22,8 @@ from tritonstack.cli.registry import COMMANDS, CommandGroup
 
 COMPLETING = "_TRITONSTACK_COMPLETE"
 """Set by the shell when it asks for completions."""
+_WITHOUT_PROJECT = ("explain", "doctor")
+"""Commands that also work outside a project."""
 _INTERRUPTED = 130  # Typer exit code for Ctrl-C
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
@@ -34,6 +36,15 @@ app = typer.Typer(
 )
 
 
+def print_version(requested: bool) -> None:
+    """Print the version of the distribution, and end."""
+    if requested:
+        from importlib.metadata import version as installed_version  # noqa: PLC0415 - only this option needs it
+
+        typer.echo(f"tritonstack {installed_version('tritonstack')}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     context: typer.Context,
@@ -42,13 +53,27 @@ def options(
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=print_version, help="Print the version.")
+    ] = False,
 ) -> None:
     """Store the global options; `run` reads --debug itself."""
     # Loads the AWS SDK and the specification, which `--help` does not need.
     from tritonstack.cli.context import Context  # noqa: PLC0415
 
-    found = Project(Path.cwd()) if context.invoked_subcommand == "init" else find_project(project)
-    context.obj = Context(found, Output(as_json=json_output))
+    context.obj = Context(_project(context.invoked_subcommand, project), Output(as_json=json_output))
+
+
+def _project(command: str | None, folder: Path | None) -> Project:
+    """Return the project; for a command that needs none, the current folder if it is in no project."""
+    if command == "init":
+        return Project(Path.cwd())
+    try:
+        return find_project(folder)
+    except UsageError:
+        if folder is None and command in _WITHOUT_PROJECT:
+            return Project(Path.cwd())
+        raise
 
 
 def main() -> None:

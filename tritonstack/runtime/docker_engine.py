@@ -28,8 +28,8 @@ def docker_engine() -> docker.DockerClient:
     except DOCKER_FAULTS as fault:
         raise NoEngineError(
             f"no Docker engine is running on this machine ({fault})",
-            remedy="start one (as root: `tools/docker_engine.sh start`), and set DOCKER_HOST if its socket "
-            "is not the default",
+            remedy="start one, for example with `sudo systemctl start docker`, and set DOCKER_HOST if its "
+            "socket is not the default",
         ) from fault
 
 

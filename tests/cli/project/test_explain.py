@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,25 @@ def test_a_retired_code_is_named(capsys: pytest.CaptureFixture[str], monkeypatch
     assert run(["explain", "TS001"]) == 2
     assert "TS001 (Former kind) is no longer used" in capsys.readouterr().err
     assert "TS001" not in error_codes.KINDS
+
+
+@pytest.mark.parametrize("arguments", [["explain", "TS902"], ["explain"], ["doctor"], ["--version"]])
+def test_help_with_the_tool_itself_needs_no_project(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(arguments)
+    captured = capsys.readouterr()
+    assert "TS902]" not in captured.err
+    assert captured.out
+
+
+def test_without_a_code_all_codes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines if line.startswith("  TS")} == set(KINDS)
+    assert run(["--json", "explain"]) == 0
+    assert json.loads(capsys.readouterr().out)["codes"]["TS104"] == "Unknown key"

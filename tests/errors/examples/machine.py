@@ -154,6 +154,7 @@ def no_package(shop: Setting) -> None:
     from tritonstack.workflows.extras import require
 
     shop.patch.setattr("tritonstack.workflows.extras.find_spec", lambda *_: None)
+    shop.patch.setattr("tritonstack.base.extras.in_source_tree", lambda: False)
     require("aws_cdk", feature="Deploying")
 
 
@@ -163,14 +164,6 @@ def no_space(shop: Setting) -> None:
     from tritonstack.cli.main import _in_words
 
     raise _in_words(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "environments/dev.lock.yaml"))
-
-
-@example("TS617")
-def failed_demo(shop: Setting) -> None:
-    """A command of the demo fails."""
-    from tritonstack.cli.demo import run
-
-    run("sh", "-c", "exit 3")
 
 
 @example("TS618")

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import aws_cdk as cdk_lib
 import pytest
 
 from tests.projects import edit, write_project
 from tritonstack.base.paths import Project, find_project
+from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.operations.deploying import assembly_cache
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.assembly_cache import AssemblyCache, synthesis_key
@@ -107,11 +109,48 @@ def test_the_key_does_not_depend_on_the_folder(project, tmp_path):
 
 def test_variables_and_context_change_the_key(project):
     plain = key_of(project)
-    assert key_of(project, TRITONSTACK_HOME="/elsewhere", PATH="/bin") == plain
+    assert key_of(project, TRITONSTACK_HOME="/elsewhere", LANG="C") == plain
     assert key_of(project, CDK_DEFAULT_REGION="eu-west-1") != plain
+    assert key_of(project, PYTHONPATH="/elsewhere") != plain
     workspace, cdk = load_workspace(project, "dev"), cdk_of(project)
     other = CdkCli(cdk.executable, cdk.project_root, {"env": "dev", "owner": "Ada"}, {})
     assert len({plain, synthesis_key(workspace, other), synthesis_key(workspace, cdk, ["one"])}) == 3
+
+
+def test_another_node_changes_the_key_and_a_missing_tool_leaves_it_unknown(project, tmp_path):
+    node = tmp_path / "bin/node"
+    node.parent.mkdir()
+    node.write_text("#!/bin/sh\n")
+    node.chmod(0o755)
+    keys = {key_of(project), key_of(project, PATH=str(node.parent))}
+    node.write_text("#!/bin/sh\n# a newer one\n")
+    keys.add(key_of(project, PATH=str(node.parent)))
+    assert len(keys) == 3
+    assert None not in keys
+    assert key_of(project, PATH=str(tmp_path)) is None
+    cdk = cdk_of(project)
+    (cdk.executable.parents[1] / "package.json").unlink()
+    assert synthesis_key(load_workspace(project, "dev"), cdk) is None
+
+
+def test_packages_outside_of_this_environment_change_the_key(project, tmp_path, monkeypatch):
+    before = key_of(project)
+    (tmp_path / "system/jsii-2.0.dist-info").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "system"))
+    assert key_of(project) != before
+
+
+def test_the_archive_of_the_build_code_has_only_files_of_the_key(project):
+    """Otherwise a kept assembly could have another archive than a new one."""
+    before = key_of(project)
+    for name in ("notes~", "a.pyc", "b.swp", "venv/big.bin", "__pycache__/c.txt"):
+        written(f"models/minilm/{name}", "text")(project)
+    stack = cdk_lib.Stack(cdk_lib.App(), "Stack")
+    BuildSource(stack, "Source", project=project)
+    folder = Path(cdk_lib.App.of(stack).synth().directory)
+    packed = {str(file.relative_to(folder)) for file in folder.glob("asset.*/models/**/*") if file.is_file()}
+    assert {Path(name).name for name in packed} == {"model.yaml", "config.json"}
+    assert key_of(project) == before
 
 
 def test_installed_packages_and_code_change_the_key(project, tmp_path, monkeypatch):

@@ -13,12 +13,19 @@ from constructs import Construct
 import tritonstack
 from tritonstack.base.paths import Project
 from tritonstack.base.revisions import BUILD_CODE
+from tritonstack.base.source_files import IGNORED, IGNORED_SUFFIXES
 
 PACKAGES = Path(tritonstack.__file__).resolve().parents[1]
 """Where model_build and tritonstack are installed: the source tree, or site-packages."""
 BUILD_CODE_FILES = (*BUILD_CODE, "tritonstack/__init__.py")
 """model_build and the packages it imports. No other code changes the archive, and so starts new builds."""
-_EXCLUDED = ("**/__pycache__", "**/.*", "tritonstack/project/schemas")
+_EXCLUDED = (
+    "**/.*",
+    *(f"**/{name}" for name in sorted(IGNORED)),
+    *(f"**/*{suffix}" for suffix in IGNORED_SUFFIXES),
+    "tritonstack/project/schemas",
+)
+"""Besides the schemas and hidden files, everything that a model's or a revision's digest ignores."""
 
 
 class BuildSource(Construct):

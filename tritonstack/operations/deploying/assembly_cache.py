@@ -1,8 +1,8 @@
 """Keep synthesized assemblies, named by everything that synthesis reads.
 
 An assembly is used again only if each of these is the same: the files of the project and of the installed
-code (uncommitted ones included), the lock, the CDK context, and the versions of Python, its packages, and
-the CDK CLI. An app other than `tritonstack-app` may read other inputs, so its assemblies are not kept.
+code (uncommitted ones included), the lock, the CDK context, and the versions of Python, its packages, Node,
+and the CDK CLI. An app other than `tritonstack-app` may read other inputs, so its assemblies are not kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -37,7 +36,7 @@ _SUMS = "sha256.json"
 _ABANDONED_S = 3600
 _APP = "tritonstack-app"
 _PACKAGES = Path(tritonstack.__file__).resolve().parents[1]
-_SETTINGS = ("CDK_", "JSII_")
+_SETTINGS = ("CDK_", "JSII_", "PYTHONPATH")
 _SETTINGS_OF_THIS_PROJECT = ("TRITONSTACK_HOME", "TRITONSTACK_CLOUD")
 
 
@@ -95,10 +94,10 @@ class AssemblyCache:
 def synthesis_key(workspace: Workspace, cdk: CdkCli, stacks: Sequence[str] = ()) -> str | None:
     """Return the digest of everything that the synthesis of some stacks reads; None if it is unknown."""
     project = workspace.project
-    app = _app(project)
-    if app is None:
+    app, tools = _app(project), _tools(cdk)
+    if app is None or tools is None:
         return None
-    parts = [_FORMAT, sys.version, app, *stacks, *_packages(), *_cdk_inputs(project, cdk)]
+    parts = [_FORMAT, sys.version, app, *tools, *stacks, *_packages(), *_cdk_inputs(project, cdk)]
     try:
         with project_digests(project, "synthesis") as digests:
             parts += _file_digests(workspace, digests)
@@ -121,19 +120,28 @@ def _app(project: Project) -> str | None:
 
 
 def _packages() -> Iterator[str]:
-    """Yield the installed distributions with their versions."""
-    for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
-        yield from sorted(name for name in os.listdir(folder) if name.endswith(".dist-info"))
+    """Yield the distributions that can be imported, with their versions."""
+    for folder in sorted({folder for folder in sys.path if os.path.isdir(folder)}):
+        yield from sorted(name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info")))
+
+
+def _tools(cdk: CdkCli) -> list[str] | None:
+    """Return what identifies the CDK CLI and Node, which runs its library; None if one is not found."""
+    package = cdk.executable.resolve().parents[1] / "package.json"
+    variables = {**os.environ, **cdk.variables}
+    node = shutil.which("node", path=variables.get("PATH"))
+    if node is None or not package.is_file():
+        return None
+    state = os.stat(node)
+    return [package.read_text(), f"{os.path.realpath(node)} {state.st_size} {state.st_mtime_ns}"]
 
 
 def _cdk_inputs(project: Project, cdk: CdkCli) -> Iterator[str]:
-    """Yield the context, the files that the CDK CLI reads, its version, and its variables."""
+    """Yield the context, the files that the CDK CLI reads, and its variables."""
     yield json.dumps(dict(cdk.context), sort_keys=True)
-    package = cdk.executable.resolve().parents[1] / "package.json"
-    files = (project.root / MARKER, project.root / "cdk.context.json", Path.home() / ".cdk.json", package)
-    for file in files:
+    for file in (project.root / MARKER, project.root / "cdk.context.json", Path.home() / ".cdk.json"):
         yield hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "none"
-    for name, value in sorted(cdk.variables.items()):
+    for name, value in sorted({**os.environ, **cdk.variables}.items()):
         is_setting = name.startswith("TRITONSTACK_") and name not in _SETTINGS_OF_THIS_PROJECT
         if name.startswith(_SETTINGS) or is_setting:
             yield f"{name}={value}"

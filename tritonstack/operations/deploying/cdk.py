@@ -31,7 +31,8 @@ _SIGN_OF_BOUNDARY = "iam:CreatePolicy"
 """The actions that IAM denies because only an administrator changes permissions boundaries."""
 _BY_ADMINISTRATOR = (
     "the permissions boundary of the environment's roles is new or has changed; only an administrator "
-    "can change it, see 'The permissions boundary' in docs/delivery.md"
+    "can change it: run `cdk bootstrap` with the execution policy AdministratorAccess, deploy the foundation "
+    "stack, and run `cdk bootstrap` with the previous policies again"
 )
 _QUIET = {
     "NODE_NO_WARNINGS": "1",  # about future Node versions

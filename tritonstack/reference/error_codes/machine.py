@@ -79,10 +79,6 @@ MACHINE: Mapping[str, Kind] = {
         "Cannot write to the disk",
         "The disk is full, or the folder is not writable. Check its permissions and free space.",
     ),
-    "TS617": Kind(
-        "Demo failed",
-        "A command of `tritonstack up --demo` failed. Run that command alone to see its output.",
-    ),
     "TS618": Kind(
         "git or GitHub's command line failed",
         "A step of the delivery workflows called git or `gh`. The message has their output; check the "

@@ -90,7 +90,7 @@ class PipelineDelivery(Record):
     account: AccountId
     region: RegionName
     region_features: ConfirmedFeatures = ()
-    """Features that the region has although AWS's published lists omit them (docs/regions.md)."""
+    """Features that the region has although AWS's published lists omit them."""
     connection: Annotated[str, AfterValidator(_check_connection)] | None = None
     """ARN of the connection to the repository, created by a person in that account."""
     bucket: BucketSource | None = None
@@ -195,7 +195,7 @@ def require_delivery(project: Project) -> Document[DeliverySpec]:
     if document is None:
         raise UsageError(
             f"{project.delivery_file.name} not found; it defines how changes reach the environments",
-            remedy="see docs/delivery.md for an example",
+            remedy="create it; `tritonstack init` in another folder writes an example",
             code="TS908",
         )
     return document

@@ -92,7 +92,7 @@ class EnvironmentSpec(Record):
     triton_release: Annotated[str, AfterValidator(_check_release)]
     """Release of the SageMaker Triton image."""
     region_features: ConfirmedFeatures = ()
-    """Features that the region has although AWS's published lists omit them (docs/regions.md)."""
+    """Features that the region has although AWS's published lists omit them."""
     name_prefix: Annotated[Name, AfterValidator(_check_prefix)] = "tritonstack"
     """Name prefix of all its resources."""
     removal: Literal["retain", "destroy"] = "retain"

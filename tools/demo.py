@@ -45,10 +45,8 @@ PARAPHRASES = (
 console = Console(soft_wrap=True, highlight=False, emoji=False)
 
 
-class DemoFailedError(TritonstackError):
+class DemoFailedError(Exception):
     """A step of the demo failed."""
-
-    code = "TS617"
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,14 @@ def main() -> int:
     """Run every step, and always stop the cloud at the end."""
     os.environ["TRITONSTACK_CLOUD"] = "demo"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM stops the cloud too
-    session = Session(find_project(Path(__file__).parent))
+    session = Session(find_project(Path.cwd()))
     demo = Demo(session, session.workspace(ENVIRONMENT).spec)
     started = time.monotonic()
     try:
         for title, step in STEPS:
             console.rule(f"[bold]{title}", align="left")
             step(demo)
-    except TritonstackError as error:
+    except (DemoFailedError, TritonstackError) as error:
         console.print(f"[bold red]the demo failed:[/] {escape(str(error))}")
         return 1
     except KeyboardInterrupt:
