@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ParamValidationError
 
 from tritonstack.client.light.boto3_bridge import Boto3Bridge, Boto3Settings
-from tritonstack.client.light.connections import BrokenBodyError, LoopConnections, Route, ThreadConnections
+from tritonstack.client.light.connections import BrokenBodyError, LoopConnections, ThreadConnections
 from tritonstack.client.light.replies import HttpReply
 from tritonstack.client.light.signing import RequestTemplate
 
@@ -40,7 +41,7 @@ class LightRuntime:
         session = session or boto3.DEFAULT_SESSION or boto3.Session()
         self._bridge = Boto3Bridge(Boto3Settings(session, region_name, endpoint_url, verify, config))
         self._template = lru_cache(_TEMPLATES)(self._new_template)
-        self._route: Route | None = None
+        self._lock = threading.Lock()
         self._threads: ThreadConnections | None = None
         self._loops: dict[asyncio.AbstractEventLoop, LoopConnections] = {}
 
@@ -107,7 +108,8 @@ class LightRuntime:
 
     def _thread_connections(self) -> ThreadConnections:
         if self._threads is None:
-            self._threads = ThreadConnections(self._bridge.route())
+            with self._lock:
+                self._threads = self._threads or ThreadConnections(self._bridge.route())
         return self._threads
 
     def _loop_connections(self) -> LoopConnections:
