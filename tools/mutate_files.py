@@ -168,7 +168,7 @@ def _has_fields(content: bytes) -> bool:
 Mutation = Callable[[bytes, random.Random], bytes]
 
 
-def _line_edit(edit: Callable[[list[bytes], int, random.Random], None]) -> Mutation:
+def _line_edit(edit: Callable[[list[bytes], int, random.Random], object]) -> Mutation:
     def mutate(content: bytes, chance: random.Random) -> bytes:
         lines = content.splitlines(keepends=True) or [b"\n"]
         edit(lines, chance.randrange(len(lines)), chance)
@@ -216,7 +216,7 @@ def _cut(content: bytes, chance: random.Random) -> bytes:
 
 
 _MUTATIONS: tuple[Mutation, ...] = (
-    _line_edit(lambda lines, at, _: lines.pop(at) and None),
+    _line_edit(lambda lines, at, _: lines.pop(at)),
     _line_edit(lambda lines, at, _: lines.insert(at, lines[at])),
     _line_edit(_swap),
     _line_edit(_indent),
