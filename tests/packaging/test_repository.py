@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import re
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from tests.delivery.github.workflows import read_workflow
-from tests.packaging.wheels import ROOT, Installed, borrow
+from tests.packaging.wheels import ROOT, Installed, borrow, locked_for_delivery
 from tritonstack.base.paths import Project
 from tritonstack.spec.environments.delivery import require_delivery
 
@@ -173,14 +172,6 @@ def pipeline_commands(complete: Installed, shop: Path) -> list[str]:
     handed, *setup = phases["install"]["commands"]
     assert "handed" in handed
     return setup
-
-
-def locked_for_delivery() -> list[str]:
-    """Return what the extras `cli` and `cdk` install: no library that builds models."""
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    names = {line.partition("==")[0] for line in lines if line[0].isalnum()}
-    installed = {found.name.lower().replace("_", "-") for found in importlib.metadata.distributions()}
-    return sorted(names & installed)
 
 
 @pytest.mark.e2e

@@ -23,13 +23,17 @@ WHAT = "the local cloud"
 
 def require_local_cloud() -> None:
     """Raise UsageError if the extra `local` is not installed."""
-    for module in ("tritonstack_local", "moto"):
-        if find_spec(module) is None:
-            raise UsageError(
-                f"{WHAT} is not installed: no module {module!r}",
-                remedy=f"run `{install_command(module)}`",
-                code="TS615",
-            )
+    module = _missing_module()
+    if module is not None:
+        raise UsageError(
+            f"{WHAT} is not installed: no module {module!r}",
+            remedy=f"run `{install_command(module)}`",
+            code="TS615",
+        )
+
+
+def _missing_module() -> str | None:
+    return next((name for name in ("tritonstack_local", "moto") if find_spec(name) is None), None)
 
 
 def read_address(state_dir: Path) -> CloudAddress | None:
@@ -59,6 +63,13 @@ def find_cloud(
             f"{subject} is in the local cloud, which has no profiles",
             remedy=f"omit the profile {profile!r}",
             code="TS614",
+        )
+    module = _missing_module()
+    if module is not None:  # access is missing: commands that read many locations list it and continue
+        raise CloudAccessError(
+            f"{subject} is in the local cloud, and the extra `local` is not installed",
+            remedy=f"run `{install_command(module)}`",
+            code="TS615",
         )
     address = read_address(project.cloud_dir(account))
     account_option = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.base import naming
+from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.audit.found import Scope
 from tritonstack.operations.audit.report import Item, Refusal, Report
 from tritonstack.operations.audit.report import audit as look
-from tritonstack.operations.aws import Cloud, CloudAccessError
+from tritonstack.operations.aws import Cloud
 from tritonstack.project.loading import environment_names
 from tritonstack.workflows.environments.deployed import (
     DeployedEnvironment,
@@ -64,13 +65,13 @@ def audit(
 
 def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Report]:
     """Return a report per location; a location that is unreachable gets a refusal of every service."""
-    reports, errors = dict[str, Report](), list[CloudAccessError]()
+    reports, errors = dict[str, Report](), list[TritonstackError]()
     for location in locations:
         place = f"{location.prefix} in {location.account} {location.region}"
         subject = f"what begins with {location.prefix!r}"
         try:
             cloud = session.cloud_at(location.account, location.region, subject=subject)
-        except CloudAccessError as error:
+        except TritonstackError as error:
             errors.append(error)
             reports[place] = Report((), (Refusal("every service", error.message),))
         else:

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.operations.aws import Cloud, CloudAccessError
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.reaping import ExpiryState, leased
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
@@ -66,7 +67,7 @@ def _look(session: Session, location: Location, now: datetime) -> ExpiringEnviro
             location.account, location.region, subject=f"what expires in {_where(location)}"
         )
         expiring = leased(cloud, prefix=location.prefix, now=now)
-    except CloudAccessError as error:
+    except TritonstackError as error:
         return ExpiringEnvironments(unreachable={location: error.message})
     except (ClientError, BotoCoreError) as error:
         return ExpiringEnvironments(unreachable={location: str(error)}, refused=True)

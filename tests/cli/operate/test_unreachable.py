@@ -1,0 +1,95 @@
+"""`status`, `reap`, and `audit` of all environments continue if one of them is unreachable."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.projects import edit
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.operations.audit.report import Report
+from tritonstack.workflows import local_cloud
+from tritonstack.workflows.environments import audit as audit_workflow
+
+LOCAL = """\
+name: local
+account: "000000000000"
+region: us-east-1
+triton_release: "26.05"
+removal: destroy
+endpoints: {}
+"""
+
+
+def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_cloud, "find_spec", lambda _: None)
+
+
+def not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_cloud, "read_address", lambda _: None)
+
+
+def damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise TritonstackError("address.json: not JSON", code="TS612")
+
+    monkeypatch.setattr(local_cloud, "read_address", fail)
+
+
+CAUSES = {
+    without_extra: "the extra `local` is not installed",
+    not_running: "in the local cloud, which is not running",
+    damaged: "address.json: not JSON",
+}
+
+
+@pytest.fixture(params=CAUSES, ids=lambda cause: cause.__name__)
+def cause(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Make the local environment unreachable; return the reason that commands print."""
+    request.param(monkeypatch)
+    return CAUSES[request.param]
+
+
+@pytest.fixture
+def here(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with an environment in moto's account, and one in the local cloud."""
+    edit(project.environment_file("dev"), "1" * 12, account)
+    project.environment_file("local").write_text(LOCAL)
+    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: Report((), ()))
+    return project
+
+
+def data(here: Project, capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
+    run(["--project", str(here.root), "--json", command])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert "error" not in found, found
+    return found
+
+
+def test_status(here: Project, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(here, capsys, "status")
+    errors = {one["name"]: one["error"] for one in found["environments"]}
+    assert set(errors) == {"dev", "local"}
+    assert not errors["dev"]
+    assert cause in errors["local"]
+    (gap,) = found["not_looked_at"]
+    assert gap.startswith("000000000000 us-east-1: ")
+    assert cause in gap
+
+
+def test_reap(here: Project, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(here, capsys, "reap")
+    (gap,) = found["unreachable"]
+    assert cause in gap
+    assert found["failed"] == {}
+
+
+def test_audit(here: Project, cause: str, account: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(here, capsys, "audit")
+    reports = {"local" if "000000000000" in place else "dev": report for place, report in found.items()}
+    assert cause in json.dumps(reports["local"])
+    assert cause not in json.dumps(reports["dev"])
