@@ -46,7 +46,7 @@ def main() -> int:
                 begin = time.monotonic()
                 manifest = build_model(model=model, folders=folders).manifest
             digests.add(manifest.digest)
-            print(f"{number:2} {_words(manifest)} ({time.monotonic() - begin:.0f} s)", flush=True)
+            print(f"{number:2} {_row_text(manifest)} ({time.monotonic() - begin:.0f} s)", flush=True)
     print(f"{len(digests)} digest(s) from {options.builds} builds with {options.busy} busy processes")
     return 0 if len(digests) == 1 else 1
 
@@ -69,7 +69,7 @@ def _model(file: Path) -> Document[ModelSpec]:
     return replace(document, record=record)
 
 
-def _words(manifest: Manifest) -> str:
+def _row_text(manifest: Manifest) -> str:
     times = "; ".join(
         f"{one.name} {' '.join(map(str, one.latency_ms.values()))} ms" for one in manifest.candidates
     )

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     faulthandler.enable()  # a crash in a library leaves a traceback in the log
-    out = _own_standard_output()
+    out = _reserved_stdout()
     notify = _notifier(out, as_json=options.json_progress)
     order = BuildOrder(
         model=options.model,
@@ -90,7 +90,7 @@ def _project(text: str) -> Project:
     return Project(Path(text).resolve())
 
 
-def _own_standard_output() -> TextIO:
+def _reserved_stdout() -> TextIO:
     """Reserve standard output for events; send what libraries print to standard error."""
     stdout = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
     sys.stdout.flush()
@@ -99,7 +99,7 @@ def _own_standard_output() -> TextIO:
 
 
 def _notifier(out: TextIO, *, as_json: bool) -> Notify:
-    render: Callable[[dict[str, Any]], str] = json.dumps if as_json else _words
+    render: Callable[[dict[str, Any]], str] = json.dumps if as_json else _event_text
 
     def notify(event: dict[str, Any]) -> None:
         print(render(event), file=out, flush=True)
@@ -107,7 +107,7 @@ def _notifier(out: TextIO, *, as_json: bool) -> Notify:
     return notify
 
 
-def _words(event: dict[str, Any]) -> str:
+def _event_text(event: dict[str, Any]) -> str:
     match event["event"]:
         case "built":
             return f"{event['model']} {event['digest'][:12]} for {event['target']}: {event['directory']}"

@@ -25,7 +25,7 @@ from model_build.recipes.vllm import require_generate
 from model_build.repository.layout import check_layout
 from model_build.repository.properties import read_properties
 from model_build.resources import require_memory, require_space, shortages_explained
-from model_build.sources import FetchedSource, fetch_source, wanted_files
+from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
 from model_build.store.archive import PackedArchive, pack
 from model_build.store.artifacts import ArtifactStore, BuildKey
@@ -166,7 +166,7 @@ class _Build:
             self._spec.source,
             model_folder=self._model.file.parent,
             cache_dir=self._folders.cache,
-            selection=wanted_files(self._spec),
+            selection=file_selection(self._spec),
             external=self._spec.trust.external_source is not None,
         )
 
@@ -251,7 +251,7 @@ class _Build:
     def _require_memory(self, source: FetchedSource) -> None:
         """Fail early if the framework would run out of memory."""
         if self._spec.source is not None and self._spec.recipe.kind not in SERVED_AS_GIVEN:
-            files = wanted_files(self._spec).weights_among(source.folder)
+            files = file_selection(self._spec).weights_among(source.folder)
             weights = sum(file.stat().st_size for file in files)
             require_memory(weights * COPIES_IN_MEMORY, purpose=f"loading and exporting {self._spec.name!r}")
 

@@ -19,7 +19,7 @@ from tritonstack.constructs.builds.build_roles import BuildLocation, BuildRoles
 from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.constructs.builds.image_builds import ImageBuilds
 from tritonstack.constructs.builds.model_builds import ModelBuilds
-from tritonstack.constructs.iam.grants import Home, pull_image
+from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.project.build_machines import (
     BuildMachine,
     CodeBuildMachine,
@@ -92,7 +92,7 @@ class BuildStack(EnvironmentStack):
         settings: BuildSettings,
     ) -> None:
         environment = workspace.spec
-        home = Home.of(self)
+        aws = AwsScope.of(self)
         place = BuildLocation(
             base=environment.base,
             bucket=environment.artifact_bucket,
@@ -102,8 +102,8 @@ class BuildStack(EnvironmentStack):
             list_build_machines=found,
             # Both images are in one repository.
             grants=[
-                *read_source(home, source.bucket, source.key, encrypted_with=source.encrypted_with),
-                *pull_image(home, next(iter(images.values())).uri),
+                *read_source(aws, source.bucket, source.key, encrypted_with=source.encrypted_with),
+                *pull_image(aws, next(iter(images.values())).uri),
             ],
         )
         role = BuildRoles(self, "Jobs", place=place, models=_reaches(workspace)).shared

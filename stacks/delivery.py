@@ -28,7 +28,7 @@ from tritonstack.constructs.delivery.github_trust import (
 from tritonstack.constructs.delivery.promotion_reader import PromotionReader, reading_grants, resuming_grants
 from tritonstack.constructs.delivery.role_bounds import RoleBounds
 from tritonstack.constructs.iam.granted_role import GrantedRole, explain_pattern
-from tritonstack.constructs.iam.grants import Grant, Home
+from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.reference.bootstrap import BootstrapRole
@@ -68,7 +68,7 @@ class DeliveryStack(cdk.Stack):
         for key, value in tags.items():
             cdk.Tags.of(self).add(key, value)
         self._target = target
-        self._home = Home.of(self)
+        self._home = AwsScope.of(self)
         self._provider = provider_arn(partition=self._home.partition, account=spec.account)
         self._first: list[Construct] = []
         if target.makes_provider:
@@ -166,80 +166,80 @@ class DeliveryStack(cdk.Stack):
         return [role_trust(partition=self._home.partition, account=pipeline.account, role=role)]
 
     def _plan(self) -> list[Grant]:
-        home, spec = self._home, self._target.spec
+        aws, spec = self._home, self._target.spec
         named = grants.Named.like(spec)
         return [
-            *grants.see_stacks(home, named),
-            *grants.see_endpoints(home, named),
-            *artifact_grants.read_artifacts(home, spec),
+            *grants.read_stacks(aws, named),
+            *grants.read_endpoints(aws, named),
+            *artifact_grants.read_artifacts(aws, spec),
         ]
 
     def _deploy(self) -> list[Grant]:
-        home, spec = self._home, self._target.spec
+        aws, spec = self._home, self._target.spec
         named = grants.Named.like(spec)
         return [
-            *grants.see_stacks(home, named),
-            *grants.see_endpoints(home, named),
-            *artifact_grants.read_artifacts(home, spec),
-            *artifact_grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
-            *artifact_grants.mark_artifacts(home, spec),
-            *artifact_grants.bring_artifacts_back(home, spec),
-            *grants.ask_endpoints(home, named),
-            *(grants.ask_queues(home, spec) if _has_queues(spec) else []),
-            *grants.run_builds(home, spec),
-            *grants.take_on(grants.bootstrap_role_arns(home, spec.bootstrap, *_DEPLOYING)),
+            *grants.read_stacks(aws, named),
+            *grants.read_endpoints(aws, named),
+            *artifact_grants.read_artifacts(aws, spec),
+            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
+            *artifact_grants.mark_artifacts(aws, spec),
+            *artifact_grants.restore_artifacts(aws, spec),
+            *grants.invoke_endpoints(aws, named),
+            *(grants.use_queues(aws, spec) if _has_queues(spec) else []),
+            *grants.run_builds(aws, spec),
+            *grants.assume_roles(grants.bootstrap_role_arns(aws, spec.bootstrap, *_DEPLOYING)),
         ]
 
     def _promote(self, source: EnvironmentSpec) -> list[Grant]:
-        home, spec = self._home, self._target.spec
+        aws, spec = self._home, self._target.spec
         return [
-            *grants.see_stacks(home, grants.Named.like(spec)),
-            *artifact_grants.read_artifacts(home, spec),
-            *artifact_grants.write_artifacts(home, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
-            *artifact_grants.mark_artifacts(home, spec),
-            *grants.explained(resuming_grants(home, spec), "interrupted uploads"),
-            *artifact_grants.write_images(home, naming.image_repository_name(spec.base, "serving")),
+            *grants.read_stacks(aws, grants.Named.like(spec)),
+            *artifact_grants.read_artifacts(aws, spec),
+            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
+            *artifact_grants.mark_artifacts(aws, spec),
+            *grants.explained(resuming_grants(aws, spec), "interrupted uploads"),
+            *artifact_grants.write_images(aws, naming.image_repository_name(spec.base, "serving")),
             *self._read_source(source),
         ]
 
     def _read_source(self, source: EnvironmentSpec) -> list[Grant]:
         """Assume the source's reader role if it is in another account; its bucket allows no other access."""
-        home = self._home
-        if source.account != home.account:
-            return grants.take_on([self._reader_arn(source)])
-        target = Home(home.partition, source.region, source.account)
+        aws = self._home
+        if source.account != aws.account:
+            return grants.assume_roles([self._reader_arn(source)])
+        target = AwsScope(aws.partition, source.region, source.account)
         return grants.explained(
-            reading_grants(target, source, grants.some_key(target)),
+            reading_grants(target, source, grants.any_key(target)),
             "everything to promote from there: artifacts and their events",
         )
 
     def _reader_arn(self, source: EnvironmentSpec) -> str:
-        target = Home(self._home.partition, source.region, source.account)
+        target = AwsScope(self._home.partition, source.region, source.account)
         return grants.global_arn(target, f"role/{naming.promotion_role_name(source.delivery_base)}")
 
     def _clean_up(self) -> list[Grant]:
-        home, spec = self._home, self._target.spec
-        granted = [*grants.see_stacks(home, grants.Named.like(spec)), *preview_grants.find_everything()]
+        aws, spec = self._home, self._target.spec
+        granted = [*grants.read_stacks(aws, grants.Named.like(spec)), *preview_grants.find_everything()]
         if self._target.preview is not None:
             named = self._named_previews(self._target.preview)
             granted += [
-                *grants.see_stacks(home, named),
-                *preview_grants.delete_all(home, named, execution_role=self._execution_arn()),
+                *grants.read_stacks(aws, named),
+                *preview_grants.delete_all(aws, named, execution_role=self._execution_arn()),
             ]
         return granted
 
     def _preview(self, named: grants.Named) -> list[Grant]:
-        home, spec = self._home, self._target.spec
+        aws, spec = self._home, self._target.spec
         return [
-            *grants.see_stacks(home, named),
-            *grants.see_endpoints(home, named),
-            *preview_grants.change_stacks(home, named, execution_role=self._execution_arn()),
-            *preview_grants.delete_all(home, named, execution_role=self._execution_arn()),
-            *preview_grants.fill_buckets(home, named),
-            *grants.ask_endpoints(home, named),
+            *grants.read_stacks(aws, named),
+            *grants.read_endpoints(aws, named),
+            *preview_grants.change_stacks(aws, named, execution_role=self._execution_arn()),
+            *preview_grants.delete_all(aws, named, execution_role=self._execution_arn()),
+            *preview_grants.fill_buckets(aws, named),
+            *grants.invoke_endpoints(aws, named),
             *preview_grants.find_everything(),
-            *artifact_grants.read_artifacts(home, spec),
-            *grants.take_on(grants.bootstrap_role_arns(home, named.bootstrap, *_PUBLISHING)),
+            *artifact_grants.read_artifacts(aws, spec),
+            *grants.assume_roles(grants.bootstrap_role_arns(aws, named.bootstrap, *_PUBLISHING)),
         ]
 
     def _named_previews(self, sample: EnvironmentSpec) -> grants.Named:
@@ -255,7 +255,7 @@ class DeliveryStack(cdk.Stack):
         accounts = {other.account for other in self._target.promoted_to} - {spec.account}
         if not accounts:
             return
-        key = grants.some_key(self._home)
+        key = grants.any_key(self._home)
         reader = PromotionReader(self, "Promotion", environment=spec, key_arn=key, accounts=sorted(accounts))
         explain_pattern(reader, key, because="the condition next to it names this environment's buckets")
         skip_check(
@@ -266,17 +266,17 @@ class DeliveryStack(cdk.Stack):
         cdk.CfnOutput(self, "ReaderRole", value=reader.arn)
 
     def _edge(self) -> Bounds:
-        home, source = self._home, self._target.source
-        roles = grants.bootstrap_role_arns(home, self._target.spec.bootstrap, *_DEPLOYING)
+        aws, source = self._home, self._target.source
+        roles = grants.bootstrap_role_arns(aws, self._target.spec.bootstrap, *_DEPLOYING)
         may_make: list[str] = []
         if self._target.preview is not None:
             previews = self._named_previews(self._target.preview)
-            roles += grants.bootstrap_role_arns(home, previews.bootstrap, *_PUBLISHING)
-            may_make += [previews.roles(home), scaling_role_arn(home)]
-        regions = [home.region]
+            roles += grants.bootstrap_role_arns(aws, previews.bootstrap, *_PUBLISHING)
+            may_make += [previews.roles(aws), scaling_role_arn(aws)]
+        regions = [aws.region]
         if source is not None:
             roles.append(self._reader_arn(source))
-            regions += [source.region] if source.region != home.region else []
+            regions += [source.region] if source.region != aws.region else []
         return Bounds(
             regions=regions,
             may_take_on=roles,

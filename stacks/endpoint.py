@@ -71,7 +71,7 @@ class EndpointStack(EnvironmentStack):
             data_bucket=environment.data_bucket,
             removal=removal_policy(environment),
         )
-        self._say(deployment, serving)
+        self._add_outputs(deployment, serving)
 
     def _variant(
         self,
@@ -115,7 +115,7 @@ class EndpointStack(EnvironmentStack):
             self.shared_values("SecurityGroupIds", name=naming.SECURITY_GROUPS_PARAMETER),
         )
 
-    def _say(self, deployment: EndpointDeployment, serving: TritonEndpoint) -> None:
+    def _add_outputs(self, deployment: EndpointDeployment, serving: TritonEndpoint) -> None:
         name, data = deployment.endpoint_name, deployment.variants[0].data
         self.output("EndpointName", value=name, description="Endpoint name for InvokeEndpoint")
         if isinstance(data, ModelPrefix):

@@ -17,7 +17,7 @@ from tritonstack.constructs.data.encryption_key import EncryptionKey
 from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.constructs.delivery.delivery_grants import Named
 from tritonstack.constructs.delivery.role_bounds import RoleBounds
-from tritonstack.constructs.iam.grants import Home
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring.alarm_topic import AlarmTopic
 from tritonstack.constructs.monitoring.failed_updates import FailedUpdates
 from tritonstack.spec.endpoints.endpoint import ServingOptions
@@ -59,7 +59,7 @@ class FoundationStack(EnvironmentStack):
     def _boundary(self, environment: EnvironmentSpec) -> None:
         """Create the permissions boundary. Only an administrator can change it, so it does not depend on
         models or endpoints."""
-        home = Home.of(self)
+        aws = AwsScope.of(self)
         RoleBounds(
             self,
             "Boundary",
@@ -67,7 +67,7 @@ class FoundationStack(EnvironmentStack):
             named=Named.like(environment),
             description=f"Bounds the roles of {environment.name}",
             # The buckets of source models change with the models.
-            reads_models=home.bucket("*") if environment.builds_in_account else None,
+            reads_models=aws.bucket("*") if environment.builds_in_account else None,
             token_secret=environment.builds.hugging_face_token_secret,
         )
 

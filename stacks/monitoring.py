@@ -7,7 +7,7 @@ from constructs import Construct
 from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
-from tritonstack.constructs.monitoring.environment_dashboard import EnvironmentDashboard, Overseen
+from tritonstack.constructs.monitoring.environment_dashboard import DashboardEndpoint, EnvironmentDashboard
 from tritonstack.constructs.monitoring.monitored import monitored_endpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -22,14 +22,14 @@ class MonitoringStack(EnvironmentStack):
             description=f"tritonstack: dashboard of the endpoints of {environment.name}",
             environment=environment,
         )
-        endpoints = [_overseen(environment, name) for name in sorted(environment.endpoints)]
+        endpoints = [_dashboard_endpoint(environment, name) for name in sorted(environment.endpoints)]
         dashboard = EnvironmentDashboard(self, "Overview", base=environment.base, endpoints=endpoints)
         self.output(
             "Dashboard", value=", ".join(dashboard.names), description=("Name of the CloudWatch dashboard")
         )
 
 
-def _overseen(environment: EnvironmentSpec, name: str) -> Overseen:
+def _dashboard_endpoint(environment: EnvironmentSpec, name: str) -> DashboardEndpoint:
     monitored = monitored_endpoint(environment, name)
     alarms = endpoint_alarms(monitored, environment.endpoints[name].alarms)
-    return Overseen(name, monitored, [alarm.plan.name for alarm in alarms])
+    return DashboardEndpoint(name, monitored, [alarm.plan.name for alarm in alarms])

@@ -26,7 +26,7 @@ from tritonstack.constructs.delivery import pipeline_steps as steps
 from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, PipelineRoles, StepRole
 from tritonstack.constructs.delivery.pipeline_store import PipelineStore
 from tritonstack.constructs.delivery.scheduled_reaping import ReapingOptions, ScheduledReaping
-from tritonstack.constructs.iam.grants import Home
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.project.checks.regions import pipeline_problems, pipeline_warnings
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery, require_delivery
@@ -109,7 +109,7 @@ class PipelineStack(cdk.Stack):
         for warning in line.warnings:
             cdk.Annotations.of(self).add_warning_v2("tritonstack:region", warning)
         self._line = line
-        self._home = Home.of(self)
+        self._home = AwsScope.of(self)
         self._store = PipelineStore(self, "Store", name=line.name)
         self._roles = self._all_roles()
         self._pipeline()
@@ -289,7 +289,7 @@ class PipelineStack(cdk.Stack):
                 name=f"{line.name}-reap",
                 every_hours=line.pipeline.reap_every_hours,
                 commands=[*line.setup, *steps.reap_commands(self._home, beside)],
-                role=self._roles.own(_of("clean-up", beside)),
+                role=self._roles.step_role(_of("clean-up", beside)),
                 image=_IMAGE,
                 runtimes=_RUNTIMES,
                 source=self._files(),

@@ -21,7 +21,7 @@ def add_promoted(
     return replace_entries(
         file,
         artifacts=[
-            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen, item.rivals)
+            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen, item.conflicting)
             for item in artifacts
         ],
         images=[

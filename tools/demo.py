@@ -134,7 +134,7 @@ def destroy(demo: Demo) -> None:
     console.print("the CDK bootstrap stack is deleted too")
 
 
-def look_at_what_is_left(demo: Demo) -> None:
+def check_leftovers(demo: Demo) -> None:
     """Step 6: list the remaining resources of every service."""
     found = read_inventory(demo.address().environment())
     left = [item for item in found if not item.get("pending_deletion")]
@@ -154,7 +154,7 @@ STEPS: tuple[tuple[str, Callable[[Demo], None]], ...] = (
     ("3 bootstrap and deploy with the CDK", deploy),
     ("4 invoke the endpoint through boto3", ask),
     ("5 destroy everything", destroy),
-    ("6 check what remains", look_at_what_is_left),
+    ("6 check what remains", check_leftovers),
 )
 
 

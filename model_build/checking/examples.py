@@ -11,7 +11,7 @@ from model_build.data.cases import Case
 from tritonstack.records.comparing import kind_of
 from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import Example, Examples, PlaceInSequence, RightAnswer
-from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption, Tolerance
 
 Array = NDArray[Any]
 MOST_REQUESTS = 3
@@ -28,7 +28,7 @@ def examples_of(
     *,
     model: str,
     digest: str,
-    precision: WantedPrecision,
+    precision: PrecisionOption,
     keeps_state: bool,
 ) -> Examples:
     """Return the smallest typical requests; for a stateful model, the start of its sequence.
@@ -41,7 +41,7 @@ def examples_of(
         usual = [case for case in cases if case.typical] or cases
         least = sorted(usual, key=_size)[:MOST_REQUESTS]
         written = [_example(case, accept, precision) for case in least]
-    selected = list(_that_fit(written))
+    selected = list(_within_limit(written))
     none_because = ""
     if not selected:
         size = min(map(_bytes_of, written)) / 1e6
@@ -57,7 +57,7 @@ def examples_of_texts(texts: Sequence[str], *, model: str, digest: str) -> Examp
     return Examples(model=model, digest=digest, texts=tuple(texts[:MOST_REQUESTS]))
 
 
-def _that_fit(written: Sequence[Example]) -> Iterator[Example]:
+def _within_limit(written: Sequence[Example]) -> Iterator[Example]:
     """Yield examples in order while they fit; the first may be larger."""
     left = MOST_BYTES
     for number, example in enumerate(written):
@@ -68,7 +68,7 @@ def _that_fit(written: Sequence[Example]) -> Iterator[Example]:
         left -= size
 
 
-def _sequence(cases: Sequence[Case], accept: ModelTolerance, precision: WantedPrecision) -> list[Example]:
+def _sequence(cases: Sequence[Case], accept: ModelTolerance, precision: PrecisionOption) -> list[Example]:
     """Return requests in order; a truncated sequence has no end flag."""
     last = len(cases) - 1
     return [
@@ -78,7 +78,7 @@ def _sequence(cases: Sequence[Case], accept: ModelTolerance, precision: WantedPr
 
 
 def _example(
-    case: Case, accept: ModelTolerance, precision: WantedPrecision, sequence: PlaceInSequence | None = None
+    case: Case, accept: ModelTolerance, precision: PrecisionOption, sequence: PlaceInSequence | None = None
 ) -> Example:
     return Example(
         name=case.name,

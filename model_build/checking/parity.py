@@ -11,7 +11,7 @@ from model_build.errors import ParityError
 from tritonstack.records import comparing
 from tritonstack.records.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
 from tritonstack.records.manifests import ParityReport
-from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption, Tolerance
 
 Array = NDArray[Any]
 Stage = Literal["graph", "served"]
@@ -33,7 +33,7 @@ def judge(
     comparisons: Sequence[Comparison],
     accept: ModelTolerance,
     *,
-    precision: WantedPrecision = "fp32",
+    precision: PrecisionOption = "fp32",
 ) -> ParityReport:
     """Return the report of a stage; raise ParityError with a table of all misses."""
     missed = _misses(comparisons, accept, precision)
@@ -54,7 +54,7 @@ def judge(
 
 
 def describe_miss(
-    comparisons: Sequence[Comparison], accept: ModelTolerance, precision: WantedPrecision
+    comparisons: Sequence[Comparison], accept: ModelTolerance, precision: PrecisionOption
 ) -> str | None:
     """Describe the worst miss; None if there is none."""
     missed = _misses(comparisons, accept, precision)
@@ -90,7 +90,7 @@ def describe_parity(report: ParityReport) -> str:
 
 
 def _misses(
-    comparisons: Iterable[Comparison], accept: ModelTolerance, precision: WantedPrecision
+    comparisons: Iterable[Comparison], accept: ModelTolerance, precision: PrecisionOption
 ) -> list[Comparison]:
     """Return the comparisons outside the tolerance, worst first."""
 
@@ -102,11 +102,11 @@ def _misses(
     return sorted(missed, key=excess, reverse=True)
 
 
-def _tolerance(item: Comparison, accept: ModelTolerance, precision: WantedPrecision) -> Tolerance:
+def _tolerance(item: Comparison, accept: ModelTolerance, precision: PrecisionOption) -> Tolerance:
     return accept.tolerance(item.output, precision, item.answers)
 
 
-def _table(missed: Sequence[Comparison], accept: ModelTolerance, precision: WantedPrecision) -> str:
+def _table(missed: Sequence[Comparison], accept: ModelTolerance, precision: PrecisionOption) -> str:
     """Format the misses as a table, worst first, with the measures that have a tolerance."""
     tolerances = {
         item.output: _tolerance(item, accept, precision)

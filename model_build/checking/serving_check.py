@@ -31,7 +31,7 @@ from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
 from tritonstack.runtime import TritonInstallation, TritonServer
-from tritonstack.spec.models.tolerance import ModelTolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
 
 READY_WITHIN_S = 120.0
 HOSTED_AS = "tritonstack-check"
@@ -48,7 +48,7 @@ class ServingCheck:
     entry: str
     cases: Sequence[Case]
     accept: ModelTolerance
-    precision: WantedPrecision
+    precision: PrecisionOption
     max_batch: int
     """0 if tensors have no batch dimension: each case is then its own request."""
     work: Path
@@ -68,16 +68,16 @@ class ServingCheck:
         unpacked = self.work / "single"
         unpack_own(self.packed, unpacked)
         plan = RequestPlan(self.cases, self.max_batch, read_properties(unpacked))
-        comparisons, latency, shared_memory = self._patiently(lambda: self._single_model(unpacked, plan))
+        comparisons, latency, shared_memory = self._with_retry(lambda: self._single_model(unpacked, plan))
         # Multi-model hosting needs each model in its own folder.
         hosted = self.work / "multi" / HOSTED_AS / "model"
         hosted.parent.mkdir(parents=True)
         unpacked.rename(hosted)
-        comparisons += self._patiently(lambda: self._multi_model(self.work / "multi", plan))
+        comparisons += self._with_retry(lambda: self._multi_model(self.work / "multi", plan))
         report = judge("served", comparisons, self.accept, precision=self.precision)
         return ServingReport(report, latency, served_by(self.installation), shared_memory)
 
-    def _patiently(self, serve: Callable[[], Result]) -> Result:
+    def _with_retry(self, serve: Callable[[], Result]) -> Result:
         try:
             return serve()
         except SilentModelError:
@@ -87,7 +87,9 @@ class ServingCheck:
     def _single_model(
         self, root: Path, plan: RequestPlan
     ) -> tuple[list[Comparison], tuple[LatencyReport, ...], int]:
-        with self._start(root, container_variables(self._given(), ContainerOptions(self.entry))) as server:
+        with self._start(
+            root, container_variables(self._required_environment(), ContainerOptions(self.entry))
+        ) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             client = InvocationClient(server, "/invocations", {})
             comparisons = list(plan.thoroughly(client))
@@ -96,7 +98,7 @@ class ServingCheck:
 
     def _multi_model(self, root: Path, plan: RequestPlan) -> list[Comparison]:
         variables = container_variables(
-            self._given(), ContainerOptions(keeps_answers=plan.properties.keeps_answers)
+            self._required_environment(), ContainerOptions(keeps_answers=plan.properties.keeps_answers)
         )
         target = {"X-Amzn-SageMaker-Target-Model": f"{self.entry}/{self.packed.digest}/model.tar.gz"}
         with self._start(root, {**variables, "SAGEMAKER_MULTI_MODEL": "true"}) as server:
@@ -115,7 +117,7 @@ class ServingCheck:
             rounds = itertools.chain.from_iterable(plan.series() for _ in range(times))
             return list(ask_in_order(client, "multi-model", rounds))
 
-    def _given(self) -> Mapping[str, str]:
+    def _required_environment(self) -> Mapping[str, str]:
         """Return the `env` an endpoint would have to set for this model."""
         return {ADDITIONAL_ARGS: " ".join(self.arguments)} if self.arguments else {}
 

@@ -61,7 +61,7 @@ def prepare_engines(
         options=options,
         profiles=profile_shapes(spec, prepared.inputs),
     )
-    shelf = _Shelf(order, context, steps)
+    shelf = _EngineCache(order, context, steps)
     folder = graph.file.parent.with_name(f"{graph.file.parent.name}-engine")
     folder.mkdir()
     engines = shelf.fill(folder, release, capability, options.capabilities or (capability,))
@@ -79,7 +79,7 @@ def prepare_engines(
     )
 
 
-class _Shelf:
+class _EngineCache:
     """Cache of engines built on any machine, by engine key."""
 
     def __init__(self, order: EngineOrder, context: BuildContext, steps: BuildSteps) -> None:

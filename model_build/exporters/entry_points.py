@@ -24,7 +24,9 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
     """Import the function in `file.py:function`; leave no entry in sys.modules."""
     name, _, function = entry.partition(":")
     file = folder / name
-    spec = importlib.util.spec_from_file_location(MODULE_NAME, file, loader=_AsItIs(MODULE_NAME, str(file)))
+    spec = importlib.util.spec_from_file_location(
+        MODULE_NAME, file, loader=_RecompilingLoader(MODULE_NAME, str(file))
+    )
     if spec is None or (loader := spec.loader) is None:
         raise ExportError(f"{name} cannot be imported", code="TS309")
     module = importlib.util.module_from_spec(spec)
@@ -42,7 +44,7 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
     return function_found
 
 
-class _AsItIs(SourceFileLoader):
+class _RecompilingLoader(SourceFileLoader):
     """Loader that always recompiles: cached bytecode checks only size and mtime in seconds."""
 
     def get_code(self, fullname: str) -> CodeType:

@@ -67,7 +67,7 @@ class Framework:
             try:
                 model = self._to_onnx()
             except Exception as error:
-                if not self._attend_plainly():
+                if not self._use_eager_attention():
                     raise _not_exported(error) from error
                 try:
                     model = self._to_onnx()
@@ -113,7 +113,7 @@ class Framework:
             raise ExportError("PyTorch's exporter returned no graph")
         return program.model
 
-    def _attend_plainly(self) -> bool:
+    def _use_eager_attention(self) -> bool:
         """Return whether the model could be switched to eager attention.
 
         Eager attention exports better, but not every architecture supports it.

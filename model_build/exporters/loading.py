@@ -45,11 +45,11 @@ def load_model(
     """
     choices = {"local_files_only": True, "trust_remote_code": trust.remote_code is not None}
     is_safe = trust.pickle is None or any(folder.glob(SAFE_WEIGHTS))
-    with _told_as("transformers cannot load the model's config.json", trust=trust, remedy=CONFIG):
+    with _as_export_error("transformers cannot load the model's config.json", trust=trust, remedy=CONFIG):
         config = transformers.AutoConfig.from_pretrained(folder, **choices)
     auto_class = head.auto_class(config)
     _check_architecture(config, auto_class, head)
-    with _told_as("transformers cannot load the model", trust=trust, remedy=BELONG):
+    with _as_export_error("transformers cannot load the model", trust=trust, remedy=BELONG):
         model, report = auto_class.from_pretrained(
             folder,
             config=config,
@@ -73,7 +73,7 @@ def load_model(
 def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
     """Load the tokenizer as a fast tokenizer that pads on the right."""
     _check_vocabulary_files(folder)
-    with _told_as(
+    with _as_export_error(
         "transformers cannot load the tokenizer",
         trust=trust,
         remedy=_tokenizer_help(folder),
@@ -149,7 +149,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _told_as(subject: str, *, trust: Trust, remedy: str | None = None) -> Iterator[None]:
+def _as_export_error(subject: str, *, trust: Trust, remedy: str | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:

@@ -55,7 +55,7 @@ class Dense:
 
 
 @dataclass(frozen=True)
-class Stated:
+class SourcedValue:
     """A value, and the source file that states it."""
 
     value: Any
@@ -68,15 +68,15 @@ class SentenceSettings:
 
     transformer: Path
     """Folder of the transformers model and its tokenizer."""
-    pooling: Stated
-    normalize: Stated
+    pooling: SourcedValue
+    normalize: SourcedValue
     """Whether the last module scales vectors to length 1."""
-    max_length: Stated | None
+    max_length: SourcedValue | None
     """Maximum text length, if the source sets it."""
     usual_length: int | None
     """Default maximum length: what the tokenizer and the positions allow."""
     lowercase: bool
-    prompt: Stated | None
+    prompt: SourcedValue | None
     """Default prompt of sentence-transformers."""
     layers: tuple[Dense | None, ...]
     """Layers after pooling, in order; None scales to length 1."""
@@ -107,7 +107,7 @@ def fill_recipe(recipe: TextEmbeddingRecipe, settings: SentenceSettings) -> Text
     return recipe.model_copy(update={"pooling": pooling, "normalize": normalize, "max_length": length})
 
 
-def _chosen(recipe: TextEmbeddingRecipe, field: Overridable, stated: Any, source: Stated) -> Any:
+def _chosen(recipe: TextEmbeddingRecipe, field: Overridable, stated: Any, source: SourcedValue) -> Any:
     if stated is None:
         return source.value
     if stated != source.value and field not in recipe.overrides:
@@ -150,7 +150,7 @@ def read_settings(folder: Path) -> SentenceSettings | None:
     return SentenceSettings(
         transformer=folder / transformer,
         pooling=_pooling(folder, f"{pooling}/config.json"),
-        normalize=Stated(normalize, MODULES),
+        normalize=SourcedValue(normalize, MODULES),
         max_length=stated,
         usual_length=usual,
         lowercase=bool(config.get("do_lower_case")),
@@ -206,7 +206,7 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
     )
 
 
-def _pooling(folder: Path, name: str) -> Stated:
+def _pooling(folder: Path, name: str) -> SourcedValue:
     config = _json(folder, name, dict)
     flags = {key: value for key, value in config.items() if key.startswith("pooling_mode_")}
     odd = [key for key, value in flags.items() if value and not (value is True and key in POOLING_FLAGS)]
@@ -225,7 +225,7 @@ def _pooling(folder: Path, name: str) -> Stated:
             f"{name}: unknown pooling_mode {found!r}; allowed: {', '.join(known)}",
             remedy="use a recipe of kind python",
         )
-    return Stated(tuple(modes), name)
+    return SourcedValue(tuple(modes), name)
 
 
 def _transformer_config(folder: Path, path: str) -> tuple[dict[str, Any], str]:
@@ -251,7 +251,7 @@ def _transformer_config(folder: Path, path: str) -> tuple[dict[str, Any], str]:
 
 def _lengths(
     folder: Path, path: str, config: Mapping[str, Any], name: str
-) -> tuple[Stated | None, int | None]:
+) -> tuple[SourcedValue | None, int | None]:
     """Return the maximum length that the source sets, and the one its tokenizer and positions allow."""
     place = PurePosixPath(path)
     bounds = []
@@ -271,19 +271,19 @@ def _lengths(
                 f"{name}: max_seq_length is {longest!r}; expected a positive integer or null",
                 remedy="correct it",
             )
-        return Stated(longest, name), usual
+        return SourcedValue(longest, name), usual
     if "transformer_task" in config and usual is not None:
         tokenizer = (place / "tokenizer_config.json").as_posix()
-        return Stated(usual, tokenizer), usual
+        return SourcedValue(usual, tokenizer), usual
     return None, usual
 
 
-def _prompt(folder: Path) -> Stated | None:
+def _prompt(folder: Path) -> SourcedValue | None:
     name = "config_sentence_transformers.json"
     config = _json(folder, name, dict) if (folder / name).is_file() else {}
     prompts, default = config.get("prompts"), config.get("default_prompt_name")
     text = prompts.get(default) if isinstance(prompts, dict) and isinstance(default, str) else None
-    return Stated(text, name) if text else None
+    return SourcedValue(text, name) if text else None
 
 
 def _json(folder: Path, name: str, kind: type[Any]) -> Any:

@@ -57,7 +57,7 @@ class TextFramework(Framework):
         head = self._head_class(model, settings.recipe)
         head.add_layers(settings, trust=trust)
         names = ["input_ids", "attention_mask"]
-        if head.takes_token_types and self._tells_types():
+        if head.takes_token_types and self._passes_token_types():
             names.append("token_type_ids")
         self._names = tuple(names)
         # Sizes above 1, because the exporter treats size 1 as a constant.
@@ -83,7 +83,7 @@ class TextFramework(Framework):
         return tensors
 
     @property
-    def takes_nothing(self) -> bool:
+    def answers_empty_text(self) -> bool:
         """Whether an empty text still has special tokens, and so an answer."""
         return bool(self._tokenizer("")["input_ids"])
 
@@ -174,7 +174,7 @@ class TextFramework(Framework):
         )
         return special[:before], special[before:]
 
-    def _tells_types(self) -> bool:
+    def _passes_token_types(self) -> bool:
         """Whether the tokenizer uses token types; only then does the graph need them."""
         sample: Sample = ("a", "a") if self._pairs else "a"
         texts, pairs = _columns([sample])

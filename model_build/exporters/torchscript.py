@@ -112,7 +112,7 @@ def trace_module(
     """Trace `module` with named inputs; with several rows in `example`, the batch size is variable."""
     named = module if isinstance(module, NamedModule) else name_tensors(module, example, outputs)
     try:
-        with torch.no_grad(), _quiet(), _names_of_its_own(), _signature(named.inputs):
+        with torch.no_grad(), _quiet(), _fresh_class_names(), _signature(named.inputs):
             script = _JIT.trace(named, _tensors(example, named.inputs), check_trace=False)
     except _TRACE_ERRORS as error:
         raise ExportError(
@@ -252,7 +252,7 @@ def _check_numbers(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def _names_of_its_own() -> Iterator[None]:
+def _fresh_class_names() -> Iterator[None]:
     """Reset PyTorch's class name counter, so that names do not depend on earlier traces."""
     state = _JIT._state
     before = state._python_cu

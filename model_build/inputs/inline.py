@@ -46,7 +46,9 @@ def array_of(value: Any, datatype: str | None = None, *, allow_nan: bool = False
                 continue
             raise UnfitValuesError(".nan is allowed in inputs only", "write a number; NaN equals nothing")
         if not _fits(leaf, target):
-            raise UnfitValuesError(f"{leaf!r} is not {_in_words(target)}", f"write {_in_words(target)}")
+            raise UnfitValuesError(
+                f"{leaf!r} is not {_datatype_text(target)}", f"write {_datatype_text(target)}"
+            )
     array = np.empty(shape, NUMPY_TYPES[target])
     array.reshape(-1)[:] = leaves
     return array
@@ -80,7 +82,7 @@ def _fits(value: Any, datatype: str) -> bool:
     return isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 
-def _in_words(datatype: str) -> str:
+def _datatype_text(datatype: str) -> str:
     """Describe the values of a type."""
     if datatype == "BYTES":
         return "text"

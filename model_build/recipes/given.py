@@ -15,7 +15,7 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
 from model_build.progress import BuildSteps
 from model_build.repository.existing import tensors_of_triton
-from model_build.repository.parts import Around, add_graph_model
+from model_build.repository.parts import ModelProperties, add_graph_model
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
 
@@ -44,7 +44,7 @@ def write_graph(
             batching=spec.batching,
             triton=spec.triton,
             target=context.target,
-            around=Around(model=context.model, example=asked[0].inputs),
+            around=ModelProperties(model=context.model, example=asked[0].inputs),
         ),
         lambda _: f"{spec.name}, backend {servable.backend}",
     )

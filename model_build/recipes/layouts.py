@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
-from model_build.repository.parts import Around, add_graph_model
+from model_build.repository.parts import ModelProperties, add_graph_model
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileProblem
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -107,7 +107,9 @@ class Layout(ABC, Generic[AnyFramework]):
             batching=self._spec.batching,
             triton=self._spec.triton,
             target=context.target,
-            around=Around(model=self._model, example=in_types_of(self.example(framework), graph.inputs)),
+            around=ModelProperties(
+                model=self._model, example=in_types_of(self.example(framework), graph.inputs)
+            ),
         )
 
 

@@ -69,7 +69,7 @@ class Wiring:
     def run(self) -> Pipeline | None:
         """Return the pipeline; None if there are violations."""
         for index in range(len(self._steps)):
-            self._names_that_are_none(index)
+            self._check_names(index)
             self._take(index)
             self._make(index)
         self._near_misses()
@@ -95,7 +95,7 @@ class Wiring:
             place = ("recipe", "steps", index, *((side, tensor.name) if tensor.name in names else ()))
             yield place, tensor.model_copy(update={"name": names.get(tensor.name, tensor.name)})
 
-    def _names_that_are_none(self, index: int) -> None:
+    def _check_names(self, index: int) -> None:
         step = self._steps[index]
         sides: tuple[Side, ...] = ("inputs", "outputs")
         for side in sides:

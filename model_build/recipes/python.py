@@ -23,9 +23,9 @@ from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, served_cases, served_tensors
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import read_existing, tensors_of_triton
-from model_build.repository.parts import Around, add_python_model, environment_file
+from model_build.repository.parts import ModelProperties, add_python_model, environment_file
 from model_build.repository.scheduling import with_controls
-from model_build.sources import wanted_files
+from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileProblem, InvalidFilesError
@@ -60,11 +60,11 @@ class PythonModel:
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Compute the expected answers, write the model, and pack its packages."""
-        inputs, outputs = self._told_by_config()
+        inputs, outputs = self._tensors_of_config()
         rows = read_rows(self._model, inputs, outputs)
         cases = steps.run("answer", lambda: self._cases(rows), describe_cases)
         if inputs is None or outputs is None:
-            inputs, outputs = self._told_by_rows(rows, cases)
+            inputs, outputs = self._tensors_of_rows(rows, cases)
         spec = self._model.record
         datatypes = {name: tensor.datatype for name, tensor in spec.tensors.items() if tensor.datatype}
         inputs = with_controls(inputs, spec.triton.sequences, datatypes)
@@ -103,10 +103,10 @@ class PythonModel:
             batching=spec.batching,
             triton=spec.triton,
             target=context.target,
-            around=Around(model=self._model, example=written[2].inputs),
+            around=ModelProperties(model=self._model, example=written[2].inputs),
         )
         packed = {(self._folder / self._recipe.code).resolve()}
-        for file in (*self._helpers.values(), *_wanted_of_source(spec, context)):
+        for file in (*self._helpers.values(), *_selected_source_files(spec, context)):
             if file.path in packed:
                 continue  # the source is the folder of model.py, or a parent folder
             packed.add(file.path)
@@ -155,14 +155,14 @@ class PythonModel:
             problem = FileProblem(self._folder / name, None, "", error.message, error.remedy, code=error.code)
             raise InvalidFilesError([problem]) from error
 
-    def _told_by_config(self) -> tuple[Tensors | None, Tensors | None]:
+    def _tensors_of_config(self) -> tuple[Tensors | None, Tensors | None]:
         """Read the tensors of a user-written config.pbtxt, if it declares any."""
         existing = read_existing(self._model)
         if existing is None or not (existing.message.input and existing.message.output):
             return None, None
         return _tensors(existing.message.input), _tensors(existing.message.output)
 
-    def _told_by_rows(self, rows: Sequence[Row], cases: Sequence[Case]) -> tuple[Tensors, Tensors]:
+    def _tensors_of_rows(self, rows: Sequence[Row], cases: Sequence[Case]) -> tuple[Tensors, Tensors]:
         answered = [
             Row(
                 row.name,
@@ -260,10 +260,10 @@ class PythonModel:
                 )
 
 
-def _wanted_of_source(spec: ModelSpec, context: BuildContext) -> list[SourceFile]:
+def _selected_source_files(spec: ModelSpec, context: BuildContext) -> list[SourceFile]:
     if spec.source is None:
         return []
-    selection = wanted_files(spec)
+    selection = file_selection(spec)
     return [file for name, file in context.source.files.items() if selection.holds(name)]
 
 

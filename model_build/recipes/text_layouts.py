@@ -21,7 +21,7 @@ from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.repository.parts import (
-    Around,
+    ModelProperties,
     SchedulingStep,
     add_ensemble,
     add_python_model,
@@ -116,7 +116,7 @@ class TextLayout(Layout["TextFramework"]):
         samples = self._samples
         for number, sample in enumerate(samples, start=1):
             yield f"test input {number}", sample, True
-        if framework.takes_nothing:
+        if framework.answers_empty_text:
             yield "an empty text", _with_text(samples[0], ""), False
         texts = [sample if isinstance(sample, str) else sample[1] for sample in samples]
         yield (
@@ -149,7 +149,7 @@ class TextsIn(TextLayout):
 
     def outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         """Return the graph's outputs and the token tensors."""
-        return (*graph.outputs, *_told(graph, framework))
+        return (*graph.outputs, *_caller_tensors(graph, framework))
 
     def write(
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
@@ -193,7 +193,7 @@ class TextsIn(TextLayout):
         ]
 
     def _tokenizer_outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
-        return tuple(dict.fromkeys((*graph.inputs, *_told(graph, framework))))
+        return tuple(dict.fromkeys((*graph.inputs, *_caller_tensors(graph, framework))))
 
     def _add_tokenizer(
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
@@ -210,7 +210,7 @@ class TextsIn(TextLayout):
             inputs=self.callers_send,
             outputs=outputs,
             batching=self._spec.batching,
-            around=Around(parameters=PAD_TOGETHER if hidden and not is_plain else {}),
+            around=ModelProperties(parameters=PAD_TOGETHER if hidden and not is_plain else {}),
         )
         (version / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
         return build_environment(
@@ -244,7 +244,7 @@ class QuestionsIn(TextsIn):
             inputs=(*graph.outputs, OFFSETS, CONTEXT),
             outputs=ANSWERS,
             batching=self._spec.batching,
-            around=Around(environment=False),
+            around=ModelProperties(environment=False),
         )
         options = {"max_answer_tokens": self._recipe.max_answer_tokens}
         (version / "answer.json").write_text(json.dumps(options) + "\n")
@@ -279,7 +279,7 @@ def _tokens_case(
     return Case(name, tokens, framework.answer(tokens), typical=typical)
 
 
-def _told(graph: ServableGraph, framework: TextFramework) -> list[TensorSpec]:
+def _caller_tensors(graph: ServableGraph, framework: TextFramework) -> list[TensorSpec]:
     """Return token tensors for callers; the graph may use another type."""
     known = TOKEN_INPUTS | {tensor.name: tensor for tensor in graph.inputs}
     return [known[name] for name in framework.token_tensors]

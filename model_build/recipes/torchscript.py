@@ -42,7 +42,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class _Made:
+class _ServedModule:
     """The served module, and the answers it is compared with."""
 
     served: TracedModule
@@ -50,11 +50,11 @@ class _Made:
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _LoadedModule:
     """A loaded module before its test inputs are known."""
 
     arguments: tuple[str, ...] | None
-    make: Callable[[Mapping[str, Array]], _Made]
+    make: Callable[[Mapping[str, Array]], _ServedModule]
 
 
 class TorchScript:
@@ -97,7 +97,9 @@ class TorchScript:
         unverified = () if self._recipe.entry else unverified_reasons(inputs, outputs, rows)
         return write_graph(servable, cases, context, steps, unverified=unverified)
 
-    def _check_sizes(self, rows: Sequence[Row], cases: Sequence[Case], made: _Made) -> list[SizedCase]:
+    def _check_sizes(
+        self, rows: Sequence[Row], cases: Sequence[Case], made: _ServedModule
+    ) -> list[SizedCase]:
         """Compare at other sizes of every variable dimension, and in several batch sizes."""
         subject = "the traced module" if self._recipe.entry else "the module"
         for case in cases:
@@ -112,7 +114,7 @@ class TorchScript:
             check_batches(self._model, answer, batches, subject=subject)
         return sized
 
-    def _load_file(self, source: Path, folder: Path) -> _Loaded:
+    def _load_file(self, source: Path, folder: Path) -> _LoadedModule:
         # torch takes seconds to import, and a reused artifact does not need it.
         from model_build.exporters.torchscript import FILE_NAME, load_torchscript  # noqa: PLC0415
         from model_build.exporters.torchscript_safety import check_torchscript  # noqa: PLC0415
@@ -122,9 +124,9 @@ class TorchScript:
         folder.mkdir(parents=True)
         copy_from(source, str(self._recipe.file), folder / FILE_NAME)
         module = load_torchscript(folder / FILE_NAME)
-        return _Loaded(module.inputs, lambda _: _Made(module, module.answer))
+        return _LoadedModule(module.inputs, lambda _: _ServedModule(module, module.answer))
 
-    def _load_entry(self, source: Path, folder: Path) -> _Loaded:
+    def _load_entry(self, source: Path, folder: Path) -> _LoadedModule:
         from model_build.exporters import torchscript  # noqa: PLC0415 - as above
         from model_build.exporters.entry_points import call_entry, load_entry  # noqa: PLC0415
 
@@ -133,13 +135,13 @@ class TorchScript:
         file = module_folder / entry.partition(":")[0]
         module = call_entry(lambda: torchscript.make_module(function, source), file)
 
-        def make(example: Mapping[str, Array]) -> _Made:
+        def make(example: Mapping[str, Array]) -> _ServedModule:
             named = call_entry(lambda: torchscript.name_tensors(module, example), file)
             traced = torchscript.trace_module(named, example)
             saved = torchscript.save_torchscript(traced, folder)
-            return _Made(torchscript.load_torchscript(saved, outputs=traced.outputs), named.answer)
+            return _ServedModule(torchscript.load_torchscript(saved, outputs=traced.outputs), named.answer)
 
-        return _Loaded(torchscript.known_arguments(module), make)
+        return _LoadedModule(torchscript.known_arguments(module), make)
 
     def _rows(self, arguments: Sequence[str] | None) -> list[Row]:
         """Read the test inputs; they may be random if model.yaml declares every tensor of forward."""
@@ -149,8 +151,8 @@ class TorchScript:
             for name, item in narrowings.items()
             if item.datatype is not None and item.shape is not None and name in (arguments or ())
         ]
-        is_told = bool(whole) and len(whole) == len(arguments or ())
-        rows = read_rows(self._model, whole if is_told else None)
+        is_already_recorded = bool(whole) and len(whole) == len(arguments or ())
+        rows = read_rows(self._model, whole if is_already_recorded else None)
         problems = [fault for row in rows for fault in self._name_faults(row, arguments or tuple(row.inputs))]
         if problems:
             raise InvalidFilesError(dict.fromkeys(problems))
@@ -223,9 +225,9 @@ class TorchScript:
         return faults
 
 
-def _describe_arguments(loaded: _Loaded) -> str:
+def _describe_arguments(loaded: _LoadedModule) -> str:
     return f"forward takes {', '.join(loaded.arguments or ('any name',))}"
 
 
-def _describe_module(made: _Made) -> str:
+def _describe_module(made: _ServedModule) -> str:
     return f"{', '.join(made.served.inputs)} -> {', '.join(made.served.outputs) or 'as it answers'}"

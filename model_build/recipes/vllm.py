@@ -17,8 +17,8 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.errors import SourceError
 from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
-from model_build.repository.parts import Around
-from model_build.sources import wanted_files
+from model_build.repository.parts import ModelProperties
+from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
@@ -82,8 +82,10 @@ class VllmModel:
     def _write(self, repository: Path, context: BuildContext) -> int:
         spec = self._model.record
         engine = {"model": f"{MODEL_ROOT}/{spec.name}/1", **self._recipe.engine}
-        version = add_vllm_model(repository, name=spec.name, engine=engine, around=Around(model=self._model))
-        selection = wanted_files(spec)
+        version = add_vllm_model(
+            repository, name=spec.name, engine=engine, around=ModelProperties(model=self._model)
+        )
+        selection = file_selection(spec)
         files = [file for name, file in context.source.files.items() if selection.holds(name)]
         for file in files:
             name = file.name

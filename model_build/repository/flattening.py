@@ -117,13 +117,13 @@ def _rename(folder: Path) -> None:
         rf'^(name\s*:\s*)"{re.escape(config.name)}"', rf'\g<1>"{folder.name}"', text, count=1, flags=re.M
     )
     config.name = folder.name
-    if _says(changed, config):
+    if _parses_to(changed, config):
         file.write_bytes(changed.encode("utf-8"))
     else:
         write_config(config, folder)
 
 
-def _says(text: str, config: Any) -> bool:
+def _parses_to(text: str, config: Any) -> bool:
     try:
         return bool(parse_config(text) == config)
     except text_format.ParseError:

@@ -14,7 +14,7 @@ from typing import Any
 
 from model_build.repository import config
 from model_build.repository.instances import choose_versions
-from model_build.repository.parts import ALONE, VERSION, Around, write_model
+from model_build.repository.parts import ALONE, VERSION, ModelProperties, write_model
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import TritonOptions
 
@@ -45,7 +45,9 @@ FURTHER_OUTPUTS = (
 )
 
 
-def add_vllm_model(repository: Path, *, name: str, engine: Mapping[str, Any], around: Around = ALONE) -> Path:
+def add_vllm_model(
+    repository: Path, *, name: str, engine: Mapping[str, Any], around: ModelProperties = ALONE
+) -> Path:
     """Write a language model and its engine arguments; return its version folder.
 
     It answers in several parts, so endpoints need SAGEMAKER_TRITON_INFERENCE_TYPE=generate.

@@ -50,7 +50,7 @@ class SchedulingStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
+class ModelProperties:
     """Properties of a model beyond its tensors and code."""
 
     model: Document[ModelSpec] | None = None
@@ -63,7 +63,7 @@ class Around:
     """Parameters of a Python model's configuration."""
 
 
-ALONE = Around()
+ALONE = ModelProperties()
 
 
 def add_graph_model(
@@ -74,7 +74,7 @@ def add_graph_model(
     batching: Batching,
     triton: TritonOptions,
     target: Target,
-    around: Around = ALONE,
+    around: ModelProperties = ALONE,
 ) -> None:
     """Write a graph for one of Triton's backends; its files are moved."""
     _refuse(_graph_faults(graph, batching, triton, target), around)
@@ -104,7 +104,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     batching: Batching,
     triton: TritonOptions | None = None,
     target: Target | None = None,
-    around: Around = ALONE,
+    around: ModelProperties = ALONE,
 ) -> Path:
     """Write a Python model, which may have an execution environment; return its version folder.
 
@@ -184,7 +184,7 @@ def _message(
 
 
 def _finish(
-    message: Any, folder: Path, inputs: Sequence[TensorSpec], triton: TritonOptions, around: Around
+    message: Any, folder: Path, inputs: Sequence[TensorSpec], triton: TritonOptions, around: ModelProperties
 ) -> None:
     if triton.warm_up:
         row = None if around.example is None else first_row(around.example, message.max_batch_size)
@@ -192,7 +192,7 @@ def _finish(
     write_model(message, folder, around)
 
 
-def write_model(message: Any, folder: Path, around: Around) -> None:
+def write_model(message: Any, folder: Path, around: ModelProperties) -> None:
     """Write the configuration: the user's own, completed, if there is one."""
     existing = None if around.model is None else read_existing(around.model)
     if existing is None:
@@ -262,7 +262,7 @@ def _python_faults(
     yield from control_faults(inputs, triton.sequences)
 
 
-def _refuse(faults: Iterable[Fault], around: Around) -> None:
+def _refuse(faults: Iterable[Fault], around: ModelProperties) -> None:
     """Report the violation in the file that has it."""
     found = list(faults)
     if not found:

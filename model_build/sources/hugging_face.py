@@ -27,13 +27,13 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import PICKLES, TRANSFORMERS, WantedFiles
+from model_build.sources.wanted import PICKLES, TRANSFORMERS, FileSelection
 
 SHA256_LENGTH, SHA1_LENGTH = 64, 40
 
 
 def fetch_from_hub(
-    text: str, *, selection: WantedFiles = TRANSFORMERS, endpoint: str | None = None
+    text: str, *, selection: FileSelection = TRANSFORMERS, endpoint: str | None = None
 ) -> FoundFolder:
     """Fetch a snapshot of the wanted files; the revision is the resolved commit."""
     repository, _, revision = text.partition("@")
@@ -77,7 +77,7 @@ def fetch_from_hub(
 
 
 def _names(
-    repository: str, revision: str, selection: WantedFiles, endpoint: str | None
+    repository: str, revision: str, selection: FileSelection, endpoint: str | None
 ) -> Sequence[str] | None:
     """Return the wanted files that the Hub lists; None if only the cache is available."""
     source = f"hf://{repository}@{revision}"

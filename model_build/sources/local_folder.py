@@ -8,13 +8,13 @@ from pathlib import Path
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import TRANSFORMERS, WantedFiles
+from model_build.sources.wanted import TRANSFORMERS, FileSelection
 from tritonstack.base.source_files import list_files, source_folder
 from tritonstack.project.files.model_files import CODE_SUFFIX
 
 
 def fetch_folder(
-    text: str, *, model_folder: Path, selection: WantedFiles = TRANSFORMERS, trusted: bool = False
+    text: str, *, model_folder: Path, selection: FileSelection = TRANSFORMERS, trusted: bool = False
 ) -> FoundFolder:
     """Read a local folder; its revision is a hash over every wanted file.
 
@@ -30,7 +30,7 @@ def fetch_folder(
     return FoundFolder(folder, f"sha256:{_hash_of(folder, selection)}")
 
 
-def _hash_of(folder: Path, selection: WantedFiles) -> str:
+def _hash_of(folder: Path, selection: FileSelection) -> str:
     digest = hashlib.sha256()
     for name, file in list_files(folder).items():
         if selection.holds(name) or name.endswith(CODE_SUFFIX):

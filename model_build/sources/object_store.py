@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import TRANSFORMERS, WantedFiles
+from model_build.sources.wanted import TRANSFORMERS, FileSelection
 from model_build.store.aws_errors import error_code, explain
 
 PART_BYTES = 32 << 20
@@ -54,7 +54,7 @@ class _Part:
         return f"bytes={self.begin}-{min(self.begin + PART_BYTES, self.file.size) - 1}"
 
 
-def fetch_from_s3(text: str, *, cache_dir: Path, selection: WantedFiles = TRANSFORMERS) -> FoundFolder:
+def fetch_from_s3(text: str, *, cache_dir: Path, selection: FileSelection = TRANSFORMERS) -> FoundFolder:
     """Fetch the wanted files below a prefix; the revision is a hash over names, sizes, and entity tags."""
     bucket, _, prefix = text.partition("/")
     prefix = prefix.rstrip("/") + "/"
@@ -109,7 +109,7 @@ def _from_cache(files: Sequence[RemoteFile], cache_dir: Path) -> FoundFolder | N
 
 
 def _fetch(
-    client: Any, source: str, files: Sequence[RemoteFile], selection: WantedFiles, cache_dir: Path
+    client: Any, source: str, files: Sequence[RemoteFile], selection: FileSelection, cache_dir: Path
 ) -> FoundFolder:
     bucket = source.partition("/")[0]
     check_listing({file.name: file.size for file in files}, source=f"s3://{source}", into=cache_dir)
@@ -149,10 +149,10 @@ def _download(client: Any, bucket: str, part: _Part, folder: Path) -> str | None
 
 def _check_size(path: Path, file: RemoteFile, *, source: str) -> None:
     if path.stat().st_size != file.size:
-        raise _not_as_listed(file, source)
+        raise _listing_mismatch(file, source)
 
 
-def _not_as_listed(file: RemoteFile, source: str) -> SourceError:
+def _listing_mismatch(file: RemoteFile, source: str) -> SourceError:
     return SourceError(f"{source}: checksum mismatch for {file.name}", remedy="build again", code="TS303")
 
 
@@ -161,4 +161,4 @@ def _check_file(path: Path, file: RemoteFile, *, has_md5: bool, source: str) -> 
     add_file(digest, path)
     tag = _MD5.fullmatch(file.tag)
     if has_md5 and tag is not None and tag[1] != digest.hexdigest():
-        raise _not_as_listed(file, source)
+        raise _listing_mismatch(file, source)

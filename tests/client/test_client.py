@@ -154,8 +154,8 @@ def test_each_code_has_its_error(transport, server, code, status, error):
     with pytest.raises(errors.InvocationError) as caught:
         transport.infer(transport.client(server.url))
     assert type(caught.value) is error
-    assert caught.value.words.code == code
-    assert caught.value.words.status == status
+    assert caught.value.service.code == code
+    assert caught.value.service.status == status
     assert "endpoint ep" in str(caught.value)
     assert "words" in str(caught.value)
 
@@ -186,7 +186,7 @@ def test_the_containers_status_distinguishes_model_errors(transport, server, ori
     with pytest.raises(errors.ModelError) as caught:
         transport.infer(transport.client(server.url, target_model=target_model))
     assert type(caught.value) is error
-    assert caught.value.words.original_status == original
+    assert caught.value.service.original_status == original
     assert caught.value.request.target_model == target_model
     assert "in the container's words" in str(caught.value)
 

@@ -10,7 +10,7 @@ import pytest
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.progress import BuildSteps, ignore_progress
 from model_build.recipes import recipe_for
-from model_build.sources import FetchedSource, fetch_source, wanted_files
+from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError
@@ -37,7 +37,7 @@ def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cp
     source = FetchedSource(model.file.parent, "beside model.yaml", hash_files([]))
     if spec.source is not None:
         source = fetch_source(
-            spec.source, model_folder=model.file.parent, cache_dir=folder, selection=wanted_files(spec)
+            spec.source, model_folder=model.file.parent, cache_dir=folder, selection=file_selection(spec)
         )
     folder.mkdir(parents=True, exist_ok=True)
     context = BuildContext(

@@ -160,7 +160,7 @@ def test_a_promotion_takes_the_place_of_nothing_that_it_has_not_seen(file: Path)
     unseen = Replacement("m", "cpu", entry(file), None)
     with pytest.raises(LockChangedError, match="another m for cpu-py312 was written to"):
         add_promoted(target, PROMOTED, artifacts=[unseen])
-    seen = Replacement("m", "cpu", entry(file), None, load_lock(target).record.rivals("m", "cpu"))
+    seen = Replacement("m", "cpu", entry(file), None, load_lock(target).record.conflicting("m", "cpu"))
     assert add_promoted(target, PROMOTED, artifacts=[seen])
     assert set(load_lock(target).record.models["m"]) == {"cpu"}
 

@@ -98,8 +98,8 @@ def test_it_runs_the_lock_of_the_environment_that_its_template_names(templated: 
     workspace = instance(templated)
     assert workspace.lock.file == templated.lock_file("dev")
     assert workspace.lock_owner == "dev"
-    assert workspace.words == "preview --name pr-1"
-    assert load_workspace(templated, "dev").words == "dev"
+    assert workspace.cli_arguments == "preview --name pr-1"
+    assert load_workspace(templated, "dev").cli_arguments == "dev"
 
 
 def test_a_synth_with_the_same_context_gives_the_same_instance(templated: Project) -> None:

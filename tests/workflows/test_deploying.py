@@ -31,7 +31,7 @@ def test_ctrl_c_between_two_phases_names_who_serves_without_scaling(
     state, workspace = Session(project), load_workspace(project, "dev")
     stacks = [StackState("tritonstack-dev-endpoint-search", "UPDATE_COMPLETE")]
     monkeypatch.setattr(deploying, "environment_stacks", lambda *_: stacks)
-    monkeypatch.setattr(deploying, "take_scaling_off", lambda *_, **__: None)
+    monkeypatch.setattr(deploying, "remove_scaling", lambda *_, **__: None)
     monkeypatch.setattr(deploying, phase, interrupted)
     stand_in_cdk(tmp_path, "exit 1")
     hazard = Hazard("the variant 'old' goes", "old")

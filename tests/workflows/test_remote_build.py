@@ -116,7 +116,7 @@ def when_looked_at(watched: Watched, monkeypatch: pytest.MonkeyPatch, action: Ca
         action(attempt_id)
         return look(self, attempt_id)
 
-    monkeypatch.setattr(CodeBuildJobs, "look", acting)
+    monkeypatch.setattr(CodeBuildJobs, "poll", acting)
 
 
 def test_a_job_is_followed_to_its_artifact(

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-_SORTS = {
+_TYPE_NAMES = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
     "dict_type": "a mapping",
@@ -71,7 +71,7 @@ _CODES = {
     "extra_forbidden": "TS104",
     "missing": "TS106",
     "union_tag_not_found": "TS106",
-    **dict.fromkeys(_SORTS, "TS108"),
+    **dict.fromkeys(_TYPE_NAMES, "TS108"),
     "literal_error": "TS109",
     "enum": "TS109",
     "union_tag_invalid": "TS109",
@@ -102,7 +102,7 @@ class Record(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _nothing_is_left_open(self, info: ValidationInfo) -> Self:
+    def _reject_empty_keys(self, info: ValidationInfo) -> Self:
         # In a file, `asynchronous:` without a value looks like a choice but would mean the default.
         if info.context is not _FROM_A_FILE:
             return self
@@ -238,7 +238,7 @@ def _problems(
         if details["type"] == "union_tag_not_found":
             yield from _unknown_keys(file, lines, details["input"], record_type, path)
         path = (*path, tag)
-    message, remedy = _in_words(record_type, data, path, details)
+    message, remedy = _described(record_type, data, path, details)
     code = _CODES.get(details["type"], _CODES["value_error"])
     yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
 
@@ -293,7 +293,7 @@ def _path_in_file(location: FieldPath, data: Any, *, missing: bool) -> FieldPath
     return tuple(path)
 
 
-def _in_words(
+def _described(
     record_type: type[Record], data: Any, path: FieldPath, details: ErrorDetails
 ) -> tuple[str, str | None]:
     """Return the message and the remedy for one of pydantic's errors."""
@@ -319,17 +319,17 @@ def _in_words(
     if kind == "value_error":
         text, _, remedy = str(context["error"]).partition("; ")
         return text, remedy or "correct this value"
-    return _of_another_sort(kind, value, context) or (
+    return _type_message(kind, value, context) or (
         f"{details['msg']} (found {value!r})",
         "correct this value",
     )
 
 
-def _of_another_sort(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str] | None:
+def _type_message(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str] | None:
     """Describe a value of the wrong type or size in YAML terms."""
-    if kind in _SORTS:
+    if kind in _TYPE_NAMES:
         found = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-        return f"expected {_SORTS[kind]}, got {found}", f"write {_SORTS[kind]}"
+        return f"expected {_TYPE_NAMES[kind]}, got {found}", f"write {_TYPE_NAMES[kind]}"
     if kind in _BOUNDS:
         comparison, key = _BOUNDS[kind]
         bound = f"a number {comparison} {context[key]:g}"

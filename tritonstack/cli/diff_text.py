@@ -16,10 +16,10 @@ _LONGEST_COMMENT = 60_000
 def _details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
     """Describe a stack beyond its plan, one item per line; rejected changes come first."""
     conflicts = outlook.taken_by(plan.stack)
-    yield from (one.words for one in conflicts)
+    yield from (one.description for one in conflicts)
     yield from dict.fromkeys(f"help: {one.remedy}" for one in conflicts)
     yield from plan.details
-    yield from _fate_words(outlook.fates.get(plan.stack, ()))
+    yield from _resource_lines(outlook.resource_changes.get(plan.stack, ()))
 
 
 def outlook_text(outlook: DeployOutlook) -> str:
@@ -29,7 +29,7 @@ def outlook_text(outlook: DeployOutlook) -> str:
 
 def outlook_comment(outlook: DeployOutlook) -> str:
     """Render for a pull request. The first line is constant, so that a workflow finds its own comment."""
-    name = outlook.workspace.words
+    name = outlook.workspace.cli_arguments
     head = [
         comment_marker(outlook.workspace.spec.name),
         f"### `tritonstack diff {name}`",
@@ -40,12 +40,12 @@ def outlook_comment(outlook: DeployOutlook) -> str:
     if outlook.models:
         head += ["Models:", "", *(f"- {_marked(text)}" for text in outlook.models), ""]
     items = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook)]
-    items += [f"- {_marked(text)}" for text in _other_words(outlook)]
+    items += [f"- {_marked(text)}" for text in _other_lines(outlook)]
     head += ["Stacks:", "", *(items or ["- nothing changes"]), ""]
     text = "\n".join(map(_clipped, outlook.cdk_lines)).strip()
     room = _LONGEST_COMMENT - len("\n".join(head))
     if len(text) > room:
-        text = f"{text[: max(room, 0)]}\n… and more: run `tritonstack diff {outlook.workspace.words}`"
+        text = f"{text[: max(room, 0)]}\n… and more: run `tritonstack diff {outlook.workspace.cli_arguments}`"
     fence = _fence(text)
     tail = ["<details><summary>The CDK's own diff</summary>", "", fence, text, fence, "", "</details>"]
     return "\n".join([*head, *tail])
@@ -75,15 +75,15 @@ def _summary(outlook: DeployOutlook) -> str:
 
 
 def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
-    name = outlook.workspace.words
+    name = outlook.workspace.cli_arguments
     if outlook.models:
         yield "Model changes:"
         yield from (f"  {line_text}" for line_text in outlook.models)
     yield f"Stack changes with `tritonstack deploy {name}`:"
     for plan in outlook.changes.plans:
-        yield f"  {plan.words}"
+        yield f"  {plan.description}"
         yield from (f"    {line}" for line in _details(outlook, plan))
-    yield from (f"  {line_text}" for line_text in _other_words(outlook))
+    yield from (f"  {line_text}" for line_text in _other_lines(outlook))
     if outlook.changes.two_phase:
         yield (
             "SageMaker rejects a plain `cdk deploy` of changes that need two phases; "
@@ -96,24 +96,24 @@ def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
 def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
     if plan.action == "nothing":
         return
-    yield f"- {_marked(plan.words)}"
+    yield f"- {_marked(plan.description)}"
     for line in _details(outlook, plan):
         yield f"  - {_marked(line)}"
 
 
-def _fate_words(changes: Iterable[PlannedChange]) -> Iterator[str]:
+def _resource_lines(changes: Iterable[PlannedChange]) -> Iterator[str]:
     """Describe changes of resources; those of every rollout are summarized in one line."""
     unexpected = [change for change in changes if not change.expected]
     expected = [change for change in changes if change.expected and change.fate != "deleted"]
     if expected:
         yield f"replaced on every rollout: {', '.join(change.logical_id for change in expected)}"
     yield from (
-        change.words
+        change.description
         for change in sorted(unexpected, key=lambda change: (not change.refused, change.logical_id))
     )
 
 
-def _other_words(outlook: DeployOutlook) -> Iterator[str]:
+def _other_lines(outlook: DeployOutlook) -> Iterator[str]:
     """Describe changes other than those of requested stacks."""
     yield from outlook.leftovers
     for endpoint, models in outlook.shelves.items():

@@ -99,7 +99,7 @@ def run(arguments: list[str]) -> int:
         options = _before_command(arguments)
         if "--debug" in options:
             traceback.print_exc()
-        known = _in_words(error)
+        known = _described(error)
         Output(as_json="--json" in options).error(known)
         return known.exit_code
     return status if isinstance(status, int) else 0
@@ -110,7 +110,7 @@ def _before_command(arguments: list[str]) -> list[str]:
     return list(itertools.takewhile(lambda word: word not in COMMANDS, arguments))
 
 
-def _in_words(error: BaseException) -> TritonstackError:
+def _described(error: BaseException) -> TritonstackError:
     """Return the error with a remedy."""
     if isinstance(error, TritonstackError):
         return error
@@ -124,7 +124,7 @@ def _in_words(error: BaseException) -> TritonstackError:
         return TritonstackError(
             f"AWS error: {error}", remedy="rerun with --debug to see the call", code="TS503"
         )
-    return _of_this_machine(error) or TritonstackError(
+    return _local_error(error) or TritonstackError(
         f"internal error: {type(error).__name__}: {error}",
         remedy="rerun with --debug and report the output",
         code="TS999",
@@ -137,7 +137,7 @@ def _is_of_aws(error: BaseException) -> bool:
     return exceptions is not None and isinstance(error, exceptions.BotoCoreError | exceptions.ClientError)
 
 
-def _of_this_machine(error: BaseException) -> TritonstackError | None:
+def _local_error(error: BaseException) -> TritonstackError | None:
     """Return the error for a missing permission, full disk, or missing package."""
     if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
         file = f"{error.filename}: " if error.filename else ""

@@ -20,19 +20,19 @@ _LONGEST_NOTE = 300
 def status_lines(environment: EnvironmentStatus) -> Iterator[str]:
     """Render one environment."""
     location = f"{environment.account} {environment.region}".strip()
-    yield "  ".join(filter(None, (environment.name, location, _deployed_words(environment))))
+    yield "  ".join(filter(None, (environment.name, location, _deployed_text(environment))))
     if environment.error is not None:
         yield from (f"  {line}" for line in environment.error.splitlines())
         return
     if environment.revision.files:
-        yield f"  checked out: {environment.revision.words}; {environment.revision.note}"
+        yield f"  checked out: {environment.revision.description}; {environment.revision.note}"
     if environment.endpoints:
         yield from (f"  {line}" for line in _table(environment))
     for endpoint in environment.endpoints:
-        yield from (f"  {endpoint.name}: {note}" for note in _amiss(endpoint))
+        yield from (f"  {endpoint.name}: {note}" for note in _issues(endpoint))
 
 
-def _deployed_words(environment: EnvironmentStatus) -> str:
+def _deployed_text(environment: EnvironmentStatus) -> str:
     if environment.error is not None:
         return "status unavailable"
     last = environment.deployed
@@ -78,7 +78,7 @@ def _served(endpoint: EndpointStatus) -> Iterator[str]:
         yield f"… {live} of {len(endpoint.models)} present"
 
 
-def _amiss(endpoint: EndpointStatus) -> Iterator[str]:
+def _issues(endpoint: EndpointStatus) -> Iterator[str]:
     yield from (f"{name} is in ALARM" for name in endpoint.ringing)
     if endpoint.traffic.server_errors:
         yield f"{endpoint.traffic.server_errors:,} requests failed in the last 15 minutes (5XX)"

@@ -22,7 +22,7 @@
         ├── InvocationTimeoutError      this side gave up waiting
         └── ConnectionFailedError       no connection to the service, or it broke
 
-Errors carry the facts of the request and the service's words, never bodies or credentials.
+Errors carry the facts of the request and the error of the service, never bodies or credentials.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class RequestFacts:
 
 
 @dataclass(frozen=True)
-class ServiceWords:
-    """What the service said: its error code, message and status, and the container's where one answered."""
+class ServiceErrorDetails:
+    """The error code, message, and status of the service, and those of the container if it responded."""
 
     code: str
     message: str
@@ -107,7 +107,7 @@ class ServiceWords:
 
 
 class InvocationError(EndpointClientError):
-    """InvokeEndpoint failed. `request` describes the call, `words` the service's error."""
+    """InvokeEndpoint failed. `request` describes the call, `service` the service's error."""
 
     code = "TS542"
 
@@ -115,9 +115,9 @@ class InvocationError(EndpointClientError):
     help_text: ClassVar[str | None] = None
     retryable: ClassVar[bool] = False  # whether the same request may succeed a moment later
 
-    def __init__(self, *, request: RequestFacts, service: ServiceWords) -> None:
+    def __init__(self, *, request: RequestFacts, service: ServiceErrorDetails) -> None:
         self.request = request
-        self.words = service
+        self.service = service
         message = service.original_message or service.message
         status = service.original_status if service.original_status is not None else service.status
         code = f" [{service.code}{f' {status}' if status is not None else ''}]"

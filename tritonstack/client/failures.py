@@ -33,9 +33,9 @@ from tritonstack.client.errors import (
     MultiModelError,
     RequestFacts,
     RequestRefusedError,
+    ServiceErrorDetails,
     ServiceFailedError,
     ServiceUnavailableError,
-    ServiceWords,
     ThrottledError,
 )
 
@@ -82,19 +82,19 @@ ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ..
 def invocation_error(raised: ClientError | BotoCoreError, *, request: RequestFacts) -> InvocationError:
     """Return the error for a botocore exception."""
     if isinstance(raised, ClientError):
-        service = _service_words(raised)
+        service = _service_error(raised)
         return _answered(service, request)(request=request, service=service)
-    service = ServiceWords(code=type(raised).__name__, message=str(raised))
+    service = ServiceErrorDetails(code=type(raised).__name__, message=str(raised))
     for botocore_error, error in ERRORS_BY_EXCEPTION:
         if isinstance(raised, botocore_error):
             return error(request=request, service=service)
     return InvocationError(request=request, service=service)
 
 
-def _service_words(raised: ClientError) -> ServiceWords:
+def _service_error(raised: ClientError) -> ServiceErrorDetails:
     response = raised.response
     error = response.get("Error", {})
-    return ServiceWords(
+    return ServiceErrorDetails(
         code=str(error.get("Code", "Unknown")),
         message=str(error.get("Message", "")),
         status=response.get("ResponseMetadata", {}).get("HTTPStatusCode"),
@@ -104,7 +104,7 @@ def _service_words(raised: ClientError) -> ServiceWords:
     )
 
 
-def _answered(service: ServiceWords, request: RequestFacts) -> type[InvocationError]:
+def _answered(service: ServiceErrorDetails, request: RequestFacts) -> type[InvocationError]:
     error = ERRORS_BY_CODE.get(service.code) or _by_status(service.status)
     if error is ModelError:
         return _model_error(service, request)
@@ -126,7 +126,7 @@ def _by_status(status: int | None) -> type[InvocationError]:
     return RequestRefusedError if status is not None and status >= 400 else InvocationError
 
 
-def _model_error(service: ServiceWords, request: RequestFacts) -> type[ModelError]:
+def _model_error(service: ServiceErrorDetails, request: RequestFacts) -> type[ModelError]:
     status = service.original_status
     if status is None:
         return ModelError

@@ -53,7 +53,7 @@ class Revision:
         return recorded_files(self.files)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the revision for messages."""
         return f"commit {short_commit(self.text)}" if self.text else "this folder"
 
@@ -66,7 +66,7 @@ class Revision:
 
 
 @dataclass(frozen=True)
-class Matters:
+class RelevantFiles:
     """The files that an environment or a build depends on."""
 
     files: frozenset[Path]
@@ -80,7 +80,7 @@ class Matters:
         return self.files | self.folders
 
 
-def matters_to(workspace: Workspace) -> Matters:
+def files_of_environment(workspace: Workspace) -> RelevantFiles:
     """Return the files that define an environment: its files, its models, and the synthesis code."""
     project = workspace.project
     files = {
@@ -90,15 +90,15 @@ def matters_to(workspace: Workspace) -> Matters:
         project.delivery_file,
     }
     built = _built_from(workspace, SYNTH_CODE, PINS)
-    return Matters(built.files | files, built.folders)
+    return RelevantFiles(built.files | files, built.folders)
 
 
-def matters_to_builds(workspace: Workspace) -> Matters:
+def files_of_build(workspace: Workspace) -> RelevantFiles:
     """Return the files that define the artifacts and images of an environment's build."""
     return _built_from(workspace, BUILD_CODE, BUILD_PINS)
 
 
-def _built_from(workspace: Workspace, code: Iterable[str], pins: Iterable[str]) -> Matters:
+def _built_from(workspace: Workspace, code: Iterable[str], pins: Iterable[str]) -> RelevantFiles:
     """Return models, images, code, and the files that pin the version of installed code."""
     project, spec = workspace.project, workspace.spec
     images = {endpoint.image for endpoint in spec.endpoints.values() if endpoint.image}
@@ -112,26 +112,28 @@ def _built_from(workspace: Workspace, code: Iterable[str], pins: Iterable[str]) 
         listed = (read.own, read.helpers, read.source)
         files |= {document.file, *(file.path for files_of in listed for file in files_of.values())}
     models = {document.file.parent for document in workspace.models.values()}
-    return Matters(frozenset(files), frozenset({project.root / name for name in code} | models | containers))
+    return RelevantFiles(
+        frozenset(files), frozenset({project.root / name for name in code} | models | containers)
+    )
 
 
 def revision_of(workspace: Workspace) -> Revision:
     """Return the revision of all files that an environment depends on."""
-    return _revision(workspace.project, matters_to(workspace))
+    return _revision(workspace.project, files_of_environment(workspace))
 
 
 def build_revision_of(workspace: Workspace) -> Revision:
     """Return the revision of all files that a build for an environment depends on."""
-    return _revision(workspace.project, matters_to_builds(workspace))
+    return _revision(workspace.project, files_of_build(workspace))
 
 
 def change_revision_of(*workspaces: Workspace) -> Revision:
     """Return the revision for a promotion or rollback: all files except the locks that it writes."""
-    found = [matters_to(workspace) for workspace in workspaces]
+    found = [files_of_environment(workspace) for workspace in workspaces]
     locks = {workspace.lock.file for workspace in workspaces}
     files = {file for one in found for file in one.files} - locks
     folders = {folder for one in found for folder in one.folders}
-    return _revision(workspaces[0].project, Matters(frozenset(files), frozenset(folders)))
+    return _revision(workspaces[0].project, RelevantFiles(frozenset(files), frozenset(folders)))
 
 
 def require_unchanged(workspace: Workspace, before: Revision) -> None:
@@ -143,7 +145,7 @@ def require_unchanged(workspace: Workspace, before: Revision) -> None:
         raise CheckoutError(f"files changed during synthesis: {changes}", remedy="rerun the command")
 
 
-def _revision(project: Project, matters: Matters) -> Revision:
+def _revision(project: Project, matters: RelevantFiles) -> Revision:
     checkout = Checkout(project.root)
     commit = checkout.head()
     if commit is None:

@@ -18,7 +18,7 @@ _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
 _REASONS = 3
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
-_NEVER_STOOD = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
+_NEVER_CREATED = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 
 
 class StackFailedError(TritonstackError):
@@ -54,10 +54,10 @@ class StackState:
         return f"its status is {self.status}{f': {self.reason}' if self.reason else ''}"
 
     @property
-    def stands(self) -> bool:
+    def was_created(self) -> bool:
         """Return whether the stack was ever created, so a deployment updates it; the CDK recreates other
         stacks."""
-        return not self.status.startswith(_NEVER_STOOD)
+        return not self.status.startswith(_NEVER_CREATED)
 
 
 def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:

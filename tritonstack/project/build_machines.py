@@ -60,7 +60,7 @@ class ManualBuild:
     hardware: str
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Description for messages."""
         return (
             "on this machine" if self.hardware == "cpu" else f"on this machine, which needs {self.hardware}"
@@ -83,7 +83,7 @@ class CodeBuildMachine:
         return self.hardware != "cpu"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Description for messages."""
         fleet = f" on the fleet {self.fleet.partition(':fleet/')[2]}" if self.fleet else ""
         return f"in CodeBuild, project {self.project}{fleet}"
@@ -97,7 +97,7 @@ class ProcessingMachine:
     instance_type: str
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Description for messages."""
         return f"in a SageMaker Processing job on {self.instance_type}"
 

@@ -54,7 +54,7 @@ class Workspace:
         return self.instance.context if self.instance else {"env": self.spec.name}
 
     @property
-    def words(self) -> str:
+    def cli_arguments(self) -> str:
         """Command arguments that select it: dev, or preview --name pr-1."""
         instance = self.instance
         return f"{instance.template} --name {instance.name}" if instance else self.spec.name

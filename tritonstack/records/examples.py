@@ -88,7 +88,7 @@ class Examples(Record):
     """Why there are no examples."""
 
     @model_validator(mode="after")
-    def _asks_or_tells_why(self) -> Examples:
+    def _examples_or_reason(self) -> Examples:
         if not (self.requests or self.texts or self.none_because):
             raise ValueError("expected examples or a reason for having none")
         return self

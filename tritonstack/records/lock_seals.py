@@ -62,7 +62,7 @@ def broken_seal(placed: PlacedEntry) -> FileProblem | None:
     if placed.is_sealed:
         return None
     file = shown_path(placed.document.file)
-    remedies = [f"`git log -p -- {file}` shows its history", *_writes_anew(placed)]
+    remedies = [f"`git log -p -- {file}` shows its history", *_recreate_command(placed)]
     if placed.entry.seal is None:
         message = "no seal: this entry was written by hand or by an early version"
         return placed.problem(message, remedy=remedies[-1], code="TS405")
@@ -75,7 +75,7 @@ def broken_seal(placed: PlacedEntry) -> FileProblem | None:
     )
 
 
-def _writes_anew(placed: PlacedEntry) -> Iterator[str]:
+def _recreate_command(placed: PlacedEntry) -> Iterator[str]:
     """Yield the command that recreates the entry; there is none for rolled-back entries."""
     entry, environment = placed.entry, placed.environment
     if entry.promoted:

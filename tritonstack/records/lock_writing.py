@@ -54,7 +54,7 @@ class Replacement(Generic[EntryT]):
     """The target, or the kind of machine."""
     entry: EntryT
     seen: EntryT | None
-    rivals: Mapping[str, EntryT] = field(default_factory=dict)
+    conflicting: Mapping[str, EntryT] = field(default_factory=dict)
     """Other entries it replaces, by target: artifacts that the same machines would select."""
 
     def describe(self) -> str:
@@ -67,7 +67,7 @@ class Replacement(Generic[EntryT]):
         """Return one line per entry that this one replaces because it serves the same machines."""
         return [
             f"{self.name} for {self.key} replaces the entry for {key} ({_short(rival.digest)})"
-            for key, rival in sorted(self.rivals.items())
+            for key, rival in sorted(self.conflicting.items())
         ]
 
 
@@ -94,7 +94,7 @@ def add_to_lock(
         for manifest in manifests:
             place = (environment, manifest.model, manifest.target)
             before = lock.models.get(manifest.model, {}).get(manifest.target)
-            if initial_lock is not None and _is_overtaken(initial_lock, lock, manifest):
+            if initial_lock is not None and _was_replaced(initial_lock, lock, manifest):
                 continue
             entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built, place)
             lock = lock.with_entry(manifest.model, manifest.target, entry)
@@ -166,9 +166,9 @@ def replace_entries(
         lock, environment = load_lock(file).record, locked_environment(file)
         for artifact in artifacts:
             _require_unchanged(file, artifact, lock.models.get(artifact.name, {}).get(artifact.key))
-            conflicting = lock.rivals(artifact.name, artifact.key)
-            for key in sorted({*conflicting, *artifact.rivals}):
-                replaced = replace(artifact, key=key, seen=artifact.rivals.get(key))
+            conflicting = lock.conflicting(artifact.name, artifact.key)
+            for key in sorted({*conflicting, *artifact.conflicting}):
+                replaced = replace(artifact, key=key, seen=artifact.conflicting.get(key))
                 _require_unchanged(file, replaced, conflicting.get(key))
             entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
             lock = lock.with_entry(artifact.name, artifact.key, entry)
@@ -192,13 +192,17 @@ def lock_text(lock: Lock) -> str:
     return _HEADER + yaml.safe_dump(data, sort_keys=True, default_flow_style=False)
 
 
-def _is_overtaken(initial_lock: Lock, now: Lock, manifest: Manifest) -> bool:
+def _was_replaced(initial_lock: Lock, now: Lock, manifest: Manifest) -> bool:
     """Check whether another entry has replaced the artifact that the earlier lock named."""
     was = initial_lock.models.get(manifest.model, {}).get(manifest.target)
     if was is None or was.digest != manifest.digest:
         return False
     found = now.models.get(manifest.model, {}).get(manifest.target)
-    return bool(now.rivals(manifest.model, manifest.target)) if found is None else found.digest != was.digest
+    return (
+        bool(now.conflicting(manifest.model, manifest.target))
+        if found is None
+        else found.digest != was.digest
+    )
 
 
 def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, place: Place) -> EntryT:

@@ -179,7 +179,7 @@ class Lock(Record):
         """Return this lock with one artifact set, with the parts of its hash if known."""
         return self.with_entry(manifest.model, manifest.target, entry_of(manifest, parts))
 
-    def rivals(self, model: str, target: str) -> dict[str, LockedArtifact]:
+    def conflicting(self, model: str, target: str) -> dict[str, LockedArtifact]:
         """Return artifacts of other targets that machines for `target` might select instead."""
         entries = self.models.get(model, {})
         return {other: entry for other, entry in entries.items() if compete(other, target)}
@@ -190,7 +190,7 @@ class Lock(Record):
         A model that becomes bound to a Python version, or stops being bound, gets a new target. If the old
         entry remained, machines would still select it.
         """
-        others, conflicting = self.models.get(model, {}), self.rivals(model, target)
+        others, conflicting = self.models.get(model, {}), self.conflicting(model, target)
         targets = {key: kept for key, kept in others.items() if key not in conflicting} | {target: entry}
         return Lock(models={**self.models, model: targets}, images=self.images)
 

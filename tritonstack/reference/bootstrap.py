@@ -62,6 +62,6 @@ class Bootstrap:
         return (place, "--qualifier", self.qualifier, "--toolkit-stack-name", self.stack, *key)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Description for messages."""
         return f"account {self.account} in {self.region}, qualifier {self.qualifier}"

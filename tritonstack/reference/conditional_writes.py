@@ -5,7 +5,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 
 from __future__ import annotations
 
-HELD_CODES = frozenset({"412", "PreconditionFailed"})
+CONFLICT_CODES = frozenset({"412", "PreconditionFailed"})
 """The condition does not hold: another writer has changed the object."""
 AGAIN_CODES = frozenset({"409", "ConditionalRequestConflict", "404", "NoSuchKey"})
 """A concurrent request interfered, or the object to replace was deleted. The current content is unknown:

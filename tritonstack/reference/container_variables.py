@@ -43,7 +43,7 @@ class _Reading(NamedTuple):
     """Value format that `serve` or Triton accepts."""
 
     pattern: str
-    words: str
+    description: str
 
 
 _FLAG = _Reading(r"(?i:true|false|1|0)", "true or false")
@@ -212,8 +212,8 @@ def _value_fault(name: str, value: str, *, model: str | None) -> tuple[str, str]
     if reading is None or not value:  # serve treats an empty variable as unset
         return None
     if not re.fullmatch(reading.pattern, value):
-        message = f"expected {reading.words}, got {value!r}; the container would not start"
-        return message, f"write {reading.words}"
+        message = f"expected {reading.description}, got {value!r}; the container would not start"
+        return message, f"write {reading.description}"
     if name == INFERENCE_TYPE and model is None:
         return "multi-model endpoints do not support other inference types", "remove it"
     reserved = _SERVES_OWN.search(value) if name == ADDITIONAL_ARGS else None

@@ -103,17 +103,17 @@ def _replace(home: Path, inputs: str, libraries: Libraries) -> None:
 
 def _build(home: Path, inputs: str, libraries: Libraries) -> None:
     libpython = find_libpython()
-    _say(f"creating a Python {platform.python_version()} environment")
+    _log(f"creating a Python {platform.python_version()} environment")
     _EnvironmentBuilder(symlinks=True, with_pip=False).create(home / "python")
-    _say(f"installing {', '.join(pinned_requirements())}")
+    _log(f"installing {', '.join(pinned_requirements())}")
     _install_packages(home / SITE_PACKAGES)
-    _say("installing the backends")
+    _log("installing the backends")
     _lay_out_backends(home)
     _lay_out_stand_ins(home / "backends", libraries)
     (home / "lib").mkdir()
     (home / "lib" / libpython_name()).symlink_to(libpython)
     version = _read_version(home)
-    _say(f"tritonserver {version} starts on this machine")
+    _log(f"tritonserver {version} starts on this machine")
     record = {
         "inputs": inputs,
         "version": version,
@@ -184,7 +184,7 @@ def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> None:
         name = source.parent.name
         packages = libraries.get(name)
         if name in libraries and packages is None:
-            _say(f"skipping the {name} backend: {LINKED_LIBRARIES[name]} is not installed")
+            _log(f"skipping the {name} backend: {LINKED_LIBRARIES[name]} is not installed")
             continue
         folder = directory / name
         folder.mkdir()
@@ -252,7 +252,7 @@ def _release_of(version: str) -> str:
     return RELEASE_OF_VERSION[version]
 
 
-def _say(message: str) -> None:
+def _log(message: str) -> None:
     print(f"  {message}", flush=True)
 
 

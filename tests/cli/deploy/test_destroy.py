@@ -198,7 +198,7 @@ def test_naming_the_place_of_an_environment_lifts_nothing(
     assert standing(account) == ["tritonstack-dev-foundation"]
 
 
-def leased(account: str) -> None:
+def expiring_environments(account: str) -> None:
     stand(account, "tritonstack-old-foundation", owner="ann", expires=PAST)
     stand(account, "tritonstack-older-foundation", owner="bob", expires=PAST)
     stand(account, "tritonstack-new-foundation", owner="ann", expires=FUTURE)
@@ -213,7 +213,7 @@ def reaped(project: Project, capsys: pytest.CaptureFixture[str], *words: str) ->
 def test_reap_takes_what_has_expired_and_nothing_else(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    leased(account)
+    expiring_environments(account)
     code, dry = reaped(here, capsys, "--dry-run")
     assert (code, dry["reaped"]) == (0, [])
     assert [item["base"] for item in dry["expired"]] == ["tritonstack-old", "tritonstack-older"]
@@ -227,7 +227,7 @@ def test_reap_takes_what_has_expired_and_nothing_else(
 def test_the_status_of_all_lists_temporary_environments(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    leased(account)
+    expiring_environments(account)
     assert tell(here, "status") == 0
     said = capsys.readouterr().out.splitlines()
     begin = said.index("expiring (details: `tritonstack status <template> --name <name>`):")
@@ -246,7 +246,7 @@ def test_the_status_of_all_lists_temporary_environments(
 def test_a_destruction_that_fails_stops_no_other(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leased(account)
+    expiring_environments(account)
     take_down = reap_workflow.take_down
 
     def fail_for_one(cloud: Cloud, base: str, **more: Any) -> bool:
@@ -264,16 +264,16 @@ def test_a_destruction_that_fails_stops_no_other(
 def test_an_account_that_rejects_to_answer_does_not_stop_others(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leased(account)
+    expiring_environments(account)
     edit(here.template_file("preview"), "eu-west-1", "eu-central-1")
-    look = leased_module.leased
+    look = leased_module.expiring_environments
 
     def refuse_one(cloud: Cloud, **more: Any) -> list[ExpiryState]:
         if cloud.region == "eu-central-1":
             raise refused("DescribeStacks", "AccessDenied", "no")
         return look(cloud, **more)
 
-    monkeypatch.setattr(leased_module, "leased", refuse_one)
+    monkeypatch.setattr(leased_module, "expiring_environments", refuse_one)
     code, facts = reaped(here, capsys)
     assert (code, facts["reaped"]) == (1, ["tritonstack-old", "tritonstack-older"])
     assert "eu-central-1" in facts["unreachable"][0]

@@ -295,11 +295,11 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, *, kill_at: int | None = None) -> 
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Upload archives in parts."""
 
-    class SmallParts(uploading.Landing):
+    class SmallParts(uploading.UploadTarget):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, part_bytes=4096)
 
-    monkeypatch.setattr(copying, "Landing", SmallParts)
+    monkeypatch.setattr(copying, "UploadTarget", SmallParts)
     monkeypatch.setattr("moto.settings.S3_UPLOAD_PART_MIN_SIZE", 1, raising=False)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
 

@@ -27,8 +27,8 @@ from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard, endpoint_dashboard_body
 from tritonstack.constructs.monitoring.environment_dashboard import (
+    DashboardEndpoint,
     EnvironmentDashboard,
-    Overseen,
     environment_dashboard_bodies,
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
@@ -322,12 +322,12 @@ def test_the_construct_makes_one_dashboard_named_after_endpoint_and_region():
 # The environment's
 
 
-def overseen(count: int, *variants: MonitoredVariant) -> list[Overseen]:
+def overseen(count: int, *variants: MonitoredVariant) -> list[DashboardEndpoint]:
     found = []
     for number in range(count):
         endpoint = Monitored(f"shop-dev-search-{number}", variants or (priced(),))
         names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, Alarms())]
-        found.append(Overseen(f"search-{number}", endpoint, names))
+        found.append(DashboardEndpoint(f"search-{number}", endpoint, names))
     return found
 
 
@@ -394,7 +394,7 @@ def test_firing_alarms_are_shown_alone():
 
 
 def test_endpoints_without_a_price_are_named_and_not_counted():
-    endpoints = [*overseen(1), Overseen("plain", monitored(), [])]
+    endpoints = [*overseen(1), DashboardEndpoint("plain", monitored(), [])]
     (page,) = environment_dashboard_bodies("shop-dev", endpoints, location=LOCATION)
     assert shown(charts(page)["Cost per hour"]) == ["search-0"]
     assert "ml.c7i.xlarge" in json.dumps(page)
@@ -404,8 +404,8 @@ def test_endpoints_without_a_price_are_named_and_not_counted():
 
 def test_asynchronous_endpoints_and_components_are_seen_under_their_own_metrics():
     endpoints = [
-        Overseen("queue", monitored(priced(), asynchronous=True), []),
-        Overseen("copies", monitored(priced(), component=COMPONENT), []),
+        DashboardEndpoint("queue", monitored(priced(), asynchronous=True), []),
+        DashboardEndpoint("copies", monitored(priced(), component=COMPONENT), []),
     ]
     (page,) = environment_dashboard_bodies("shop-dev", endpoints, location=LOCATION)
     requests = charts(page)["Requests"]["metrics"]

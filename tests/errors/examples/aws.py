@@ -53,9 +53,9 @@ def other_account(shop: Setting) -> None:
 @example("TS503")
 def refused_call(shop: Setting) -> None:
     """AWS rejects a call that a command makes."""
-    from tritonstack.cli.main import _in_words
+    from tritonstack.cli.main import _described
 
-    raise _in_words(refused("DescribeStacks", "AccessDenied", "not authorized to perform DescribeStacks"))
+    raise _described(refused("DescribeStacks", "AccessDenied", "not authorized to perform DescribeStacks"))
 
 
 @example("TS504")
@@ -95,12 +95,12 @@ def kept_objects(shop: Setting) -> None:
     """A bucket whose policy forbids deletions."""
     from tritonstack.operations.buckets import _delete
 
-    class Keeping:
+    class RetentionPlan:
         def delete_objects(self, **_: object) -> object:
             denied = {"Key": "models/minilm/model.tar.gz", "Code": "AccessDenied", "Message": "Access Denied"}
             return {"Errors": [denied]}
 
-    _delete(Keeping(), "tritonstack-dev-data", [], lambda _: None)
+    _delete(RetentionPlan(), "tritonstack-dev-data", [], lambda _: None)
 
 
 @example("TS509")

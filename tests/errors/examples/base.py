@@ -64,13 +64,13 @@ class Setting:
     def command(self, *arguments: str) -> None:
         """Run a command of the command line."""
         # Loads the whole command line.
-        from tritonstack.cli.main import _INTERRUPTED, _in_words, app
+        from tritonstack.cli.main import _INTERRUPTED, _described, app
 
         try:
             if app(args=list(arguments), prog_name="tritonstack", standalone_mode=False) == _INTERRUPTED:
                 raise KeyboardInterrupt
         except (Exception, KeyboardInterrupt) as error:
-            raise _in_words(error) from error
+            raise _described(error) from error
 
 
 @dataclass(frozen=True)

@@ -161,9 +161,9 @@ def no_package(shop: Setting) -> None:
 @example("TS616")
 def no_space(shop: Setting) -> None:
     """A command writes to a full disk."""
-    from tritonstack.cli.main import _in_words
+    from tritonstack.cli.main import _described
 
-    raise _in_words(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "environments/dev.lock.yaml"))
+    raise _described(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "environments/dev.lock.yaml"))
 
 
 @example("TS618")

@@ -16,7 +16,7 @@ from tritonstack.base.documents import load_document
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Examples
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption, Tolerance
 
 DIGEST = "ab" * 32
 
@@ -117,7 +117,7 @@ def test_a_sequence_keeps_its_order_and_its_beginning() -> None:
     ],
 )
 def test_the_tolerance_is_that_of_the_builds_own_check(
-    accept: ModelTolerance, precision: WantedPrecision, output: str, held: Tolerance
+    accept: ModelTolerance, precision: PrecisionOption, output: str, held: Tolerance
 ) -> None:
     answers: dict[str, Any] = {
         "scores": np.zeros((1, 3), dtype=np.float32),

@@ -18,7 +18,7 @@ from model_build.exporters.sentence_settings import read_settings
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.running import GraphSession
 from model_build.recipes import recipe_for
-from model_build.sources import FetchedSource, fetch_source, wanted_files
+from model_build.sources import FetchedSource, fetch_source, file_selection
 from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import write_repository
 from tritonstack.base.documents import load_document
@@ -239,7 +239,7 @@ def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder: Path, tmp_p
     (folder / "onnx").mkdir()
     shutil.copy(folder / "0_BERT/model.safetensors", folder / "onnx/model.safetensors")
     document = write(tmp_path, "{kind: text-embedding}", folder)
-    wanted = wanted_files(document.record)
+    wanted = file_selection(document.record)
     assert [file.relative_to(folder).as_posix() for file in wanted.weights_among(folder)] == [
         "0_BERT/model.safetensors",
         "2_Dense/model.safetensors",

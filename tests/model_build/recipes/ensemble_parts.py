@@ -10,7 +10,7 @@ from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.progress import BuildSteps, ignore_progress
 from model_build.repository.layout import check_layout
-from model_build.repository.parts import Around, add_graph_model, add_python_model
+from model_build.repository.parts import ModelProperties, add_graph_model, add_python_model
 from model_build.sources import FetchedSource
 from model_build.store.archive import pack
 from tests.model_build.repository.tiny_repositories import PARITY
@@ -90,7 +90,7 @@ def python_artifact(
             inputs=inputs,
             outputs=outputs,
             batching=Batching(max_batch=max_batch),
-            around=Around(environment=environment is not None),
+            around=ModelProperties(environment=environment is not None),
         )
         if environment is not None:
             (folder / "repository" / name / "env.tar.gz").write_bytes(environment.read_bytes())

@@ -9,7 +9,7 @@ import pytest
 
 from model_build.repository.config import parse_config
 from model_build.repository.locating import field_lines, line_of
-from model_build.repository.parts import Around, add_graph_model
+from model_build.repository.parts import ModelProperties, add_graph_model
 from tests.model_build.repository.tiny_repositories import a_graph, a_model
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.targets import parse_target
@@ -69,7 +69,7 @@ def write_config(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = No
         batching=model.record.batching,
         triton=model.record.triton,
         target=parse_target("cpu"),
-        around=Around(model=model),
+        around=ModelProperties(model=model),
     )
     return (tmp_path / "repository/scorer/config.pbtxt").read_bytes().decode()
 

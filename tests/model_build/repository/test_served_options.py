@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from model_build.repository.layout import check_layout
-from model_build.repository.parts import Around, add_python_model
+from model_build.repository.parts import ModelProperties, add_python_model
 from tests.model_build.repository.tiny_repositories import a_model
 from tritonstack.base.paths import find_project
 from tritonstack.client import TopClasses, decode_reply, encode_request, parse_classes
@@ -117,7 +117,7 @@ def write_repository(root: Path, name: str, *, code: str, example: Any = ..., **
         batching=model.record.batching,
         triton=model.record.triton,
         target=parse_target("cpu"),
-        around=Around(model=model, example=row if example is ... else example, environment=False),
+        around=ModelProperties(model=model, example=row if example is ... else example, environment=False),
     )
     assert check_layout(repository) == name
 

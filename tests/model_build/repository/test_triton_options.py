@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 from model_build.repository.config import model_config_schema, read_config
 from model_build.repository.language import add_vllm_model
-from model_build.repository.parts import Around, add_ensemble, add_graph_model
+from model_build.repository.parts import ModelProperties, add_ensemble, add_graph_model
 from tests.model_build.repository.tiny_repositories import (
     IDS,
     MASK,
@@ -222,7 +222,7 @@ def warmed(tmp_path: Path, example: Mapping[str, Any] | None, batching: str = "{
         batching=spec.batching,
         triton=spec.triton,
         target=Target("cpu"),
-        around=Around(model=model, example=example),
+        around=ModelProperties(model=model, example=example),
     )
     return read_config(tmp_path / "repository/scorer/config.pbtxt")
 

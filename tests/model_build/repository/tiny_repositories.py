@@ -9,7 +9,7 @@ import yaml
 
 from model_build.data.graphs import ServableGraph
 from model_build.repository.config import read_config
-from model_build.repository.parts import Around, add_graph_model, add_python_model
+from model_build.repository.parts import ModelProperties, add_graph_model, add_python_model
 from tritonstack.base.documents import Document, load_document
 from tritonstack.records.manifests import ParityReport, TensorSpec
 from tritonstack.reference.targets import parse_target
@@ -64,7 +64,7 @@ def graph_config(
         batching=spec.batching,
         triton=spec.triton,
         target=parse_target(target),
-        around=Around(model=model),
+        around=ModelProperties(model=model),
     )
     return read_config(tmp_path / "repository" / spec.name / "config.pbtxt")
 
@@ -83,6 +83,6 @@ def python_config(tmp_path: Path, inputs: tuple[TensorSpec, ...] = (IDS, MASK), 
         batching=model.record.batching,
         triton=model.record.triton,
         target=parse_target("cpu"),
-        around=Around(model=model),
+        around=ModelProperties(model=model),
     )
     return read_config(tmp_path / "repository/scorer/config.pbtxt")

@@ -16,7 +16,7 @@ from model_build import resources
 from model_build.errors import ModelBuildError, ResourceError, SourceError, UnsafeWeightsError
 from model_build.resources import available_memory, require_memory
 from model_build.secrets import redact
-from model_build.sources import fetch_source, wanted_files
+from model_build.sources import fetch_source, file_selection
 from model_build.sources.base import check_listing
 from model_build.sources.object_store import _Part
 from model_build.sources.safe_weights import check_weights
@@ -125,28 +125,31 @@ def test_pickles_are_fetched_only_where_they_are_trusted(tmp_path: Path) -> None
     write(tmp_path / "weights", pytorch_model__bin=b"pickle", training_args__bin=b"pickle too")
     with pytest.raises(UnsafeWeightsError):
         fetch_source(
-            "file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted_files(spec(recipe))
+            "file://weights",
+            model_folder=tmp_path,
+            cache_dir=tmp_path,
+            selection=file_selection(spec(recipe)),
         )
-    wanted = wanted_files(trusted)
+    wanted = file_selection(trusted)
     fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted)
     assert wanted.among(tmp_path / "weights") == ["pytorch_model.bin"]
 
 
 def test_code_is_fetched_only_where_it_is_trusted() -> None:
     recipe = {"kind": "text-embedding"}
-    assert not wanted_files(spec(recipe)).holds("modeling_own.py")
-    assert wanted_files(spec(recipe, trust={"remote_code": "read by ourselves"})).holds("modeling_own.py")
+    assert not file_selection(spec(recipe)).holds("modeling_own.py")
+    assert file_selection(spec(recipe, trust={"remote_code": "read by ourselves"})).holds("modeling_own.py")
 
 
 def test_python_model_code_outside_its_folder_needs_trust() -> None:
     far = {"source": "s3://models/m/3"}
-    assert not wanted_files(spec({"kind": "python"}, **far)).holds("helpers.py")
+    assert not file_selection(spec({"kind": "python"}, **far)).holds("helpers.py")
     trusted = spec({"kind": "python"}, **far, trust={"remote_code": "written by our own team"})
-    assert wanted_files(trusted).holds("helpers.py")
+    assert file_selection(trusted).holds("helpers.py")
 
 
 def test_weights_in_inner_folders_are_other_forms_of_the_model() -> None:
-    wanted = wanted_files(spec({"kind": "text-embedding"}))
+    wanted = file_selection(spec({"kind": "text-embedding"}))
     assert wanted.holds("1_Pooling/config.json")
     assert not wanted.holds("original/consolidated.safetensors")
 
@@ -166,14 +169,14 @@ def test_weights_in_inner_folders_are_other_forms_of_the_model() -> None:
     ],
 )
 def test_files_of_supplied_models(recipe: dict[str, Any], held: list[str], left: str) -> None:
-    wanted = wanted_files(spec(recipe))
+    wanted = file_selection(spec(recipe))
     assert all(wanted.holds(name) for name in held)
     assert not wanted.holds(left)
 
 
 def test_a_file_missing_from_the_source(tmp_path: Path) -> None:
     write(tmp_path / "weights", churn__json=b"{}", notes__txt=b"")
-    wanted = wanted_files(spec({"kind": "trees", "file": "chrun.json"}))
+    wanted = file_selection(spec({"kind": "trees", "file": "chrun.json"}))
     with pytest.raises(
         SourceError, match=r"file not found: chrun\.json \(found: churn\.json, notes\.txt\)"
     ) as e:
@@ -182,7 +185,7 @@ def test_a_file_missing_from_the_source(tmp_path: Path) -> None:
 
 
 def test_data_beside_a_graph_is_part_of_its_hash(tmp_path: Path) -> None:
-    wanted = wanted_files(spec({"kind": "onnx", "file": "m.onnx"}))
+    wanted = file_selection(spec({"kind": "onnx", "file": "m.onnx"}))
     write(tmp_path / "w", m__onnx=b"graph", m__onnx__data=b"one")
 
     def weights() -> str:

@@ -485,7 +485,7 @@ def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(
     key = cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
     cloud.client("kms").schedule_key_deletion(KeyId=key)
     found = audit(cloud, SCOPE)
-    assert [(item.id, item.stack) for item in found.there] == [
+    assert [(item.id, item.stack) for item in found.present] == [
         (MINE, MINE),
         (f"{BASE}-logs", MINE),
         (f"{BASE}-planted", None),
@@ -508,7 +508,7 @@ def test_a_service_that_fails_is_named_and_the_others_are_reported(
     monkeypatch.setattr(reports, "LISTINGS", listings)
     found = audit(cloud, Scope(BASE))
     assert [(item.service, "AccessDenied" in item.message) for item in found.refusals] == [("sns", True)]
-    assert [item.id for item in found.there] == ["mine", "before"]
+    assert [item.id for item in found.present] == ["mine", "before"]
 
 
 def test_names_match_whole_words() -> None:

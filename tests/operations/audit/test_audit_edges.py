@@ -46,7 +46,7 @@ def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytes
     ]
     guard_key(cloud, monkeypatch, foreign, kept_out("no resource-based"))
     found = audit(cloud, SCOPE)
-    assert sorted(item.id for item in found.there) == sorted(mine)
+    assert sorted(item.id for item in found.present) == sorted(mine)
     assert ([item.id for item in found.unseen], found.refusals) == ([foreign], ())
     assert found.facts()["not_looked_at"] == [{"type": "AWS::KMS::Key", "id": foreign}]
 

@@ -59,7 +59,7 @@ def test_each_is_reported_and_belongs_to_its_topics_stack(subscribed: Cloud) -> 
 def test_subscriptions_of_a_deleted_topic_are_pending_and_not_leftovers(subscribed: Cloud) -> None:
     subscribed.client("cloudformation").delete_stack(StackName=MINE)
     found = audit(subscribed, SCOPE)
-    assert (found.there, found.orphans) == ([], [])
+    assert (found.present, found.orphans) == ([], [])
     assert found.pending == subscriptions(found)
 
 

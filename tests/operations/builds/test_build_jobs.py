@@ -18,9 +18,9 @@ from tritonstack.operations.builds.images import UnusableImageError, image_diges
 from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError, own_role
 from tritonstack.operations.builds.jobs import (
     BuildJobError,
-    JobNews,
     JobOrder,
     JobService,
+    JobUpdate,
     LogTail,
     NoRoomError,
     find_result,
@@ -233,7 +233,7 @@ def test_following_gives_each_line_once_and_ends_with_the_build(
     heard: list[str] = []
     phases: list[str] = []
 
-    def hear(news: JobNews) -> None:
+    def hear(news: JobUpdate) -> None:
         heard.extend(news.lines)
         phases.append(news.state.phase)
         if len(phases) == 1:
@@ -245,7 +245,7 @@ def test_following_gives_each_line_once_and_ends_with_the_build(
             codebuild.end(first, "SUCCEEDED")
 
     ended = follow(
-        service, service.look(first), LogTail(logs), on_news=hear, cancelled=threading.Event(), poll_s=0
+        service, service.look(first), LogTail(logs), on_update=hear, cancelled=threading.Event(), poll_s=0
     )
     assert ended.status == "succeeded"
     assert heard == ["one", "two", "three", "four"]
@@ -260,7 +260,7 @@ def test_ctrl_c_detaches_from_a_build_without_stopping_it(
         service,
         service.look(first),
         LogTail(StrictLogs()),
-        on_news=lambda _: enough.set(),
+        on_update=lambda _: enough.set(),
         cancelled=enough,
         poll_s=0,
     )

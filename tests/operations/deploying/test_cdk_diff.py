@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_fates
+from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_changes
 
 LINES = """\
 Stack tritonstack-dev-endpoint-search (aws://111111111111/eu-west-1)
@@ -28,7 +28,7 @@ SEARCH = "tritonstack-dev-endpoint-search"
 
 
 def test_each_resource_that_does_not_stay_is_reported() -> None:
-    fates = resource_fates(LINES, {}, {})
+    fates = resource_changes(LINES, {}, {})
     assert [(fate.logical_id, fate.fate) for fate in fates[SEARCH]] == [
         ("Model2AD80A05", "replaced"),
         ("Latency1", "perhaps replaced"),
@@ -57,9 +57,11 @@ def dashboard(name: Any) -> dict[str, Any]:
 )
 def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, *, refused: bool) -> None:
     stack = "tritonstack-dev-monitoring"
-    (fate,) = resource_fates(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
+    (fate,) = resource_changes(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
     assert fate.refused is refused
-    assert fate.words.startswith("refused: " if refused else "replaces AWS::CloudWatch::Dashboard Dashboard1")
+    assert fate.description.startswith(
+        "refused: " if refused else "replaces AWS::CloudWatch::Dashboard Dashboard1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,4 +74,4 @@ def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, 
     ],
 )
 def test_fates_in_words(fate: Any, words: str) -> None:
-    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", fate).words == words
+    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", fate).description == words

@@ -17,8 +17,8 @@ from tritonstack.operations.deploying.cdk import find_cdk
 from tritonstack.operations.deploying.changes import (
     RefusedChangeError,
     left_without_scaling,
-    look_ahead,
-    take_scaling_off,
+    plan_stack_changes,
+    remove_scaling,
 )
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.endpoint_template import TARGET
@@ -72,11 +72,11 @@ def test_templates_of_deployed_stacks(cloud: Cloud) -> None:
     ],
 )
 def test_deployed_state(status: str, stands: bool) -> None:
-    assert StackState("x", status).stands is stands
+    assert StackState("x", status).was_created is stands
 
 
 def test_the_first_deploy_creates_everything(cloud: Cloud, synthesized: Synthesized) -> None:
-    changes = look_ahead(cloud, BASE, synthesized())
+    changes = plan_stack_changes(cloud, BASE, synthesized())
     assert {plan.action for plan in changes.plans} == {"create"}
     changes.require_possible()
 
@@ -86,7 +86,7 @@ def test_each_stack_is_compared_with_its_own_template(
 ) -> None:
     deployed = synthesized()
     hold(cloud, monkeypatch, {name: deployed.template(name) for name in deployed.stacks})
-    changes = look_ahead(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
+    changes = plan_stack_changes(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
     actions = {plan.stack: plan.action for plan in changes.plans}
     assert actions.pop(STACK) == "two-phase"
     assert actions.pop(f"{BASE}-monitoring") == "change"  # its charts count by the machine's processors
@@ -101,7 +101,7 @@ def test_changes_that_sagemaker_rejects_are_rejected_with_the_remedy(
     config(queued)["AsyncInferenceConfig"] = {}
     hold(cloud, monkeypatch, {STACK: queued})
     with pytest.raises(RefusedChangeError, match=f"{STACK}: refused: the endpoint is asynchronous") as caught:
-        look_ahead(cloud, BASE, synthesized()).require_possible()
+        plan_stack_changes(cloud, BASE, synthesized()).require_possible()
     assert "another endpoint" in str(caught.value.remedy)
 
 
@@ -110,11 +110,11 @@ def test_the_first_phase_deploys_the_current_stack_without_scaling(
 ) -> None:
     deployed = synthesized().template(STACK)
     hold(cloud, monkeypatch, {STACK: deployed})
-    changes = look_ahead(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
+    changes = plan_stack_changes(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
     seen = tmp_path / "seen"
     stand_in_cdk(tmp_path, f'for last; do :; done; cp -r "$last" {seen}; echo "$@" > {seen}/arguments')
     cdk = find_cdk(tmp_path, environment_name="dev", variables={"PATH": "/usr/bin:/bin"})
-    take_scaling_off(cdk, changes, on_line=lambda _: None)
+    remove_scaling(cdk, changes, on_line=lambda _: None)
     assert (seen / "arguments").read_text().startswith(f"deploy {STACK} --exclusively ")
     first = Assembly(seen).template(STACK)
     assert of_type(first, TARGET) == {}
@@ -127,7 +127,7 @@ def test_endpoints_that_the_second_phase_did_not_reach(
     new = synthesized(instance_type="ml.m7i.xlarge")
     standing = {STACK: synthesized().template(STACK)}
     hold(cloud, monkeypatch, standing)
-    changes = look_ahead(cloud, BASE, new)
+    changes = plan_stack_changes(cloud, BASE, new)
     assert left_without_scaling(cloud, BASE, changes) == ["tritonstack-dev-search"]
     standing[STACK] = new.template(STACK)
     assert left_without_scaling(cloud, BASE, changes) == []

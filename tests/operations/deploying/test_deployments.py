@@ -13,7 +13,7 @@ from tritonstack.base.naming import EVENTS
 from tritonstack.base.paths import Project
 from tritonstack.operations import events
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.deploying.deployments import is_told, record_deployment
+from tritonstack.operations.deploying.deployments import is_already_recorded, record_deployment
 from tritonstack.operations.events import latest_events, latest_of_each, new_event, read_events, record_event
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
@@ -54,7 +54,7 @@ def deployed(at: int = 0, **changes: Any) -> Event:
     ],
 )
 def test_only_the_latest_word_on_the_same_endpoints_counts(earlier: list[Event], *, told: bool) -> None:
-    assert is_told(deployed(59), earlier) is told
+    assert is_already_recorded(deployed(59), earlier) is told
 
 
 def test_events_are_read_no_further_than_is_needed() -> None:

@@ -74,7 +74,7 @@ def test_a_change_is_described(
     before: str | None, figures: Figures | None, facts: dict[str, Any], words: str
 ) -> None:
     change = ArtifactChange("minilm", "cpu", before, figures, artifact(NEW, **facts))
-    assert change.words == words
+    assert change.description == words
     assert change.facts()["words"] == words
 
 
@@ -142,4 +142,4 @@ def test_images_of_ones_own(project: Project) -> None:
     assert image_changes(workspace, None) == []
     (change,) = image_changes(workspace, lock(OLD))
     assert change == ImageChange("serving", "cpu", f"sha256:{OLD}", f"sha256:{NEW}")
-    assert change.words == f"image serving (cpu): {OLD[:12]} → {NEW[:12]}"
+    assert change.description == f"image serving (cpu): {OLD[:12]} → {NEW[:12]}"

@@ -10,7 +10,7 @@ import pytest
 
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.cdk_changes import may_be_refused
-from tritonstack.operations.deploying.taken_names import TakenName, names_to_make, taken_names
+from tritonstack.operations.deploying.taken_names import TakenName, names_to_create, taken_names
 
 NAMES = {
     "AWS::S3::Bucket": ("BucketName", "kept"),
@@ -35,7 +35,7 @@ def template(kind: str, name: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", NAMES)
 def test_existing_names_conflict(cloud: Cloud, kind: str) -> None:
     name = NAMES[kind][1]
-    wished = list(names_to_make("t-dev-foundation", None, template(kind, name)))
+    wished = list(names_to_create("t-dev-foundation", None, template(kind, name)))
     assert wished == [TakenName("t-dev-foundation", "Thing", kind, name)]
     assert taken_names(cloud, wished) == []
     MAKE[kind](cloud, f"{name}-and-more")
@@ -46,10 +46,10 @@ def test_existing_names_conflict(cloud: Cloud, kind: str) -> None:
 
 def test_names_created_by_the_same_stack_do_not_conflict(cloud: Cloud) -> None:
     wanted = template("AWS::S3::Bucket", "kept")
-    wished = list(names_to_make("t-dev-foundation", None, wanted))
+    wished = list(names_to_create("t-dev-foundation", None, wanted))
     cloud.client("cloudformation").create_stack(StackName="t-dev-foundation", TemplateBody=json.dumps(wanted))
     assert taken_names(cloud, wished) == []
-    of_another = list(names_to_make("t-dev-data", None, wanted))
+    of_another = list(names_to_create("t-dev-data", None, wanted))
     assert taken_names(cloud, of_another) == of_another
 
 
@@ -58,12 +58,12 @@ def test_names_created_by_the_same_stack_do_not_conflict(cloud: Cloud) -> None:
 )
 def test_existing_resources_of_a_stack_are_not_created_again(before: str | None, count: int) -> None:
     deployed = template("AWS::S3::Bucket", before) if before else {"Resources": {}}
-    assert len(list(names_to_make("s", deployed, template("AWS::S3::Bucket", "kept")))) == count
+    assert len(list(names_to_create("s", deployed, template("AWS::S3::Bucket", "kept")))) == count
 
 
 def test_generated_names_never_conflict() -> None:
-    assert list(names_to_make("s", None, template("AWS::S3::Bucket", {"Fn::Sub": "x"}))) == []
-    assert list(names_to_make("s", None, {"Resources": {"Thing": {"Type": "AWS::S3::Bucket"}}})) == []
+    assert list(names_to_create("s", None, template("AWS::S3::Bucket", {"Fn::Sub": "x"}))) == []
+    assert list(names_to_create("s", None, {"Resources": {"Thing": {"Type": "AWS::S3::Bucket"}}})) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from tests.operations.conftest import STACK, Synthesized
 from tests.operations.deploying.test_changes import BASE, hold
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.deploying.changes import look_ahead
+from tritonstack.operations.deploying.changes import plan_stack_changes
 from tritonstack.operations.deploying.stored_templates import as_stored, as_written
 
 
@@ -41,7 +41,7 @@ def test_an_owner_with_an_umlaut_is_not_a_change(
         resource.setdefault("Metadata", {})["owner"] = "Jürgen"
     wanted = synthesized().with_templates(templates, tmp_path / "assembly")
     hold(cloud, monkeypatch, {name: stored(template) for name, template in templates.items()})
-    changes = look_ahead(cloud, BASE, wanted)
+    changes = plan_stack_changes(cloud, BASE, wanted)
     assert {plan.action for plan in changes.plans} == {"nothing"}
     assert changes.deployed == templates
 

@@ -13,7 +13,7 @@ from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Report, audit
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.destruction.destroy import destroy_environment, foresee
+from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs
 
 BASE = "tritonstack-dev"
@@ -70,7 +70,7 @@ def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud: Cloud, jobs: St
 
 def test_they_are_foreseen_and_stay(cloud: Cloud, jobs: StrictProcessing) -> None:
     jobs.put(f"{BUILD}-0123456789abcdef-13", "InProgress")
-    foreseen = foresee(cloud, BASE)
+    foreseen = preview_destruction(cloud, BASE)
     assert foreseen.jobs == tuple(sorted(ENDED))
     assert ENDED.keys() <= jobs.jobs.keys()
 

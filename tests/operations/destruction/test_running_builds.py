@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from tests.operations.destruction.test_deletion import FastClock
 from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, refused
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.destruction.destroy import destroy_environment, foresee
+from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds
 
 BASE = "tritonstack-dev"
@@ -145,7 +145,7 @@ def test_builds_to_stop_are_listed_without_stopping_them(cloud: Cloud, play: Pla
     model = build(codebuild, PROJECT, MODEL="minilm")
     run_job(processing, JOB, "Stopping")
     play(codebuild, processing)
-    foreseen = foresee(cloud, BASE)
+    foreseen = preview_destruction(cloud, BASE)
     assert foreseen.builds == (
         RunningBuild("CodeBuild", model, "minilm"),
         RunningBuild("SageMaker Processing", JOB),

@@ -42,7 +42,7 @@ def lines(told: list[HistoryEntry]) -> list[str]:
         f"{artifact.digest[:2]} {happening.kind} {happening.environment} {happening.by} "
         f"{happening.note}".rstrip()
         for artifact in history_of(told)
-        for happening in artifact.happenings
+        for happening in artifact.entries
     ]
 
 
@@ -91,7 +91,7 @@ def test_events_and_locks_are_merged_in_order_of_time() -> None:
 def test_a_lock_without_provenance_still_dates_its_entries() -> None:
     told = history_from_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
     (artifact,) = history_of(told)
-    assert [(item.kind, item.at, item.note) for item in artifact.happenings] == [
+    assert [(item.kind, item.at, item.note) for item in artifact.entries] == [
         ("locked", "2026-11-21T10:00:00Z", "a change")
     ]
 

@@ -89,7 +89,7 @@ def test_a_version_that_cannot_be_read_is_reported(repository: Repository) -> No
     history = lock_history(Project(repository.root), "dev")
     assert held(history.versions)[:2] == ["33 mended", "unreadable broken"]
     assert "this version cannot read" in str(history.gap)
-    assert "this version cannot read" in str(history.held().gap)
+    assert "this version cannot read" in str(history.known_digests().gap)
 
 
 def test_a_merged_branchs_lock_counts_as_named_but_not_as_a_version(
@@ -103,7 +103,7 @@ def test_a_merged_branchs_lock_counts_as_named_but_not_as_a_version(
     repository.git("merge", "--no-ff", "feature", "-m", "merged")
     history = lock_history(Project(repository.root), "dev")
     assert held(history.versions) == ["66 merged", "33 33", "22 22", "11 11"]
-    assert {digest[:2] for digest in history.held().digests} == {"11", "22", "33", "55", "66"}
+    assert {digest[:2] for digest in history.known_digests().digests} == {"11", "22", "33", "55", "66"}
 
 
 def test_a_shallow_clone_does_not_know_all(repository: Repository, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_without_git_there_is_only_the_current_lock(tmp_path: Path) -> None:
     history = lock_history(Project(tmp_path), "dev")
     assert held(history.versions) == ["11 here"]
     assert history.gap == "the project is not in git"
-    assert history.held().digests == {"11" * 32}
+    assert history.known_digests().digests == {"11" * 32}
 
 
 def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:

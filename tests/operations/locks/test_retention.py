@@ -15,7 +15,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.locks import artifact_versions
 from tritonstack.operations.locks.artifact_versions import BucketGoneError, restore_artifact
-from tritonstack.operations.locks.retention import Marked, decide, keep_again, mark_superseded
+from tritonstack.operations.locks.retention import TaggingResult, decide, keep_again, mark_superseded
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import add_to_lock
@@ -111,7 +111,7 @@ class Dev:
         add_to_lock(self.project.lock_file("dev"), [manifest("minilm", digest=number * 32)], built=BUILT)
         self.repository.commit(number)
 
-    def mark(self) -> Marked:
+    def mark(self) -> TaggingResult:
         return mark_superseded(self.cloud, load_workspace(self.project, "dev"))
 
 

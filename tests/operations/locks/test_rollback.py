@@ -85,7 +85,7 @@ def test_the_latest_other_digest_is_restored(story: RollbackProject) -> None:
     assert steps(plan) == ["minilm cpu 33 -> 22"]
     assert plan.origin.startswith(f"commit {commit[:12]} of 2026-11-22T")
     assert (
-        plan.steps[0].words
+        plan.steps[0].description
         == "minilm for cpu: 333333333333 -> 222222222222, built by ann at 2026-11-22T08:30:00Z"
     )
 

@@ -169,7 +169,7 @@ def test_artifacts_built_by_the_target_are_kept_unless_named(files: Project) -> 
     build(files, "prod", "ranker")
     decision = decided(files)
     assert [item.name for item in decision.entries] == ["minilm"]
-    assert decision.own == ["ranker"]
+    assert decision.built_in_target == ["ranker"]
     assert "ranker: prod runs it" in refusal(files, "ranker")
 
 

@@ -34,8 +34,8 @@ from tritonstack.operations.verification.live import DeployedStack, deployed_sta
 from tritonstack.operations.verification.status import EndpointStatus, environment_status
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
-    look_at_endpoints,
-    look_at_shared_stacks,
+    check_endpoints,
+    check_shared_stacks,
 )
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
@@ -90,7 +90,7 @@ class Deployed:
         return self.cloud.client(service)
 
     def verdict(self, name: str = "search") -> EndpointVerdict:
-        (found,) = look_at_endpoints(self.cloud, self.workspace, self.assembly, [name])
+        (found,) = check_endpoints(self.cloud, self.workspace, self.assembly, [name])
         return found
 
     def status(self, name: str = "search") -> EndpointStatus:
@@ -184,7 +184,7 @@ def test_a_fresh_deployment_matches_its_template(deployed: Deployed, name: str) 
 
 
 def test_stacks_that_were_never_deployed_are_reported(deployed: Deployed) -> None:
-    checks = look_at_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
+    checks = check_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
     assert {check.aspect: check.faults for check in checks} == dict.fromkeys(
         ("tritonstack-dev-foundation", "tritonstack-dev-monitoring"),
         ("not deployed: the stack does not exist",),

@@ -189,7 +189,7 @@ def test_unchecked_models_are_listed_beside_the_verdict() -> None:
     shadow = answer(outcome="cannot-be-asked", variant="shadow", detail="impossible", milliseconds=None)
     cut_short = answer(outcome="cannot-be-asked", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
-    assert found.words.endswith("; untested, answers unknown: search/shadow")
+    assert found.description.endswith("; untested, answers unknown: search/shadow")
     (endpoint,) = found.facts()["endpoints"]
     assert endpoint["not_asked"] == [{"variant": "shadow", "model": "minilm", "why": "impossible"}]
     assert found.endpoints[0].checks[-1].notes == (
@@ -207,9 +207,9 @@ BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one
 
 
 def test_a_verdict_in_a_line() -> None:
-    assert verdict(GOOD).words == "verified: dev matches commit cccccccc (3 values compared)"
-    assert verdict(GOOD, asked=False).words.endswith("; no smoke requests were sent")
-    assert verdict(BAD).words == "failed: 1 difference from commit cccccccc"
+    assert verdict(GOOD).description == "verified: dev matches commit cccccccc (3 values compared)"
+    assert verdict(GOOD, asked=False).description.endswith("; no smoke requests were sent")
+    assert verdict(BAD).description == "failed: 1 difference from commit cccccccc"
     assert verdict(BAD).faults == ["search: alarms: one rings"]
 
 

@@ -16,12 +16,12 @@ from tritonstack.base.errors import FileProblem
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.project.checks.locks import (
-    Held,
+    LockDigests,
     check_catalog,
     check_locks,
     check_manifests,
     check_promotions,
-    unlikes,
+    mismatches,
 )
 from tritonstack.project.loading import load_workspace, model_names
 from tritonstack.records.lock_seals import check_seals
@@ -200,13 +200,15 @@ def test_a_manifest_of_another_version_says_nothing(project: Project) -> None:
 )
 def test_on_what_a_lock_and_a_manifest_differ(changes: dict[str, Any], fact: str, untrue: bool) -> None:
     told_by_lock = manifest("m", **measured())
-    differing = list(unlikes(entry_of(told_by_lock), told_by_lock.model_copy(update=changes), target="cpu"))
+    differing = list(
+        mismatches(entry_of(told_by_lock), told_by_lock.model_copy(update=changes), target="cpu")
+    )
     assert {(unlike.fact, unlike.untrue) for unlike in differing} == {(fact, untrue)}
 
 
 def test_figures_of_another_build_of_the_same_bytes_are_its_own() -> None:
     one, other = manifest("m", **measured()), manifest("m", spec_hash="77" * 32, **measured(cosine=0.5))
-    assert not any(unlike.untrue for unlike in unlikes(entry_of(one), other, target="cpu"))
+    assert not any(unlike.untrue for unlike in mismatches(entry_of(one), other, target="cpu"))
 
 
 def test_two_locks_that_contradict_each_other(project: Project) -> None:
@@ -218,7 +220,9 @@ def test_two_locks_that_contradict_each_other(project: Project) -> None:
     assert problem.message.endswith("dev.lock.yaml:4")
 
 
-def promoted_from(project: Project, source: str, held: Held) -> tuple[list[FileProblem], list[FileProblem]]:
+def promoted_from(
+    project: Project, source: str, held: LockDigests
+) -> tuple[list[FileProblem], list[FileProblem]]:
     promoted = PROMOTED.model_copy(update={"source": source})
     entry = lock(project).record.models["minilm"]["cpu"]
     add_promoted(project.lock_file("prod"), promoted, artifacts=[Replacement("minilm", "cpu", entry, None)])
@@ -227,23 +231,23 @@ def promoted_from(project: Project, source: str, held: Held) -> tuple[list[FileP
 
 
 def test_what_was_promoted_from_what_its_source_held_is_true(project: Project) -> None:
-    assert promoted_from(project, "dev", Held(frozenset({DIGEST}))) == ([], [])
+    assert promoted_from(project, "dev", LockDigests(frozenset({DIGEST}))) == ([], [])
 
 
 def test_what_its_source_never_held_is_not(project: Project) -> None:
-    (fault,), notes = promoted_from(project, "dev", Held(frozenset({"cd" * 32})))
+    (fault,), notes = promoted_from(project, "dev", LockDigests(frozenset({"cd" * 32})))
     assert fault.message == f"promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
     assert (fault.field, notes) == ("models.minilm.cpu.promoted", [])
 
 
 def test_where_git_does_not_know_nothing_is_claimed(project: Project) -> None:
-    faults, (note,) = promoted_from(project, "dev", Held(frozenset(), "this is a shallow clone"))
+    faults, (note,) = promoted_from(project, "dev", LockDigests(frozenset(), "this is a shallow clone"))
     assert faults == []
     assert note.message.endswith("its history is incomplete: this is a shallow clone")
 
 
 def test_an_environment_that_never_was(project: Project) -> None:
-    (fault,), _ = promoted_from(project, "dve", Held(frozenset()))
+    (fault,), _ = promoted_from(project, "dve", LockDigests(frozenset()))
     assert (fault.message, fault.remedy) == (
         "promoted from unknown environment 'dve'",
         "did you mean 'dev'?",
@@ -251,4 +255,4 @@ def test_an_environment_that_never_was(project: Project) -> None:
 
 
 def test_a_removed_environment_that_named_it(project: Project) -> None:
-    assert promoted_from(project, "staging", Held(frozenset({DIGEST}))) == ([], [])
+    assert promoted_from(project, "staging", LockDigests(frozenset({DIGEST}))) == ([], [])

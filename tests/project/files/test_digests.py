@@ -10,7 +10,7 @@ import pytest
 from tests.projects import write_project
 from tritonstack.base.source_files import find_file
 from tritonstack.project.files import digests
-from tritonstack.project.files.digests import KEPT_FROM_BYTES, KeptDigests, kept_digests
+from tritonstack.project.files.digests import KEPT_FROM_BYTES, CachedDigests, cached_digests
 
 OLD = time.time() - 3600
 
@@ -33,7 +33,7 @@ def model(tmp_path, monkeypatch):
 def sha256_of(model: Path, name: str) -> str:
     file = find_file(model.parent / "weights", name)
     assert file is not None
-    with kept_digests(model) as kept:
+    with cached_digests(model) as kept:
         return kept.sha256(file)
 
 
@@ -98,8 +98,8 @@ def test_nothing_is_written_outside_a_project(model):
 
 def test_entries_of_removed_files_are_dropped(model):
     sha256_of(model, "large")
-    with kept_digests(model) as kept:
-        assert isinstance(kept, KeptDigests)
+    with cached_digests(model) as kept:
+        assert isinstance(kept, CachedDigests)
         assert len(kept.known) == 1
-    with kept_digests(model) as kept:
+    with cached_digests(model) as kept:
         assert kept.known == {}

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonstack.constructs.iam.grants import Grant, Home, use_key_through_s3
+from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
 from tritonstack.constructs.model_data import split_image_uri
 
 
-def read_source(home: Home, bucket: str, key: str, *, encrypted_with: str | None) -> list[Grant]:
+def read_source(aws: AwsScope, bucket: str, key: str, *, encrypted_with: str | None) -> list[Grant]:
     """Allow fetching one source archive from S3, as CodeBuild and SageMaker do it.
 
     `encrypted_with` is the customer-managed key of the bootstrap bucket, if any.
     """
-    arn = home.bucket(bucket)
+    arn = aws.bucket(bucket)
     return [
         Grant(["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{key}"]),
         Grant(["s3:GetBucketAcl", "s3:GetBucketLocation"], [arn]),
         Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": key}}),
-        *use_key_through_s3(home, ["kms:Decrypt"], encrypted_with, [arn, f"{arn}/{key}"]),
+        *use_key_through_s3(aws, ["kms:Decrypt"], encrypted_with, [arn, f"{arn}/{key}"]),
     ]
 
 
-def keep_artifacts(home: Home, bucket: str, prefix: str, key_arn: str) -> list[Grant]:
+def keep_artifacts(aws: AwsScope, bucket: str, prefix: str, key_arn: str) -> list[Grant]:
     """Allow reading and writing artifacts, build records, and build caches below a prefix."""
-    arn = home.bucket(bucket)
+    arn = aws.bucket(bucket)
     objects = f"{arn}/{prefix}*"
     return [
         Grant(
@@ -37,11 +37,11 @@ def keep_artifacts(home: Home, bucket: str, prefix: str, key_arn: str) -> list[G
         ),
         # Without this permission, S3 answers "access denied" for missing objects.
         Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": f"{prefix}*"}}),
-        *use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, objects]),
+        *use_key_through_s3(aws, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, objects]),
     ]
 
 
-def push_image(home: Home, uri: str) -> Grant:
+def push_image(aws: AwsScope, uri: str) -> Grant:
     """Allow pushing images to one repository and listing them."""
     account, region, repository = split_image_uri(uri)
     return Grant(
@@ -54,13 +54,13 @@ def push_image(home: Home, uri: str) -> Grant:
             "ecr:PutImage",
             "ecr:UploadLayerPart",
         ],
-        [f"arn:{home.partition}:ecr:{region}:{account}:repository/{repository}"],
+        [f"arn:{aws.partition}:ecr:{region}:{account}:repository/{repository}"],
     )
 
 
-def write_build_log(home: Home, group: str) -> Grant:
+def write_build_log(aws: AwsScope, group: str) -> Grant:
     """Allow writing to an existing log group."""
-    arn = home.arn("logs", f"log-group:{group}")
+    arn = aws.arn("logs", f"log-group:{group}")
     return Grant(
         ["logs:CreateLogStream", "logs:PutLogEvents"],
         [arn, f"{arn}:*"],
@@ -68,25 +68,25 @@ def write_build_log(home: Home, group: str) -> Grant:
     )
 
 
-def read_secret(home: Home, name: str, key_arn: str) -> list[Grant]:
+def read_secret(aws: AwsScope, name: str, key_arn: str) -> list[Grant]:
     """Allow reading one secret, encrypted with the AWS managed key or the environment's key."""
     return [
         # Secrets Manager appends six random characters to the name.
-        Grant(["secretsmanager:GetSecretValue"], [home.arn("secretsmanager", f"secret:{name}-??????")]),
+        Grant(["secretsmanager:GetSecretValue"], [aws.arn("secretsmanager", f"secret:{name}-??????")]),
         Grant(
             ["kms:Decrypt"],
             [key_arn],
-            {"StringEquals": {"kms:ViaService": f"secretsmanager.{home.region}.amazonaws.com"}},
+            {"StringEquals": {"kms:ViaService": f"secretsmanager.{aws.region}.amazonaws.com"}},
         ),
     ]
 
 
-def read_sources(home: Home, urls: Sequence[str]) -> list[Grant]:
+def read_sources(aws: AwsScope, urls: Sequence[str]) -> list[Grant]:
     """Allow reading source models from S3, each below its own prefix."""
     grants = []
     for url in urls:
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
-        arn, below = home.bucket(bucket), f"{prefix.rstrip('/')}/*"
+        arn, below = aws.bucket(bucket), f"{prefix.rstrip('/')}/*"
         grants += [
             Grant(["s3:GetObject"], [f"{arn}/{below}"], because="the files of one model, below one prefix"),
             Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": below}}),

@@ -19,7 +19,7 @@ from tritonstack.constructs.builds.build_grants import (
     write_build_log,
 )
 from tritonstack.constructs.data.shared_value import SharedValue
-from tritonstack.constructs.iam.grants import Conditions, Grant, Home, write_log
+from tritonstack.constructs.iam.grants import AwsScope, Conditions, Grant, write_log
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.project.build_machines import BuildMachine, CodeBuildMachine, ProcessingMachine
 from tritonstack.spec.models.build_permissions import BuildPermissions
@@ -71,21 +71,21 @@ class BuildRoles(Construct):
     def _role(
         self, construct_id: str, place: BuildLocation, prefix: str | None, reaches: Sequence[BuildPermissions]
     ) -> ServiceRole:
-        home = Home.of(self)
+        aws = AwsScope.of(self)
         role = ServiceRole(
             self,
             construct_id,
-            assumed_by=_taken_on_by(home, place),
+            assumed_by=_assumed_by(aws, place),
             description="IAM role for model builds",
             policy_name="build-models",
         )
         role.allow(place.grants)
-        role.allow(_logs(home, place))
+        role.allow(_logs(aws, place))
         if prefix:
-            role.allow(keep_artifacts(home, place.bucket, prefix, place.key_arn))
-        role.allow(read_sources(home, sorted({url for reach in reaches for url in reach.buckets})))
+            role.allow(keep_artifacts(aws, place.bucket, prefix, place.key_arn))
+        role.allow(read_sources(aws, sorted({url for reach in reaches for url in reach.buckets})))
         if place.token_secret and any(reach.hub for reach in reaches):
-            role.allow(read_secret(home, place.token_secret, place.key_arn))
+            role.allow(read_secret(aws, place.token_secret, place.key_arn))
         return role
 
 
@@ -101,13 +101,13 @@ def _require_room(custom: Mapping[str, BuildPermissions]) -> None:
         )
 
 
-def _taken_on_by(home: Home, place: BuildLocation) -> dict[str, Conditions | None]:
+def _assumed_by(aws: AwsScope, place: BuildLocation) -> dict[str, Conditions | None]:
     projects = [
-        home.arn("codebuild", f"project/{build_machine.project}")
+        aws.arn("codebuild", f"project/{build_machine.project}")
         for build_machine in place.list_build_machines
         if isinstance(build_machine, CodeBuildMachine)
     ]
-    jobs = home.arn("sagemaker", f"processing-job/{place.base}-build-*")
+    jobs = aws.arn("sagemaker", f"processing-job/{place.base}-build-*")
     services: dict[str, Conditions | None] = {}
     if projects:
         services["codebuild.amazonaws.com"] = {"StringEquals": {"aws:SourceArn": projects}}
@@ -116,11 +116,11 @@ def _taken_on_by(home: Home, place: BuildLocation) -> dict[str, Conditions | Non
     return services
 
 
-def _logs(home: Home, place: BuildLocation) -> list[Grant]:
+def _logs(aws: AwsScope, place: BuildLocation) -> list[Grant]:
     built = any(isinstance(build_machine, CodeBuildMachine) for build_machine in place.list_build_machines)
     return [
-        *([write_build_log(home, place.log_group)] if built else []),
-        *([write_log(home, naming.PROCESSING_LOG_GROUP)] if _processing(place) else []),
+        *([write_build_log(aws, place.log_group)] if built else []),
+        *([write_log(aws, naming.PROCESSING_LOG_GROUP)] if _processing(place) else []),
     ]
 
 

@@ -9,7 +9,7 @@ from constructs import Construct
 from tritonstack.constructs.builds.build_grants import push_image, read_source, write_build_log
 from tritonstack.constructs.builds.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
 from tritonstack.constructs.builds.build_source import BuildSource
-from tritonstack.constructs.iam.grants import Home, pull_image
+from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.project.build_machines import IMAGE_BUILD_SIZE
 from tritonstack.project.custom_images import OwnImage
@@ -31,13 +31,13 @@ class ImageBuilds(Construct):
         settings: BuildSettings,
     ) -> None:
         super().__init__(scope, construct_id)
-        home = Home.of(self)
+        aws = AwsScope.of(self)
         role = ServiceRole(
             self,
             "Role",
             assumed_by={
                 "codebuild.amazonaws.com": {
-                    "StringEquals": {"aws:SourceArn": home.arn("codebuild", f"project/{name}")}
+                    "StringEquals": {"aws:SourceArn": aws.arn("codebuild", f"project/{name}")}
                 }
             },
             description="IAM role for image builds",
@@ -45,14 +45,14 @@ class ImageBuilds(Construct):
         )
         role.allow(
             [
-                *read_source(home, source.bucket, source.key, encrypted_with=source.encrypted_with),
-                write_build_log(home, settings.log_group),
+                *read_source(aws, source.bucket, source.key, encrypted_with=source.encrypted_with),
+                write_build_log(aws, settings.log_group),
                 *(
                     grant
                     for base in sorted({image.base for image in images})
-                    for grant in pull_image(home, base)
+                    for grant in pull_image(aws, base)
                 ),
-                *(push_image(home, uri) for uri in _one_of_each_repository(images)),
+                *(push_image(aws, uri) for uri in _distinct_repositories(images)),
             ]
         )
         BuildProject(
@@ -71,7 +71,7 @@ class ImageBuilds(Construct):
         )
 
 
-def _one_of_each_repository(images: Sequence[OwnImage]) -> list[str]:
+def _distinct_repositories(images: Sequence[OwnImage]) -> list[str]:
     return list({image.uri.rpartition(":")[0]: image.uri for image in images}.values())
 
 

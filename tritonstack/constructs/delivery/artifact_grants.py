@@ -5,45 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import explained, some_key
-from tritonstack.constructs.iam.grants import Grant, Home, read_objects, write_objects
+from tritonstack.constructs.delivery.delivery_grants import any_key, explained
+from tritonstack.constructs.iam.grants import AwsScope, Grant, read_objects, write_objects
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
-def read_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+def read_artifacts(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow listing an environment's artifacts and reading their events."""
     because = f"all objects in the artifact bucket of {spec.name}"
     return explained(
-        read_objects(home, spec.artifact_bucket, "", key_arn=some_key(home), because=because), because
+        read_objects(aws, spec.artifact_bucket, "", key_arn=any_key(aws), because=because), because
     )
 
 
-def write_artifacts(home: Home, spec: EnvironmentSpec, prefixes: Sequence[str]) -> list[Grant]:
+def write_artifacts(aws: AwsScope, spec: EnvironmentSpec, prefixes: Sequence[str]) -> list[Grant]:
     """Allow writing to an environment's artifact bucket, without deleting."""
     because = f"artifacts and events of {spec.name}; their names are known only when they are written"
     return explained(
-        write_objects(home, spec.artifact_bucket, prefixes, key_arn=some_key(home), because=because), because
+        write_objects(aws, spec.artifact_bucket, prefixes, key_arn=any_key(aws), because=because), because
     )
 
 
-def mark_artifacts(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+def mark_artifacts(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow tagging artifacts that no recent lock names, and removing the tag."""
     return [
         Grant(
             ["s3:DeleteObjectTagging", "s3:GetObjectTagging", "s3:PutObjectTagging"],
-            [f"{home.bucket(spec.artifact_bucket)}/{naming.MODELS}*"],
+            [f"{aws.bucket(spec.artifact_bucket)}/{naming.MODELS}*"],
             because="artifacts of all models; they are named by digest",
         )
     ]
 
 
-def bring_artifacts_back(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+def restore_artifacts(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow finding deleted artifacts and restoring them by copying the last version.
 
     Reading and tagging a version are separate actions. Removing the delete marker instead would need
     s3:DeleteObjectVersion, which can delete data permanently.
     """
-    bucket, models = home.bucket(spec.artifact_bucket), f"{naming.MODELS}*"
+    bucket, models = aws.bucket(spec.artifact_bucket), f"{naming.MODELS}*"
     because = "artifacts of all models; they are named by digest"
     return [
         Grant(["s3:ListBucketVersions"], [bucket], {"StringLike": {"s3:prefix": models}}),
@@ -55,7 +55,7 @@ def bring_artifacts_back(home: Home, spec: EnvironmentSpec) -> list[Grant]:
     ]
 
 
-def write_images(home: Home, repository: str) -> list[Grant]:
+def write_images(aws: AwsScope, repository: str) -> list[Grant]:
     """Allow pushing an image to a repository, layer by layer."""
     return [
         Grant(
@@ -68,6 +68,6 @@ def write_images(home: Home, repository: str) -> list[Grant]:
                 "ecr:PutImage",
                 "ecr:UploadLayerPart",
             ],
-            [home.arn("ecr", f"repository/{repository}")],
+            [aws.arn("ecr", f"repository/{repository}")],
         )
     ]

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from tritonstack.constructs.delivery.delivery_grants import global_arn
 from tritonstack.constructs.delivery.execution_grants import EC2_ACTIONS, PRIVATE_NAMES, SERVICE_ACTIONS
-from tritonstack.constructs.iam.grants import Home
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
@@ -63,7 +63,7 @@ class DeliveryBounds(Construct):
         own_boundary: str | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        home = Home.of(self)
+        aws = AwsScope.of(self)
         refusals = _refusals(bounds)
         if own_boundary is None:
             allowed = {"Effect": "Allow", "Action": [*_SERVICES, *_network_reads()], "Resource": "*"}
@@ -74,7 +74,7 @@ class DeliveryBounds(Construct):
                 skip_check(self.policy, check, because=_GRANTS_NOTHING)
         else:
             self.policy = self._policy(name, "What the roles that carry changes never may", refusals)
-            self.boundary_arn = global_arn(home, f"policy/{own_boundary}")
+            self.boundary_arn = global_arn(aws, f"policy/{own_boundary}")
         self._attached = own_boundary is not None
 
     def enclose(self, roles: Sequence[str]) -> None:

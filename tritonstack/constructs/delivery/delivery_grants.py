@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tritonstack.base import naming
-from tritonstack.constructs.iam.grants import Grant, Home, read_objects, write_objects
+from tritonstack.constructs.iam.grants import AwsScope, Grant, read_objects, write_objects
 from tritonstack.reference.bootstrap import Bootstrap, BootstrapRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -45,32 +45,32 @@ class Named:
         because = "only resources named like a preview; no other environment may have such a name"
         return cls(base, base, marks, sample.bootstrap, because)
 
-    def arns(self, home: Home, service: str, kind: str, *, after: str = "-*") -> list[str]:
+    def arns(self, aws: AwsScope, service: str, kind: str, *, after: str = "-*") -> list[str]:
         """Return the ARNs of a type of resource."""
         tail = "" if self.base.endswith("*") and after == "-*" else after
-        return [home.arn(service, f"{kind}{self.base}{tail}")]
+        return [aws.arn(service, f"{kind}{self.base}{tail}")]
 
-    def roles(self, home: Home) -> str:
+    def roles(self, aws: AwsScope) -> str:
         """Return the ARNs of its roles, which CloudFormation names after their stacks."""
-        return global_arn(home, f"role/{self.base}{'' if self.base.endswith('*') else '-*'}")
+        return global_arn(aws, f"role/{self.base}{'' if self.base.endswith('*') else '-*'}")
 
 
-def global_arn(home: Home, resource: str) -> str:
+def global_arn(aws: AwsScope, resource: str) -> str:
     """Return an IAM ARN in this account."""
-    return f"arn:{home.partition}:iam::{home.account}:{resource}"
+    return f"arn:{aws.partition}:iam::{aws.account}:{resource}"
 
 
-def bootstrap_role_arns(home: Home, bootstrap: Bootstrap, *kinds: BootstrapRole) -> list[str]:
+def bootstrap_role_arns(aws: AwsScope, bootstrap: Bootstrap, *kinds: BootstrapRole) -> list[str]:
     """Return the ARNs of the roles that `cdk bootstrap` creates."""
-    return [global_arn(home, f"role/{bootstrap.role(kind)}") for kind in kinds]
+    return [global_arn(aws, f"role/{bootstrap.role(kind)}") for kind in kinds]
 
 
-def take_on(arns: Sequence[str]) -> list[Grant]:
+def assume_roles(arns: Sequence[str]) -> list[Grant]:
     """Allow assuming other roles."""
     return [Grant(["sts:AssumeRole"], arns)] if arns else []
 
 
-def see_stacks(home: Home, named: Named) -> list[Grant]:
+def read_stacks(aws: AwsScope, named: Named) -> list[Grant]:
     """Allow reading an environment's stacks and CDK bootstrap."""
     return [
         Grant(["cloudformation:DescribeStacks"], ["*"], because=_LISTED),
@@ -87,34 +87,34 @@ def see_stacks(home: Home, named: Named) -> list[Grant]:
                 "cloudformation:GetTemplate",
                 "cloudformation:ListStackResources",
             ],
-            named.arns(home, "cloudformation", "stack/"),
+            named.arns(aws, "cloudformation", "stack/"),
             because=named.because,
         ),
         Grant(
             ["ssm:GetParameter"],
             [
-                home.arn("ssm", f"parameter{named.bootstrap.version_parameter}"),
-                *named.arns(home, "ssm", "parameter/", after="/*"),
+                aws.arn("ssm", f"parameter{named.bootstrap.version_parameter}"),
+                *named.arns(aws, "ssm", "parameter/", after="/*"),
             ],
             because=named.because,
         ),
     ]
 
 
-def see_endpoints(home: Home, named: Named) -> list[Grant]:
+def read_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
     """Allow reading endpoints, their models, scaling, and alarms."""
     return [
         Grant(
             ["sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent", "sagemaker:ListTags"],
             [
-                *named.arns(home, "sagemaker", "endpoint/"),
-                *named.arns(home, "sagemaker", "inference-component/"),
+                *named.arns(aws, "sagemaker", "endpoint/"),
+                *named.arns(aws, "sagemaker", "inference-component/"),
             ],
             because=named.because,
         ),
         Grant(
             ["sagemaker:DescribeEndpointConfig", "sagemaker:DescribeModel"],
-            [home.arn("sagemaker", "endpoint-config/*"), home.arn("sagemaker", "model/*")],
+            [aws.arn("sagemaker", "endpoint-config/*"), aws.arn("sagemaker", "model/*")],
             because="CloudFormation names these after their logical ids, not after their stack",
         ),
         Grant(
@@ -132,16 +132,16 @@ def see_endpoints(home: Home, named: Named) -> list[Grant]:
         ),
         Grant(
             ["ecr:BatchGetImage", "ecr:DescribeImages"],
-            named.arns(home, "ecr", "repository/", after="/*"),
+            named.arns(aws, "ecr", "repository/", after="/*"),
             because=named.because,
         ),
     ]
 
 
-def some_key(home: Home) -> str:
+def any_key(aws: AwsScope) -> str:
     """Return the ARN of any key in the account; the condition next to it limits it to one bucket's
     objects."""
-    return home.arn("kms", "key/*")
+    return aws.arn("kms", "key/*")
 
 
 def explained(grants: Sequence[Grant], because: str) -> list[Grant]:
@@ -152,29 +152,29 @@ def explained(grants: Sequence[Grant], because: str) -> list[Grant]:
     ]
 
 
-def ask_queues(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+def use_queues(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow uploading asynchronous requests and reading their answers."""
     because = "requests and answers; their names are known only when they are written"
-    data, key = spec.data_bucket, some_key(home)
-    asked = write_objects(home, data, [naming.REQUESTS], key_arn=key, because=because)
+    data, key = spec.data_bucket, any_key(aws)
+    asked = write_objects(aws, data, [naming.REQUESTS], key_arn=key, because=because)
     answered = [
         grant
         for prefix in (naming.ANSWERS, naming.FAILURES)
-        for grant in read_objects(home, data, prefix, key_arn=key, because=because)
+        for grant in read_objects(aws, data, prefix, key_arn=key, because=because)
     ]
     return explained([*asked, *answered], because)
 
 
-def ask_endpoints(home: Home, named: Named) -> list[Grant]:
+def invoke_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
     """Allow invoking endpoints, as `verify` does."""
     arns = [
-        *named.arns(home, "sagemaker", "endpoint/"),
-        *named.arns(home, "sagemaker", "inference-component/"),
+        *named.arns(aws, "sagemaker", "endpoint/"),
+        *named.arns(aws, "sagemaker", "inference-component/"),
     ]
     return [Grant(["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointAsync"], arns, because=named.because)]
 
 
-def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
+def run_builds(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow starting model and image builds, following them, and reading their logs."""
     base = spec.base
     jobs = "build jobs of this environment, each named after what it builds"
@@ -186,7 +186,7 @@ def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
                 "codebuild:StartBuild",
                 "codebuild:StopBuild",
             ],
-            [home.arn("codebuild", f"project/{base}-build-*")],
+            [aws.arn("codebuild", f"project/{base}-build-*")],
             because=jobs,
         ),
         Grant(
@@ -196,20 +196,20 @@ def run_builds(home: Home, spec: EnvironmentSpec) -> list[Grant]:
                 "sagemaker:DescribeProcessingJob",
                 "sagemaker:StopProcessingJob",
             ],
-            [home.arn("sagemaker", f"processing-job/{base}-build-*")],
+            [aws.arn("sagemaker", f"processing-job/{base}-build-*")],
             because=jobs,
         ),
         Grant(["sagemaker:ListProcessingJobs"], ["*"], because=_LISTED),
         Grant(
             ["iam:PassRole"],
-            [global_arn(home, f"role/{naming.build_stack_name(base)}-*")],
+            [global_arn(aws, f"role/{naming.build_stack_name(base)}-*")],
             {"StringEquals": {"iam:PassedToService": ["codebuild.amazonaws.com", "sagemaker.amazonaws.com"]}},
             because="the roles that the build stack created for its jobs",
         ),
         Grant(
             ["logs:DescribeLogStreams", "logs:GetLogEvents"],
             [
-                home.arn("logs", f"log-group:{group}:*")
+                aws.arn("logs", f"log-group:{group}:*")
                 for group in (naming.build_log_group(base), naming.PROCESSING_LOG_GROUP)
             ],
             because="the log streams of the build log groups",

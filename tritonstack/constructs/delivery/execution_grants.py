@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import Named, global_arn, some_key
-from tritonstack.constructs.iam.grants import Grant, Home
+from tritonstack.constructs.delivery.delivery_grants import Named, any_key, global_arn
+from tritonstack.constructs.iam.grants import AwsScope, Grant
 
 _NAMELESS = "CloudFormation names these after their logical ids, not after their stack"
 _KEYS = "a key has no name when it is created"
@@ -75,54 +75,54 @@ SERVICE_ACTIONS = (
 """CloudFormation may call any action of these services on resources named like the environment."""
 
 
-def execution_grants(home: Home, named: Named, *, boundary_arn: str, network: bool) -> Iterator[Grant]:
+def execution_grants(aws: AwsScope, named: Named, *, boundary_arn: str, network: bool) -> Iterator[Grant]:
     """Allow creating, changing, and deleting all resources of an environment except its boundary."""
-    yield from service_grants(home, named, network=network)
-    yield from security_grants(home, named, boundary_arn=boundary_arn)
+    yield from service_grants(aws, named, network=network)
+    yield from security_grants(aws, named, boundary_arn=boundary_arn)
 
 
-def security_grants(home: Home, named: Named, *, boundary_arn: str) -> Iterator[Grant]:
+def security_grants(aws: AwsScope, named: Named, *, boundary_arn: str) -> Iterator[Grant]:
     """Allow creating, changing, and deleting keys and roles.
 
     `boundary_arn` is the boundary of the environment's own roles: no role can be created without it or lose
     it.
     """
-    yield from _keys(home, named)
-    yield from _roles(home, named, boundary_arn)
+    yield from _keys(aws, named)
+    yield from _roles(aws, named, boundary_arn)
 
 
-def service_grants(home: Home, named: Named, *, network: bool) -> Iterator[Grant]:
+def service_grants(aws: AwsScope, named: Named, *, network: bool) -> Iterator[Grant]:
     """Allow creating, changing, and deleting everything except keys and roles."""
-    yield Grant(SERVICE_ACTIONS, _named_resources(home, named), because=named.because)
-    yield from _nameless(home, named)
+    yield Grant(SERVICE_ACTIONS, _named_resources(aws, named), because=named.because)
+    yield from _nameless(aws, named)
     if network:
         yield Grant(
-            EC2_ACTIONS, ["*"], {"StringEquals": {"aws:RequestedRegion": home.region}}, because=_NAMELESS
+            EC2_ACTIONS, ["*"], {"StringEquals": {"aws:RequestedRegion": aws.region}}, because=_NAMELESS
         )
         yield Grant([PRIVATE_NAMES], ["*"], because=_NAMELESS)
 
 
-def _named_resources(home: Home, named: Named) -> list[str]:
+def _named_resources(aws: AwsScope, named: Named) -> list[str]:
     like = named.base if named.base.endswith("*") else f"{named.base}-*"
     return [
-        home.bucket(named.buckets),
-        f"{home.bucket(named.buckets)}/*",
-        home.arn("sagemaker", f"endpoint/{like}"),
-        home.arn("sagemaker", f"inference-component/{like}"),
-        home.arn("codebuild", f"project/{like}"),
-        home.arn("ecr", f"repository/{named.base}/*"),
-        home.arn("events", f"rule/{like}"),
-        home.arn("cloudwatch", f"alarm:{like}"),
-        f"arn:{home.partition}:cloudwatch::{home.account}:dashboard/{named.base}*",
-        home.arn("logs", f"log-group:/{named.base}/*"),
-        home.arn("logs", f"log-group:{naming.endpoint_log_group(like)}"),
-        home.arn("logs", f"log-group:{naming.component_log_group(like)}"),
-        home.arn("sns", like),
-        home.arn("ssm", f"parameter/{named.base}/*"),
+        aws.bucket(named.buckets),
+        f"{aws.bucket(named.buckets)}/*",
+        aws.arn("sagemaker", f"endpoint/{like}"),
+        aws.arn("sagemaker", f"inference-component/{like}"),
+        aws.arn("codebuild", f"project/{like}"),
+        aws.arn("ecr", f"repository/{named.base}/*"),
+        aws.arn("events", f"rule/{like}"),
+        aws.arn("cloudwatch", f"alarm:{like}"),
+        f"arn:{aws.partition}:cloudwatch::{aws.account}:dashboard/{named.base}*",
+        aws.arn("logs", f"log-group:/{named.base}/*"),
+        aws.arn("logs", f"log-group:{naming.endpoint_log_group(like)}"),
+        aws.arn("logs", f"log-group:{naming.component_log_group(like)}"),
+        aws.arn("sns", like),
+        aws.arn("ssm", f"parameter/{named.base}/*"),
     ]
 
 
-def _nameless(home: Home, named: Named) -> Iterator[Grant]:
+def _nameless(aws: AwsScope, named: Named) -> Iterator[Grant]:
     """Grants for resources without a name, or without the environment's name."""
     yield Grant(
         [
@@ -139,7 +139,7 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
             "sagemaker:ListTags",
             "sagemaker:UpdateEndpoint",
         ],
-        [home.arn("sagemaker", "endpoint-config/*"), home.arn("sagemaker", "model/*")],
+        [aws.arn("sagemaker", "endpoint-config/*"), aws.arn("sagemaker", "model/*")],
         because=_NAMELESS,
     )
     yield Grant(
@@ -158,7 +158,7 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
     )
     yield Grant(
         ["cloudwatch:DeleteAlarms", "cloudwatch:PutMetricAlarm"],
-        [home.arn("cloudwatch", "alarm:TargetTracking*")],
+        [aws.arn("cloudwatch", "alarm:TargetTracking*")],
         because=_ALARMS_OF_SCALING,
     )
     yield Grant(
@@ -169,22 +169,22 @@ def _nameless(home: Home, named: Named) -> Iterator[Grant]:
     # CloudFormation fetches the CDK's staged assets: templates and build sources.
     yield Grant(
         ["s3:GetObject", "s3:GetObjectVersion"],
-        [home.bucket(named.bootstrap.bucket) + "/*"],
+        [aws.bucket(named.bootstrap.bucket) + "/*"],
         because="the CDK names staged assets by their content",
     )
     yield Grant(
         ["ssm:GetParameters"],
-        [home.arn("ssm", f"parameter{named.bootstrap.version_parameter}")],
+        [aws.arn("ssm", f"parameter{named.bootstrap.version_parameter}")],
     )
 
 
-def _keys(home: Home, named: Named) -> Iterator[Grant]:
+def _keys(aws: AwsScope, named: Named) -> Iterator[Grant]:
     """Limit key actions by the environment's tags.
 
     Tag changes on a KMS key can take minutes to apply. Actions that directly follow key creation are limited
     by other means, or affect no existing key.
     """
-    keys = [some_key(home)]
+    keys = [any_key(aws)]
     own_tags = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
     asked = {f"aws:RequestTag/{tag}": text for tag, text in named.marks.items()}
     unowned = {**dict.fromkeys(own_tags, "true"), "kms:ResourceAliases": "true"}
@@ -220,10 +220,10 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
     # Both must be allowed: the alias, which has the environment's name, and the key.
     yield Grant(
         ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
-        [*keys, home.arn("kms", f"alias/{named.base}")],
+        [*keys, aws.arn("kms", f"alias/{named.base}")],
         because=_KEYS,
     )
-    services = [f"{service}.{home.region}.amazonaws.com" for service in _ENCRYPTING]
+    services = [f"{service}.{aws.region}.amazonaws.com" for service in _ENCRYPTING]
     yield Grant(
         ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey"],
         keys,
@@ -234,10 +234,10 @@ def _keys(home: Home, named: Named) -> Iterator[Grant]:
     yield Grant(["kms:RetireGrant"], keys, because=_KEYS)
 
 
-def _roles(home: Home, named: Named, boundary_arn: str) -> Iterator[Grant]:
+def _roles(aws: AwsScope, named: Named, boundary_arn: str) -> Iterator[Grant]:
     """Require the boundary on every new role: a role without it could do what CloudFormation itself may
     not."""
-    roles = [named.roles(home)]
+    roles = [named.roles(aws)]
     bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}}
     yield Grant(
         [
@@ -283,7 +283,7 @@ def _roles(home: Home, named: Named, boundary_arn: str) -> Iterator[Grant]:
         },
         because=named.because,
     )
-    yield Grant(["iam:CreateServiceLinkedRole"], [scaling_role_arn(home)])
+    yield Grant(["iam:CreateServiceLinkedRole"], [scaling_role_arn(aws)])
 
 
 def boundary_grants(boundary_arn: str) -> Iterator[Grant]:
@@ -301,9 +301,9 @@ def boundary_grants(boundary_arn: str) -> Iterator[Grant]:
     )
 
 
-def scaling_role_arn(home: Home) -> str:
+def scaling_role_arn(aws: AwsScope) -> str:
     """Allow creating the service-linked role of Application Auto Scaling, needed by the first scaled
     endpoint."""
     service = "sagemaker.application-autoscaling.amazonaws.com"
     name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-    return global_arn(home, f"role/aws-service-role/{service}/{name}")
+    return global_arn(aws, f"role/aws-service-role/{service}/{name}")

@@ -22,7 +22,7 @@ from tritonstack.constructs.delivery.execution_grants import (
     service_grants,
 )
 from tritonstack.constructs.iam.granted_role import explain_pattern
-from tritonstack.constructs.iam.grants import Grant, Home
+from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -33,16 +33,16 @@ _NAMED = "CloudFormation creates, changes, and deletes only resources with this 
 
 def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> list[iam.CfnManagedPolicy]:
     """Create the execution policies of one environment."""
-    home, named = Home.of(scope), Named.like(environment)
+    aws, named = AwsScope.of(scope), Named.like(environment)
     services, security = naming.execution_policy_names(environment.delivery_base)
     network = bool(environment.network and environment.network.create)
-    boundary_arn = global_arn(home, f"policy/{environment.roles_boundary}")
+    boundary_arn = global_arn(aws, f"policy/{environment.roles_boundary}")
     for_services = _policy(
         scope,
         "Execution",
         services,
         f"What CloudFormation needs to make {environment.name}, beside keys and roles",
-        list(service_grants(home, named, network=network)),
+        list(service_grants(aws, named, network=network)),
     )
     skip_check(for_services, _UNBOUND_WRITES, because=_NAMED)
     return [
@@ -53,7 +53,7 @@ def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> lis
             security,
             f"The keys and roles that CloudFormation makes for {environment.name}",
             [
-                *security_grants(home, named, boundary_arn=boundary_arn),
+                *security_grants(aws, named, boundary_arn=boundary_arn),
                 *([] if environment.permissions_boundary else boundary_grants(boundary_arn)),
             ],
         ),

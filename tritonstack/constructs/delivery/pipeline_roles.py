@@ -10,9 +10,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tritonstack.constructs.builds.build_grants import write_build_log
-from tritonstack.constructs.delivery.delivery_grants import take_on
+from tritonstack.constructs.delivery.delivery_grants import assume_roles
 from tritonstack.constructs.iam.granted_role import GrantedRole
-from tritonstack.constructs.iam.grants import Grant, Home
+from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.service_role import ServiceRole
 
 _HANDED = "objects that steps pass on; CodePipeline names them after its executions"
@@ -41,7 +41,7 @@ class StepRole:
     """The role of the steps with one duty."""
 
     name: str
-    takes_on: Sequence[str] = ()
+    assumes: Sequence[str] = ()
     """The roles that it may assume."""
     fetches: bool = False
     """Whether its project fetches the source itself instead of receiving it from the pipeline."""
@@ -59,7 +59,7 @@ class PipelineRoles(Construct):
         steps: Mapping[str, StepRole],
     ) -> None:
         super().__init__(scope, construct_id)
-        self._resources, self._home = resources, Home.of(self)
+        self._resources, self._home = resources, AwsScope.of(self)
         self._steps = {step: self._step(step, role) for step, role in steps.items()}
         self._line = self._service("Line", "codepipeline", "IAM role for CodePipeline", "run-steps")
         self._line.allow([*self._handed(), *self._source(), self._builds()])
@@ -71,7 +71,7 @@ class PipelineRoles(Construct):
         """The policies that must exist before the pipeline runs."""
         return [role.policy for role in (self._line, *self._steps.values())]
 
-    def own(self, step: str) -> GrantedRole:
+    def step_role(self, step: str) -> GrantedRole:
         """Return the role of a step and its policy, for use as a dependency."""
         return self._steps[step]
 
@@ -83,7 +83,7 @@ class PipelineRoles(Construct):
                 *self._handed(),
                 *self._source(also=_FETCHING if step_role.fetches else ()),
                 write_build_log(self._home, self._resources.log_group),
-                *take_on(list(step_role.takes_on)),
+                *assume_roles(list(step_role.assumes)),
             ]
         )
         return role

@@ -9,7 +9,7 @@ from tritonstack.base import naming
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.delivery.delivery_grants import global_arn
-from tritonstack.constructs.iam.grants import Home
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 LOCKS = "environments"
@@ -46,12 +46,12 @@ def setup_commands(project: Project) -> Sequence[str]:
     return _SETUP_OF_SOURCE_TREE if is_source_tree(project) else _SETUP
 
 
-def build_step(home: Home, spec: EnvironmentSpec) -> PipelineStep:
+def build_step(aws: AwsScope, spec: EnvironmentSpec) -> PipelineStep:
     """Build and lock what is missing, on the machines from the catalog, GPUs included.
 
     The jobs run in the environment's account; this step starts and follows them.
     """
-    setup = use_role(home, spec, "deploy")
+    setup = use_role(aws, spec, "deploy")
     return PipelineStep(f"Build-{spec.name}", setup, (f"tritonstack build {spec.name}",))
 
 
@@ -61,33 +61,33 @@ def synth_step(spec: EnvironmentSpec) -> PipelineStep:
     return PipelineStep("Synth", (), commands)
 
 
-def deploy_step(home: Home, spec: EnvironmentSpec) -> PipelineStep:
+def deploy_step(aws: AwsScope, spec: EnvironmentSpec) -> PipelineStep:
     """Deploy, in two phases if SageMaker requires it, and sync the model prefixes."""
-    return _with_locks(f"Deploy-{spec.name}", home, spec, "deploy", f"tritonstack deploy {spec.name}")
+    return _with_locks(f"Deploy-{spec.name}", aws, spec, "deploy", f"tritonstack deploy {spec.name}")
 
 
-def verify_step(home: Home, spec: EnvironmentSpec) -> PipelineStep:
+def verify_step(aws: AwsScope, spec: EnvironmentSpec) -> PipelineStep:
     """Verify the deployed endpoints; the next promotion depends on the verdict."""
-    return _with_locks(f"Verify-{spec.name}", home, spec, "deploy", f"tritonstack verify {spec.name}")
+    return _with_locks(f"Verify-{spec.name}", aws, spec, "deploy", f"tritonstack verify {spec.name}")
 
 
-def promote_step(home: Home, spec: EnvironmentSpec, source: str) -> PipelineStep:
+def promote_step(aws: AwsScope, spec: EnvironmentSpec, source: str) -> PipelineStep:
     """Check the promotion gates and copy the source's artifacts to the environment's account."""
     command = f"tritonstack promote {source} {spec.name}"
-    return _with_locks(f"Promote-{spec.name}", home, spec, "promote", command)
+    return _with_locks(f"Promote-{spec.name}", aws, spec, "promote", command)
 
 
-def reap_commands(home: Home, spec: EnvironmentSpec) -> tuple[str, ...]:
+def reap_commands(aws: AwsScope, spec: EnvironmentSpec) -> tuple[str, ...]:
     """Destroy expired previews."""
     command = f"tritonstack reap --account {spec.account} --region {spec.region}"
-    return (*use_role(home, spec, "clean-up"), command)
+    return (*use_role(aws, spec, "clean-up"), command)
 
 
-def use_role(home: Home, spec: EnvironmentSpec, duty: DeliveryRole) -> tuple[str, ...]:
+def use_role(aws: AwsScope, spec: EnvironmentSpec, duty: DeliveryRole) -> tuple[str, ...]:
     """Assume the role of an environment's account for one duty, starting from the step's own role."""
     profile = f"{spec.name}-{duty}"
     settings = {
-        "role_arn": duty_role_arn(home, spec, duty),
+        "role_arn": duty_role_arn(aws, spec, duty),
         "credential_source": "EcsContainer",
         "region": spec.region,
     }
@@ -95,13 +95,13 @@ def use_role(home: Home, spec: EnvironmentSpec, duty: DeliveryRole) -> tuple[str
     return (*configure, f"export AWS_PROFILE={profile}")
 
 
-def duty_role_arn(home: Home, spec: EnvironmentSpec, duty: DeliveryRole) -> str:
+def duty_role_arn(aws: AwsScope, spec: EnvironmentSpec, duty: DeliveryRole) -> str:
     """Return the ARN of the role that an environment's account has for a duty."""
-    target = Home(home.partition, spec.region, spec.account)
+    target = AwsScope(aws.partition, spec.region, spec.account)
     return global_arn(target, f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
 
 
 def _with_locks(
-    name: str, home: Home, spec: EnvironmentSpec, duty: DeliveryRole, command: str
+    name: str, aws: AwsScope, spec: EnvironmentSpec, duty: DeliveryRole, command: str
 ) -> PipelineStep:
-    return PipelineStep(name, use_role(home, spec, duty), (_TAKE_LOCKS, command))
+    return PipelineStep(name, use_role(aws, spec, duty), (_TAKE_LOCKS, command))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import Named, explained, some_key
-from tritonstack.constructs.iam.grants import Grant, Home, use_key_through_s3
+from tritonstack.constructs.delivery.delivery_grants import Named, any_key, explained
+from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
 
 
-def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
+def change_stacks(aws: AwsScope, named: Named, *, execution_role: str) -> list[Grant]:
     """Allow creating, changing, and deleting stacks of these names, through one execution role.
 
     They cannot import existing resources, because destroying the stack could delete them.
     """
-    stacks = named.arns(home, "cloudformation", "stack/")
+    stacks = named.arns(aws, "cloudformation", "stack/")
     return [
         Grant(
             ["cloudformation:CreateChangeSet"],
@@ -43,28 +43,28 @@ def change_stacks(home: Home, named: Named, *, execution_role: str) -> list[Gran
     ]
 
 
-def fill_buckets(home: Home, named: Named) -> list[Grant]:
+def fill_buckets(aws: AwsScope, named: Named) -> list[Grant]:
     """Allow reading and writing objects in the buckets of previews."""
-    bucket = home.bucket(named.buckets)
+    bucket = aws.bucket(named.buckets)
     actions = ["s3:GetObject", "s3:PutObject"]
     contexts = [bucket, f"{bucket}/*"]
     return [
         Grant(actions, [f"{bucket}/*"], because=named.because),
         *explained(
-            use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], some_key(home), contexts),
+            use_key_through_s3(aws, ["kms:Decrypt", "kms:GenerateDataKey"], any_key(aws), contexts),
             named.because,
         ),
     ]
 
 
-def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
+def delete_all(aws: AwsScope, named: Named, *, execution_role: str) -> list[Grant]:
     """Allow destroying environments completely: builds, stacks, bucket contents, and resources that AWS
     created."""
-    bucket = home.bucket(named.buckets)
+    bucket = aws.bucket(named.buckets)
     return [
         Grant(
             ["cloudformation:DeleteStack"],
-            named.arns(home, "cloudformation", "stack/"),
+            named.arns(aws, "cloudformation", "stack/"),
             because=named.because,
         ),
         Grant(
@@ -92,7 +92,7 @@ def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
         Grant(
             ["logs:DeleteLogGroup"],
             [
-                home.arn("logs", f"log-group:{group}*")
+                aws.arn("logs", f"log-group:{group}*")
                 for group in (
                     naming.endpoint_log_group(named.base),
                     naming.component_log_group(named.base),
@@ -104,17 +104,17 @@ def delete_all(home: Home, named: Named, *, execution_role: str) -> list[Grant]:
         ),
         Grant(
             ["ecr:BatchDeleteImage"],
-            named.arns(home, "ecr", "repository/", after="/*"),
+            named.arns(aws, "ecr", "repository/", after="/*"),
             because=named.because,
         ),
         Grant(
             ["codebuild:BatchGetBuilds", "codebuild:ListBuildsForProject", "codebuild:StopBuild"],
-            named.arns(home, "codebuild", "project/", after="-build-*"),
+            named.arns(aws, "codebuild", "project/", after="-build-*"),
             because=named.because,
         ),
         Grant(
             ["sagemaker:DeleteProcessingJob", "sagemaker:StopProcessingJob"],
-            named.arns(home, "sagemaker", "processing-job/", after="-build-*"),
+            named.arns(aws, "sagemaker", "processing-job/", after="-build-*"),
             because=named.because,
         ),
     ]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.iam.grants import Grant, Home, read_objects
+from tritonstack.constructs.iam.grants import AwsScope, Grant, read_objects
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -45,27 +45,27 @@ class PromotionReader(Construct):
             description=f"IAM role for other accounts to read what they promote from {environment.name}",
             policy_name="read-what-is-promoted",
         )
-        role.allow(reading_grants(Home.of(self), environment, key_arn))
+        role.allow(reading_grants(AwsScope.of(self), environment, key_arn))
         self.arn = role.arn
 
 
-def reading_grants(home: Home, environment: EnvironmentSpec, key_arn: str) -> list[Grant]:
+def reading_grants(aws: AwsScope, environment: EnvironmentSpec, key_arn: str) -> list[Grant]:
     """Return what promotion from an environment needs to read; roles in its own account may get the same."""
     bucket = environment.artifact_bucket
     repository = naming.image_repository_name(environment.base, "serving")
     return [
-        *read_objects(home, bucket, naming.MODELS, key_arn=key_arn, because=_EVERY_MODEL),
-        *read_objects(home, bucket, naming.EVENTS, key_arn=key_arn, because=_EVERY_EVENT),
+        *read_objects(aws, bucket, naming.MODELS, key_arn=key_arn, because=_EVERY_MODEL),
+        *read_objects(aws, bucket, naming.EVENTS, key_arn=key_arn, because=_EVERY_EVENT),
         Grant(
             ["ecr:BatchGetImage", "ecr:DescribeImages", "ecr:GetDownloadUrlForLayer"],
-            [home.arn("ecr", f"repository/{repository}")],
+            [aws.arn("ecr", f"repository/{repository}")],
         ),
     ]
 
 
-def resuming_grants(home: Home, environment: EnvironmentSpec) -> list[Grant]:
+def resuming_grants(aws: AwsScope, environment: EnvironmentSpec) -> list[Grant]:
     """Return what resuming interrupted uploads into an environment needs, beside write access."""
-    bucket = home.bucket(environment.artifact_bucket)
+    bucket = aws.bucket(environment.artifact_bucket)
     parts = f"{bucket}/{naming.MODELS}*"
     return [
         Grant(["s3:ListBucketMultipartUploads"], [bucket]),

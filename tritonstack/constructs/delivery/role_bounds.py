@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import Named, some_key
+from tritonstack.constructs.delivery.delivery_grants import Named, any_key
 from tritonstack.constructs.iam.granted_role import explain_pattern
-from tritonstack.constructs.iam.grants import Grant, Home, use_key_through_s3
+from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
@@ -42,12 +42,12 @@ class RoleBounds(Construct):
         token_secret: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        home = Home.of(self)
-        granted = [*_own_things(home, named), *_shared_things(home, named)]
+        aws = AwsScope.of(self)
+        granted = [*_own_resources(aws, named), *_shared_resources(aws, named)]
         if reads_models:
             granted.append(Grant(["s3:GetObject", "s3:ListBucket"], [reads_models]))
         if token_secret:
-            granted += _secret(home, token_secret)
+            granted += _secret(aws, token_secret)
         self.policy = managed_policy(
             self,
             "Policy",
@@ -61,8 +61,8 @@ class RoleBounds(Construct):
             skip_check(self.policy, check, because=_EDGE)
 
 
-def _own_things(home: Home, named: Named) -> Iterator[Grant]:
-    bucket = home.bucket(named.buckets)
+def _own_resources(aws: AwsScope, named: Named) -> Iterator[Grant]:
+    bucket = aws.bucket(named.buckets)
     many = named.base.endswith("*")
     like, below = (named.base, named.base) if many else (f"{named.base}-*", f"{named.base}/*")
     yield Grant(
@@ -71,7 +71,7 @@ def _own_things(home: Home, named: Named) -> Iterator[Grant]:
     yield Grant(
         ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
         [
-            home.arn("logs", f"log-group:{group}")
+            aws.arn("logs", f"log-group:{group}")
             for group in (
                 naming.endpoint_log_group(like),
                 naming.component_log_group(like),
@@ -82,18 +82,18 @@ def _own_things(home: Home, named: Named) -> Iterator[Grant]:
     )
     yield Grant(
         ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"],
-        named.arns(home, "ecr", "repository/", after="/*"),
+        named.arns(aws, "ecr", "repository/", after="/*"),
     )
-    yield Grant(["cloudwatch:DescribeAlarms"], named.arns(home, "cloudwatch", "alarm:"))
-    yield Grant(["sns:Publish"], named.arns(home, "sns", ""))
+    yield Grant(["cloudwatch:DescribeAlarms"], named.arns(aws, "cloudwatch", "alarm:"))
+    yield Grant(["sns:Publish"], named.arns(aws, "sns", ""))
     yield from use_key_through_s3(
-        home, ["kms:Decrypt", "kms:GenerateDataKey"], some_key(home), [bucket, f"{bucket}/*"]
+        aws, ["kms:Decrypt", "kms:GenerateDataKey"], any_key(aws), [bucket, f"{bucket}/*"]
     )
 
 
-def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
+def _shared_resources(aws: AwsScope, named: Named) -> Iterator[Grant]:
     """Grants for resources without the environment's name; none exposes data of others."""
-    staged = home.bucket(named.bootstrap.bucket)
+    staged = aws.bucket(named.bootstrap.bucket)
     yield Grant(
         [
             "s3:GetBucketAcl",
@@ -104,17 +104,17 @@ def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
         ],
         [staged, f"{staged}/*"],
     )
-    yield from use_key_through_s3(home, ["kms:Decrypt"], named.bootstrap.key, [staged, f"{staged}/*"])
+    yield from use_key_through_s3(aws, ["kms:Decrypt"], named.bootstrap.key, [staged, f"{staged}/*"])
     yield Grant(
         ["kms:Decrypt", "kms:GenerateDataKey"],
-        [some_key(home)],
+        [any_key(aws)],
         {
-            "StringEquals": {"kms:ViaService": f"sns.{home.region}.amazonaws.com"},
-            "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": named.arns(home, "sns", "")},
+            "StringEquals": {"kms:ViaService": f"sns.{aws.region}.amazonaws.com"},
+            "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": named.arns(aws, "sns", "")},
         },
     )
     # For volume encryption: only AWS services can use the grant, not the caller.
-    yield Grant(["kms:CreateGrant"], [some_key(home)], {"Bool": {"kms:GrantIsForAWSResource": "true"}})
+    yield Grant(["kms:CreateGrant"], [any_key(aws)], {"Bool": {"kms:GrantIsForAWSResource": "true"}})
     yield Grant(
         [
             "cloudwatch:PutMetricData",
@@ -139,13 +139,13 @@ def _shared_things(home: Home, named: Named) -> Iterator[Grant]:
     )
 
 
-def _secret(home: Home, name: str) -> list[Grant]:
+def _secret(aws: AwsScope, name: str) -> list[Grant]:
     return [
         # Secrets Manager appends six random characters to the name.
-        Grant(["secretsmanager:GetSecretValue"], [home.arn("secretsmanager", f"secret:{name}-??????")]),
+        Grant(["secretsmanager:GetSecretValue"], [aws.arn("secretsmanager", f"secret:{name}-??????")]),
         Grant(
             ["kms:Decrypt"],
-            [some_key(home)],
-            {"StringEquals": {"kms:ViaService": f"secretsmanager.{home.region}.amazonaws.com"}},
+            [any_key(aws)],
+            {"StringEquals": {"kms:ViaService": f"secretsmanager.{aws.region}.amazonaws.com"}},
         ),
     ]

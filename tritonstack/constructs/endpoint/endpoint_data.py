@@ -54,34 +54,34 @@ class EndpointData:
             ),
         )
 
-    def capture_grants(self, home: grants.Home) -> list[grants.Grant]:
+    def capture_grants(self, aws: grants.AwsScope) -> list[grants.Grant]:
         """Return the grants that data capture needs."""
         return grants.write_objects(
-            home,
+            aws,
             self.bucket,
             [naming.capture_prefix(self.endpoint_name)],
             key_arn=self.key_arn,
             because="the captured requests of this one endpoint, which SageMaker names by the hour",
         )
 
-    def async_grants(self, home: grants.Home, topics: AnswerTopics) -> list[grants.Grant]:
+    def async_grants(self, aws: grants.AwsScope, topics: AnswerTopics) -> list[grants.Grant]:
         """Return the grants that asynchronous inference needs."""
         return [
             *grants.read_objects(
-                home,
+                aws,
                 self.bucket,
                 naming.request_prefix(self.endpoint_name),
                 key_arn=self.key_arn,
                 because="requests of this endpoint; callers name them",
             ),
             *grants.write_objects(
-                home,
+                aws,
                 self.bucket,
                 [naming.answer_prefix(self.endpoint_name), naming.failure_prefix(self.endpoint_name)],
                 key_arn=self.key_arn,
                 because="answers and failures of this endpoint; SageMaker names them",
             ),
-            *grants.publish_messages(home, [topics.success_arn, topics.error_arn], self.key_arn),
+            *grants.publish_messages(aws, [topics.success_arn, topics.error_arn], self.key_arn),
         ]
 
     def _place(self, prefix: str) -> str:

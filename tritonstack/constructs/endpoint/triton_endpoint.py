@@ -109,13 +109,13 @@ class TritonEndpoint(Construct):
 
     def _bind(self) -> None:
         """Grant the models' roles what serving needs."""
-        home = grants.Home.of(self)
+        aws = grants.AwsScope.of(self)
         shared = [
-            grants.write_log(home, self.monitored.log_group_name),
+            grants.write_log(aws, self.monitored.log_group_name),
             grants.publish_metrics(component=self.monitored.component is not None),
-            *grants.watch_alarms(home, self._rollback_names),
-            *(self._data.capture_grants(home) if self._options.data_capture else []),
-            *(self._data.async_grants(home, self.topics) if self.topics else []),
+            *grants.watch_alarms(aws, self._rollback_names),
+            *(self._data.capture_grants(aws) if self._options.data_capture else []),
+            *(self._data.async_grants(aws, self.topics) if self.topics else []),
             *grants.encrypt_volumes(self._volume_key),
         ]
         for variant in self._variants:

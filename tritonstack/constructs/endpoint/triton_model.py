@@ -55,18 +55,18 @@ class TritonModel(Construct):
             "Execution",
             assumed_by={
                 "sagemaker.amazonaws.com": {
-                    "ArnLike": {"aws:SourceArn": grants.Home.of(self).arn("sagemaker", "*")}
+                    "ArnLike": {"aws:SourceArn": grants.AwsScope.of(self).arn("sagemaker", "*")}
                 }
             },
             description="IAM role for SageMaker to run a Triton model",
             policy_name="execution",
         )
-        home = grants.Home.of(self)
+        aws = grants.AwsScope.of(self)
         self.role.allow(
             [
-                *grants.read_model(home, data, key_arn),
-                *grants.pull_image(home, uri),
-                *(grants.enter_network(home, network) if network else []),
+                *grants.read_model(aws, data, key_arn),
+                *grants.pull_image(aws, uri),
+                *(grants.enter_network(aws, network) if network else []),
             ]
         )
         model = sagemaker.CfnModel(

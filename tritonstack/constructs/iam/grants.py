@@ -41,7 +41,7 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Home:
+class AwsScope:
     """The partition, region, and account of a stack."""
 
     partition: str
@@ -49,7 +49,7 @@ class Home:
     account: str
 
     @classmethod
-    def of(cls, construct: Construct) -> Home:
+    def of(cls, construct: Construct) -> AwsScope:
         """Return the location of a construct's stack."""
         stack = cdk.Stack.of(construct)
         return cls(partition_of(construct), stack.region, stack.account)
@@ -63,7 +63,7 @@ class Home:
         return f"arn:{self.partition}:s3:::{name}"
 
 
-def read_model(home: Home, model: ModelArchive | ModelPrefix, key_arn: str | None) -> list[Grant]:
+def read_model(aws: AwsScope, model: ModelArchive | ModelPrefix, key_arn: str | None) -> list[Grant]:
     """Allow fetching a model's archive, or all archives below a model prefix."""
     name, key = split_s3_url(model.url)
     if isinstance(model, ModelPrefix):
@@ -79,22 +79,22 @@ def read_model(home: Home, model: ModelArchive | ModelPrefix, key_arn: str | Non
         )
     else:
         keys, because = key, None
-    bucket = home.bucket(name)
+    bucket = aws.bucket(name)
     return [
         Grant(["s3:GetObject"], [f"{bucket}/{keys}"], because=because),
         # Without this permission, S3 answers "access denied" for a missing artifact.
         Grant(["s3:ListBucket"], [bucket], {"StringLike": {"s3:prefix": keys}}),
-        *use_key_through_s3(home, ["kms:Decrypt"], key_arn, [bucket, f"{bucket}/{keys}"]),
+        *use_key_through_s3(aws, ["kms:Decrypt"], key_arn, [bucket, f"{bucket}/{keys}"]),
     ]
 
 
-def pull_image(home: Home, uri: str) -> list[Grant]:
+def pull_image(aws: AwsScope, uri: str) -> list[Grant]:
     """Allow pulling one image."""
     account, region, repository = split_image_uri(uri)
     return [
         Grant(
             ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
-            [f"arn:{home.partition}:ecr:{region}:{account}:repository/{repository}"],
+            [f"arn:{aws.partition}:ecr:{region}:{account}:repository/{repository}"],
         ),
         Grant(
             ["ecr:GetAuthorizationToken"],
@@ -104,15 +104,15 @@ def pull_image(home: Home, uri: str) -> list[Grant]:
     ]
 
 
-def enter_network(home: Home, network: ModelNetwork) -> list[Grant]:
+def enter_network(aws: AwsScope, network: ModelNetwork) -> list[Grant]:
     """Allow creating and deleting network interfaces in subnets."""
-    interfaces = [home.arn("ec2", "network-interface/*")]
+    interfaces = [aws.arn("ec2", "network-interface/*")]
     because = "EC2 names interfaces when it creates them; another statement limits the subnets"
     return [
-        Grant(["ec2:CreateNetworkInterface"], _each(home.arn("ec2", "subnet/"), network.subnet_ids)),
+        Grant(["ec2:CreateNetworkInterface"], _each(aws.arn("ec2", "subnet/"), network.subnet_ids)),
         Grant(
             ["ec2:CreateNetworkInterface"],
-            _each(home.arn("ec2", "security-group/"), network.security_group_ids),
+            _each(aws.arn("ec2", "security-group/"), network.security_group_ids),
         ),
         Grant(
             [
@@ -138,9 +138,9 @@ def enter_network(home: Home, network: ModelNetwork) -> list[Grant]:
     ]
 
 
-def write_log(home: Home, group: str) -> Grant:
+def write_log(aws: AwsScope, group: str) -> Grant:
     """Allow writing to one log group."""
-    arn = home.arn("logs", f"log-group:{group}")
+    arn = aws.arn("logs", f"log-group:{group}")
     return Grant(
         ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
         [arn, f"{arn}:*"],
@@ -169,9 +169,9 @@ def publish_metrics(*, component: bool) -> Grant:
     )
 
 
-def watch_alarms(home: Home, names: Sequence[str]) -> list[Grant]:
+def watch_alarms(aws: AwsScope, names: Sequence[str]) -> list[Grant]:
     """Allow reading the rollback alarms."""
-    arns = [home.arn("cloudwatch", f"alarm:{name}") for name in names]
+    arns = [aws.arn("cloudwatch", f"alarm:{name}") for name in names]
     return [Grant(["cloudwatch:DescribeAlarms"], arns)] if arns else []
 
 
@@ -187,31 +187,33 @@ def encrypt_volumes(key_arn: str | None) -> list[Grant]:
 
 
 def write_objects(
-    home: Home, bucket: str, prefixes: Sequence[str], *, key_arn: str | None, because: str
+    aws: AwsScope, bucket: str, prefixes: Sequence[str], *, key_arn: str | None, because: str
 ) -> list[Grant]:
     """Allow writing objects below prefixes of a bucket."""
-    arn = home.bucket(bucket)
+    arn = aws.bucket(bucket)
     objects = [f"{arn}/{prefix}*" for prefix in prefixes]
     return [
         Grant(["s3:AbortMultipartUpload", "s3:PutObject"], objects, because=because),
         # Large objects are uploaded in parts; S3 decrypts them to combine them.
-        *use_key_through_s3(home, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, *objects]),
+        *use_key_through_s3(aws, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, *objects]),
     ]
 
 
-def read_objects(home: Home, bucket: str, prefix: str, *, key_arn: str | None, because: str) -> list[Grant]:
+def read_objects(
+    aws: AwsScope, bucket: str, prefix: str, *, key_arn: str | None, because: str
+) -> list[Grant]:
     """Allow reading objects below a prefix of a bucket."""
-    arn = home.bucket(bucket)
+    arn = aws.bucket(bucket)
     return [
         Grant(["s3:GetObject"], [f"{arn}/{prefix}*"], because=because),
         Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": f"{prefix}*"}}),
-        *use_key_through_s3(home, ["kms:Decrypt"], key_arn, [arn, f"{arn}/{prefix}*"]),
+        *use_key_through_s3(aws, ["kms:Decrypt"], key_arn, [arn, f"{arn}/{prefix}*"]),
     ]
 
 
-def publish_messages(home: Home, topic_arns: Sequence[str], key_arn: str | None) -> list[Grant]:
+def publish_messages(aws: AwsScope, topic_arns: Sequence[str], key_arn: str | None) -> list[Grant]:
     """Allow publishing to topics."""
-    through = {"StringEquals": {"kms:ViaService": f"sns.{home.region}.amazonaws.com"}}
+    through = {"StringEquals": {"kms:ViaService": f"sns.{aws.region}.amazonaws.com"}}
     return [
         Grant(["sns:Publish"], topic_arns),
         *([Grant(["kms:Decrypt", "kms:GenerateDataKey"], [key_arn], through)] if key_arn else []),
@@ -219,7 +221,7 @@ def publish_messages(home: Home, topic_arns: Sequence[str], key_arn: str | None)
 
 
 def use_key_through_s3(
-    home: Home, actions: Sequence[str], key_arn: str | None, contexts: Sequence[str]
+    aws: AwsScope, actions: Sequence[str], key_arn: str | None, contexts: Sequence[str]
 ) -> list[Grant]:
     """Allow S3 to use a key for objects that the role reads or writes."""
     if key_arn is None:
@@ -229,7 +231,7 @@ def use_key_through_s3(
             actions,
             [key_arn],
             {
-                "StringEquals": {"kms:ViaService": f"s3.{home.region}.amazonaws.com"},
+                "StringEquals": {"kms:ViaService": f"s3.{aws.region}.amazonaws.com"},
                 # The encryption context: the bucket if its bucket key is used, otherwise the object.
                 "StringLike": {"kms:EncryptionContext:aws:s3:arn": contexts},
             },

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from constructs import Construct
 
 from tritonstack.constructs.iam.granted_role import GrantedRole
-from tritonstack.constructs.iam.grants import Conditions, Home
+from tritonstack.constructs.iam.grants import AwsScope, Conditions
 
 
 class ServiceRole(GrantedRole):
@@ -28,13 +28,13 @@ class ServiceRole(GrantedRole):
         accounts: Sequence[str] = (),
         role_name: str | None = None,
     ) -> None:
-        home = Home.of(scope)
+        aws = AwsScope.of(scope)
         super().__init__(
             scope,
             construct_id,
             trust=[
-                *(_trusted_service(home, *service) for service in assumed_by.items()),
-                *([_trusted_accounts(home.partition, accounts)] if accounts else []),
+                *(_trusted_service(aws, *service) for service in assumed_by.items()),
+                *([_trusted_accounts(aws.partition, accounts)] if accounts else []),
             ],
             description=description,
             policy_name=policy_name,
@@ -47,11 +47,11 @@ NAMES_NO_SOURCE = frozenset({"cloudformation.amazonaws.com"})
 use instead."""
 
 
-def _trusted_service(home: Home, service: str, condition: Conditions | None) -> dict[str, object]:
+def _trusted_service(aws: AwsScope, service: str, condition: Conditions | None) -> dict[str, object]:
     """Trust a service that acts for this account only, to prevent the confused deputy problem."""
     conditions = dict(condition or {})
     if service not in NAMES_NO_SOURCE:
-        source_account = {"aws:SourceAccount": home.account}
+        source_account = {"aws:SourceAccount": aws.account}
         conditions["StringEquals"] = {**conditions.get("StringEquals", {}), **source_account}
     return {
         "Effect": "Allow",

@@ -57,7 +57,7 @@ class EndpointAlarm:
 
 
 @dataclass(frozen=True)
-class _Watch:
+class _UnnamedAlarm:
     """An alarm of one variant, before it has a name."""
 
     id: AlarmId
@@ -78,39 +78,44 @@ def endpoint_alarms(monitored: Monitored, alarms: Alarms) -> tuple[EndpointAlarm
     watches = [
         (variant, watch)
         for variant in monitored.production
-        for watch in (*_on_answers(monitored, variant, alarms), *_on_machines(monitored, variant, alarms))
+        for watch in (
+            *_answer_alarms(monitored, variant, alarms),
+            *_instance_alarms(monitored, variant, alarms),
+        )
     ]
-    watches += [(monitored.main, watch) for watch in _on_the_whole(monitored, alarms)]
+    watches += [(monitored.main, watch) for watch in _endpoint_alarms(monitored, alarms)]
     return tuple(
         _named(monitored, variant, watch) for variant, watch in watches if watch.threshold is not None
     )
 
 
-def _on_answers(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> Iterator[_Watch]:
+def _answer_alarms(
+    monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
+) -> Iterator[_UnnamedAlarm]:
     def series(name: str, statistic: str) -> dict[str, Series]:
         return {"value": Series(request_metric(monitored, variant, name), statistic)}
 
-    yield _Watch(
+    yield _UnnamedAlarm(
         "latency-p99",
         f"p99 model latency is at least {_number(alarms.latency_p99_ms)} ms",
         _microseconds(alarms.latency_p99_ms),
         series("ModelLatency", "p99"),
     )
     if not monitored.asynchronous:
-        yield _on_overhead(monitored, variant, alarms)
-    yield _Watch(
+        yield _overhead_alarms(monitored, variant, alarms)
+    yield _UnnamedAlarm(
         "server-errors",
         f"at least {alarms.server_errors} invocations failed (5xx) in 5 minutes",
         alarms.server_errors,
         series("Invocation5XXErrors", "Sum"),
     )
-    yield _Watch(
+    yield _UnnamedAlarm(
         "client-errors",
         f"at least {alarms.client_errors} invocations were rejected (4xx) in 5 minutes",
         alarms.client_errors,
         series("Invocation4XXErrors", "Sum"),
     )
-    yield _Watch(
+    yield _UnnamedAlarm(
         "invocation-drop",
         f"fewer than {alarms.min_invocations} invocations per 5 minutes, in 2 consecutive periods",
         alarms.min_invocations,
@@ -123,13 +128,13 @@ def _on_answers(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms)
     )
 
 
-def _on_overhead(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> _Watch:
+def _overhead_alarms(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> _UnnamedAlarm:
     """Watch SageMaker's overhead per request, without model loading time.
 
     OverheadLatency is everything except ModelLatency, so it includes seconds of model loading.
     """
     overhead = Series(request_metric(monitored, variant, "OverheadLatency"), "p99")
-    watch = _Watch(
+    watch = _UnnamedAlarm(
         "overhead-p99",
         f"p99 SageMaker overhead is at least {_number(alarms.overhead_p99_ms)} ms",
         _microseconds(alarms.overhead_p99_ms),
@@ -146,7 +151,9 @@ def _on_overhead(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
     )
 
 
-def _on_machines(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> Iterator[_Watch]:
+def _instance_alarms(
+    monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
+) -> Iterator[_UnnamedAlarm]:
     percent = alarms.gpu_memory_percent
     if not variant.instance.gpus:
         return
@@ -156,7 +163,7 @@ def _on_machines(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
     else:
         metric = machine_metric(monitored, variant, "GPUMemoryUtilization")
         threshold = percent and percent * variant.instance.gpus
-    watch = _Watch(
+    watch = _UnnamedAlarm(
         "gpu-memory",
         f"GPU memory utilization is at least {_number(percent)} %",
         threshold,
@@ -166,9 +173,9 @@ def _on_machines(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
     yield _while_called(watch, monitored, (variant,))
 
 
-def _on_the_whole(monitored: Monitored, alarms: Alarms) -> Iterator[_Watch]:
+def _endpoint_alarms(monitored: Monitored, alarms: Alarms) -> Iterator[_UnnamedAlarm]:
     if not monitored.shadow:
-        watch = _Watch(
+        watch = _UnnamedAlarm(
             "triton-errors",
             f"Triton logged at least {alarms.triton_errors} errors in 5 minutes",
             alarms.triton_errors,
@@ -176,7 +183,7 @@ def _on_the_whole(monitored: Monitored, alarms: Alarms) -> Iterator[_Watch]:
         )
         yield _while_called(watch, monitored, monitored.production)
     if monitored.asynchronous:
-        yield _Watch(
+        yield _UnnamedAlarm(
             "backlog",
             f"at least {alarms.backlog} requests are queued",
             alarms.backlog,
@@ -184,7 +191,9 @@ def _on_the_whole(monitored: Monitored, alarms: Alarms) -> Iterator[_Watch]:
         )
 
 
-def _while_called(watch: _Watch, monitored: Monitored, variants: tuple[MonitoredVariant, ...]) -> _Watch:
+def _while_called(
+    watch: _UnnamedAlarm, monitored: Monitored, variants: tuple[MonitoredVariant, ...]
+) -> _UnnamedAlarm:
     """Return the same alarm, limited to periods with traffic."""
     (value,) = watch.series
     calls = {f"calls{index}": traffic(monitored, variant) for index, variant in enumerate(variants)}
@@ -192,7 +201,7 @@ def _while_called(watch: _Watch, monitored: Monitored, variants: tuple[Monitored
     return replace(watch, series={**watch.series, **calls}, expression=f"IF({total} > 0, {value}, 0)")
 
 
-def _named(monitored: Monitored, variant: MonitoredVariant, watch: _Watch) -> EndpointAlarm:
+def _named(monitored: Monitored, variant: MonitoredVariant, watch: _UnnamedAlarm) -> EndpointAlarm:
     name = naming.alarm_name(monitored.endpoint_name, variant.name, watch.id)
     scope = (
         monitored.endpoint_name if variant == monitored.main else f"{monitored.endpoint_name}, {variant.name}"

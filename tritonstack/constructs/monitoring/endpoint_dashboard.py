@@ -23,9 +23,9 @@ from tritonstack.constructs.monitoring.metrics import (
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.constructs.monitoring.triton_log import ERROR_LINES, LogCount, log_count
 from tritonstack.constructs.monitoring.widgets import (
+    Annotation,
     DashboardLocation,
     Line,
-    Mark,
     Widget,
     alarm_states,
     as_text,
@@ -171,8 +171,8 @@ def _machine_rows(
     ]
     if monitored.component and options.components:
         marks = [
-            Mark("minimum", options.components.min_copies),
-            Mark("maximum", options.components.max_copies),
+            Annotation("minimum", options.components.min_copies),
+            Annotation("maximum", options.components.max_copies),
         ]
         numbers.append(
             chart("Copies", charts.copy_lines(monitored.component), location=location, marks=marks)
@@ -199,13 +199,13 @@ def _machine_rows(
     ]
 
 
-def _machine_limits(monitored: Monitored) -> list[Mark]:
+def _machine_limits(monitored: Monitored) -> list[Annotation]:
     marks = []
     for variant in monitored.variants if not monitored.component else ():
         scaling = variant.scaling
         marks += [
-            Mark(f"{variant.name}: fewest", scaling.min_instances),
-            Mark(f"{variant.name}: most", scaling.max_instances),
+            Annotation(f"{variant.name}: fewest", scaling.min_instances),
+            Annotation(f"{variant.name}: most", scaling.max_instances),
         ]
     return marks
 
@@ -271,8 +271,8 @@ def _log_rows(monitored: Monitored, location: DashboardLocation) -> Iterator[Row
     ]
 
 
-def _bound(value: float | None) -> list[Mark]:
-    return [] if value is None else [Mark("alarm", value)]
+def _bound(value: float | None) -> list[Annotation]:
+    return [] if value is None else [Annotation("alarm", value)]
 
 
 def _one(variant: MonitoredVariant) -> int:

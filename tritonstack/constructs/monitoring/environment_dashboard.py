@@ -40,7 +40,7 @@ _VARIANTS_OF_A_PAGE = MOST_METRICS // _METRICS_OF_A_VARIANT
 
 
 @dataclass(frozen=True)
-class Overseen:
+class DashboardEndpoint:
     """One endpoint: its short name and the names of its alarms."""
 
     name: str
@@ -53,7 +53,7 @@ class EnvironmentDashboard(Construct):
     pages."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, base: str, endpoints: Sequence[Overseen]
+        self, scope: Construct, construct_id: str, *, base: str, endpoints: Sequence[DashboardEndpoint]
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
@@ -68,7 +68,7 @@ class EnvironmentDashboard(Construct):
 
 
 def environment_dashboard_bodies(
-    base: str, endpoints: Sequence[Overseen], *, location: DashboardLocation
+    base: str, endpoints: Sequence[DashboardEndpoint], *, location: DashboardLocation
 ) -> list[dict[str, Any]]:
     """Return the pages as plain data, at least one."""
     pages = list(_pages(endpoints)) or [[]]
@@ -78,8 +78,8 @@ def environment_dashboard_bodies(
     ]
 
 
-def _pages(endpoints: Iterable[Overseen]) -> Iterator[list[Overseen]]:
-    page: list[Overseen] = []
+def _pages(endpoints: Iterable[DashboardEndpoint]) -> Iterator[list[DashboardEndpoint]]:
+    page: list[DashboardEndpoint] = []
     room = _VARIANTS_OF_A_PAGE
     for endpoint in endpoints:
         needed = len(endpoint.monitored.variants)
@@ -97,7 +97,7 @@ def _heading(base: str, number: int, pages: int) -> str:
 
 
 def _rows(
-    heading: str, endpoints: Sequence[Overseen], location: DashboardLocation
+    heading: str, endpoints: Sequence[DashboardEndpoint], location: DashboardLocation
 ) -> Iterator[Sequence[Widget]]:
     yield [text(heading)]
     names = [name for endpoint in endpoints for name in endpoint.alarm_names]
@@ -115,7 +115,9 @@ def _rows(
         ]
 
 
-def _charts(endpoints: Sequence[Overseen], location: DashboardLocation) -> Iterator[Sequence[Widget]]:
+def _charts(
+    endpoints: Sequence[DashboardEndpoint], location: DashboardLocation
+) -> Iterator[Sequence[Widget]]:
     yield [
         chart("Requests", _each(endpoints, _traffic), location=location),
         chart("p99 model latency", _each(endpoints, _latency), location=location, unit="ms"),
@@ -131,39 +133,41 @@ def _charts(endpoints: Sequence[Overseen], location: DashboardLocation) -> Itera
     yield row
 
 
-def _each(endpoints: Iterable[Overseen], lines: Callable[[Overseen, str], Iterable[Line]]) -> list[Line]:
+def _each(
+    endpoints: Iterable[DashboardEndpoint], lines: Callable[[DashboardEndpoint, str], Iterable[Line]]
+) -> list[Line]:
     """Return the lines of all endpoints, with unique ids."""
     return [line for index, endpoint in enumerate(endpoints) for line in lines(endpoint, f"e{index}")]
 
 
-def _traffic(endpoint: Overseen, key: str) -> Iterator[Line]:
+def _traffic(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
     return _named(endpoint, charts.traffic_lines(endpoint.monitored))
 
 
-def _latency(endpoint: Overseen, key: str) -> Iterator[Line]:
+def _latency(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
     for index, variant in enumerate(endpoint.monitored.variants):
         series = Series(request_metric(endpoint.monitored, variant, "ModelLatency"), "p99")
         lines = charts.scaled(f"{key}_{index}", variant.name, series, MICROSECONDS_PER_MS)
         yield from _named(endpoint, lines)
 
 
-def _errors(endpoint: Overseen, key: str) -> Iterator[Line]:
+def _errors(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
     names = [("Invocation5XXErrors", "5xx"), ("Invocation4XXErrors", "4xx")]
     return _named(endpoint, charts.request_lines(endpoint.monitored, names, "Sum"))
 
 
-def _machines(endpoint: Overseen, key: str) -> Iterator[Line]:
+def _machines(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
     return _named(endpoint, charts.count_lines(endpoint.monitored, key=key))
 
 
-def _cost_of_an_hour(endpoint: Overseen, key: str) -> Iterator[Line]:
+def _cost_of_an_hour(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
     return charts.cost_per_hour_lines(endpoint.monitored, key=key, label=endpoint.name)
 
 
-def _cost_of_a_thousand(endpoint: Overseen, key: str) -> Iterator[Line]:
+def _cost_of_a_thousand(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
     return charts.cost_per_thousand_lines(endpoint.monitored, key=key, label=endpoint.name)
 
 
-def _named(endpoint: Overseen, lines: Iterable[Line]) -> Iterator[Line]:
+def _named(endpoint: DashboardEndpoint, lines: Iterable[Line]) -> Iterator[Line]:
     """Return the same lines with ids that are unique across endpoints."""
     return (replace(line, label=f"{endpoint.name} {line.label}") for line in lines)

@@ -60,7 +60,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Mark:
+class Annotation:
     """A horizontal line in a chart."""
 
     label: str
@@ -84,7 +84,7 @@ def chart(
     *,
     location: DashboardLocation,
     unit: str = "",
-    marks: Sequence[Mark] = (),
+    marks: Sequence[Annotation] = (),
 ) -> Widget:
     """Return a chart of lines over time, starting at 0."""
     properties: dict[str, Any] = {

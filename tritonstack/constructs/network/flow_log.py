@@ -42,9 +42,9 @@ class FlowLog(Construct):
 
     def _writer(self, group: str) -> iam.CfnRole:
         stack = cdk.Stack.of(self)
-        home = f"{stack.region}:{stack.account}"
-        streams = f"arn:aws:logs:{home}:log-group:{group}:*"
-        every_group = f"arn:aws:logs:{home}:log-group:*"
+        aws = f"{stack.region}:{stack.account}"
+        streams = f"arn:aws:logs:{aws}:log-group:{group}:*"
+        every_group = f"arn:aws:logs:{aws}:log-group:*"
         # The actions that the service needs, limited to its log group; AWS's example allows all log groups.
         allowed = {
             ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"): streams,
@@ -70,7 +70,7 @@ class FlowLog(Construct):
                         "Action": "sts:AssumeRole",
                         "Condition": {
                             "StringEquals": {"aws:SourceAccount": stack.account},
-                            "ArnLike": {"aws:SourceArn": f"arn:aws:ec2:{home}:vpc-flow-log/*"},
+                            "ArnLike": {"aws:SourceArn": f"arn:aws:ec2:{aws}:vpc-flow-log/*"},
                         },
                     }
                 ],

@@ -64,14 +64,14 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class UnreadableResource:
     """A listed resource that cannot be described, so its owner is unknown."""
 
     type: str
     id: str
 
 
-Find = Callable[[Cloud, Scope], Iterator[Found | Unseen]]
+Find = Callable[[Cloud, Scope], Iterator[Found | UnreadableResource]]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def tags_of(item: Iterable[Mapping[str, str]], key: str = "Key", value: str = "V
     return {tag[key]: tag[value] for tag in item}
 
 
-def made_elsewhere(tags: Mapping[str, str], region: str) -> bool:
+def created_in_other_region(tags: Mapping[str, str], region: str) -> bool:
     """Return whether another region's stack created a global resource."""
     arn = tags.get(STACK_ID_TAG, "")
     return arn.startswith("arn:") and arn.split(":")[3] != region

@@ -69,7 +69,7 @@ def _is_default(item: Mapping[str, Any]) -> bool:
     return bool(item.get("IsDefault"))
 
 
-def _never(_: Mapping[str, Any]) -> bool:
+def _matches_none(_: Mapping[str, Any]) -> bool:
     return False
 
 
@@ -78,7 +78,7 @@ def _is_gone(item: Mapping[str, Any]) -> bool:
 
 
 _PARTS: tuple[tuple[str, str, str, str, Callable[[Mapping[str, Any]], bool]], ...] = (
-    ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId", _never),
+    ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId", _matches_none),
     ("describe_route_tables", "RouteTables", "AWS::EC2::RouteTable", "RouteTableId", _is_main_table),
     ("describe_security_groups", "SecurityGroups", "AWS::EC2::SecurityGroup", "GroupId", _is_default_group),
     ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId", _is_gone),
@@ -87,7 +87,7 @@ _PARTS: tuple[tuple[str, str, str, str, Callable[[Mapping[str, Any]], bool]], ..
         "NetworkInterfaces",
         "AWS::EC2::NetworkInterface",
         "NetworkInterfaceId",
-        _never,
+        _matches_none,
     ),
     ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId", _is_default),
 )

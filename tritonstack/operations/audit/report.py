@@ -10,7 +10,15 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base import naming
-from tritonstack.operations.audit.found import STACK_TAG, Found, Key, Listing, Scope, Unseen, pages
+from tritonstack.operations.audit.found import (
+    STACK_TAG,
+    Found,
+    Key,
+    Listing,
+    Scope,
+    UnreadableResource,
+    pages,
+)
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.tagged import TAGGED, Lists, still_there, tagged
 from tritonstack.operations.aws import Cloud
@@ -45,18 +53,18 @@ class Report:
     items: tuple[Item, ...]
     refusals: tuple[Refusal, ...]
     """Failed listings; if there are any, the report may be incomplete."""
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[UnreadableResource, ...] = ()
     """Resources that cannot be described, because their owner denies access."""
 
     @property
-    def there(self) -> list[Item]:
+    def present(self) -> list[Item]:
         """Return all resources except those with scheduled deletion."""
         return [item for item in self.items if not item.pending]
 
     @property
     def orphans(self) -> list[Item]:
         """Return the resources without a stack."""
-        return [item for item in self.there if item.stack is None]
+        return [item for item in self.present if item.stack is None]
 
     @property
     def pending(self) -> list[Item]:
@@ -66,7 +74,7 @@ class Report:
     def facts(self) -> dict[str, Any]:
         """Return the report for `--json`."""
         return {
-            "resources": [asdict(item) for item in self.there],
+            "resources": [asdict(item) for item in self.present],
             "orphans": [asdict(item) for item in self.orphans],
             "pending_deletion": [asdict(item) for item in self.pending],
             "refused": [asdict(item) for item in self.refusals],
@@ -123,7 +131,7 @@ class _Answer:
     """Run a listing; return what it found before any error."""
 
     found: Sequence[Found]
-    unseen: Sequence[Unseen] = ()
+    unseen: Sequence[UnreadableResource] = ()
     refusals: Sequence[Refusal] = ()
 
 
@@ -150,7 +158,7 @@ def decide(
     items = []
     for one in found:
         owner = owned.owner_of(one)
-        if not scope.whole and _is_anothers(one, owner, scope, foreign):
+        if not scope.whole and _belongs_to_others(one, owner, scope, foreign):
             continue
         items.append(Item(one.type, one.id, owner, one.pending))
     return sorted(items, key=lambda item: (item.type, item.id))
@@ -208,10 +216,10 @@ def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]
 
 def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> _Answer:
     found: list[Found] = []
-    unseen: list[Unseen] = []
+    unseen: list[UnreadableResource] = []
     try:
         for item in listing.find(cloud, scope):
-            if isinstance(item, Unseen):
+            if isinstance(item, UnreadableResource):
                 unseen.append(item)
             else:
                 found.append(item)
@@ -220,7 +228,7 @@ def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> _Answer:
     return _Answer(found, unseen)
 
 
-def _is_anothers(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:
+def _belongs_to_others(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:
     """Return whether a resource belongs to another environment with the same name prefix."""
     if owner is not None:
         return naming.base_of_stack(owner) not in (scope.base, None)

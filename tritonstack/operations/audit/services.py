@@ -15,8 +15,8 @@ from tritonstack.operations.audit.found import (
     Find,
     Found,
     Scope,
-    Unseen,
-    made_elsewhere,
+    UnreadableResource,
+    created_in_other_region,
     pages,
     snake_case,
     tags_of,
@@ -41,7 +41,7 @@ def stacks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
 def buckets(cloud: Cloud, scope: Scope) -> Iterator[Found]:
     """List buckets of all regions; the bucket name contains the region."""
     for bucket in cloud.client("s3").list_buckets()["Buckets"]:
-        if scope.names(bucket["Name"]) and not _lies_elsewhere(bucket["Name"], cloud.region):
+        if scope.names(bucket["Name"]) and not _is_in_other_region(bucket["Name"], cloud.region):
             yield Found("AWS::S3::Bucket", bucket["Name"])
 
 
@@ -52,7 +52,7 @@ def aliases(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::KMS::Alias", alias["AliasName"])
 
 
-def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
+def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | UnreadableResource]:
     """List keys; a key has no name, so its tags decide.
 
     A key whose policy denies this caller was not created by these stacks, which delegate access to IAM.
@@ -60,12 +60,12 @@ def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
     kms = cloud.client("kms")
     described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
 
-    def look(key_id: str) -> Found | Unseen | None:
+    def describe(key_id: str) -> Found | UnreadableResource | None:
         try:
             key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
         except ClientError as error:
             if is_kept_out(error):
-                return Unseen("AWS::KMS::Key", key_id)
+                return UnreadableResource("AWS::KMS::Key", key_id)
             if error_code(error) == "NotFoundException":
                 return None  # deleted meanwhile
             raise
@@ -75,7 +75,7 @@ def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | Unseen]:
 
     ids = [key["KeyId"] for key in pages(kms, "list_keys", "Keys")]
     with ThreadPoolExecutor(_KEYS_AT_ONCE) as pool:
-        yield from (found for found in pool.map(look, ids) if found)
+        yield from (found for found in pool.map(describe, ids) if found)
 
 
 def repositories(cloud: Cloud, scope: Scope) -> Iterator[Found]:
@@ -182,7 +182,7 @@ def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
         cloud.client("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=scope.base
     ):
         name = item["DashboardName"]
-        if scope.names(name) and not _lies_elsewhere(name, cloud.region):
+        if scope.names(name) and not _is_in_other_region(name, cloud.region):
             yield Found("AWS::CloudWatch::Dashboard", name)
 
 
@@ -235,7 +235,7 @@ def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             tags = tags_of(pages(client, operation, "Tags", **kind))
         except client.exceptions.NoSuchEntityException:
             continue  # deleted meanwhile
-        if not made_elsewhere(tags, cloud.region):
+        if not created_in_other_region(tags, cloud.region):
             yield replace(found, tags=tags)
 
 
@@ -272,11 +272,11 @@ def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
         arn = provider["Arn"]
         listed = client.list_open_id_connect_provider_tags(OpenIDConnectProviderArn=arn)
         tags = tags_of(listed["Tags"])
-        if scope.tagged(tags) and not made_elsewhere(tags, cloud.region):
+        if scope.tagged(tags) and not created_in_other_region(tags, cloud.region):
             yield Found("AWS::IAM::OIDCProvider", arn, tags)
 
 
-def _lies_elsewhere(name: str, region: str) -> bool:
+def _is_in_other_region(name: str, region: str) -> bool:
     """Return whether a name belongs to an environment in another region."""
     base_name = re.sub(r"_\d+$", "", name)  # the page number of a dashboard
     return any(base_name.endswith((f"-{other}", f"_{other}")) for other in ACCOUNTS if other != region)

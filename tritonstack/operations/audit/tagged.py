@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import ClientError
 
-from tritonstack.operations.audit.found import Found, Scope, made_elsewhere, pages, snake_case, tags_of
+from tritonstack.operations.audit.found import (
+    Found,
+    Scope,
+    created_in_other_region,
+    pages,
+    snake_case,
+    tags_of,
+)
 from tritonstack.operations.audit.network import IMAGE_TYPES, PART_TYPES
 from tritonstack.operations.aws import Cloud, error_code
 
@@ -101,7 +108,7 @@ def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
     client = cloud.client("resourcegroupstaggingapi")
     for item in pages(client, "get_resources", "ResourceTagMappingList", TagFilters=filters):
         (kind, name), tags = type_and_id(item["ResourceARN"]), tags_of(item["Tags"])
-        if kind not in (*PART_TYPES, *IMAGE_TYPES) and not made_elsewhere(tags, cloud.region):
+        if kind not in (*PART_TYPES, *IMAGE_TYPES) and not created_in_other_region(tags, cloud.region):
             yield Found(kind, name, tags)
 
 
@@ -121,7 +128,7 @@ def still_there(cloud: Cloud, found: Found, lists: Lists) -> Found | None:
     """
     if found.type == "AWS::KMS::Key":
         return _key(cloud, found)
-    lookup = _LOOKS.get(found.type)
+    lookup = _LOOKUPS.get(found.type)
     if lookup is None:
         return found
     if lookup.narrowed_by:
@@ -132,7 +139,7 @@ def still_there(cloud: Cloud, found: Found, lists: Lists) -> Found | None:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Lookup:
     """How to list resources of a type, using only permissions that an audit needs anyway."""
 
     service: str
@@ -163,29 +170,29 @@ def _key(cloud: Cloud, found: Found) -> Found | None:
     return replace(found, pending=state == "PendingDeletion")
 
 
-_LOOKS: Mapping[str, _Look] = {
-    "AWS::S3::Bucket": _Look("s3", "list_buckets", "Buckets", "Name"),
-    "AWS::ECR::Repository": _Look("ecr", "describe_repositories", "repositories", "repositoryName"),
-    "AWS::Logs::LogGroup": _Look(
+_LOOKUPS: Mapping[str, _Lookup] = {
+    "AWS::S3::Bucket": _Lookup("s3", "list_buckets", "Buckets", "Name"),
+    "AWS::ECR::Repository": _Lookup("ecr", "describe_repositories", "repositories", "repositoryName"),
+    "AWS::Logs::LogGroup": _Lookup(
         "logs", "describe_log_groups", "logGroups", "logGroupName", "logGroupNamePrefix"
     ),
-    "AWS::CloudWatch::Dashboard": _Look(
+    "AWS::CloudWatch::Dashboard": _Lookup(
         "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName", "DashboardNamePrefix"
     ),
-    "AWS::CloudWatch::Alarm": _Look(
+    "AWS::CloudWatch::Alarm": _Lookup(
         "cloudwatch", "describe_alarms", "MetricAlarms", "AlarmName", "AlarmNamePrefix"
     ),
-    "AWS::SNS::Topic": _Look("sns", "list_topics", "Topics", "TopicArn"),
-    "AWS::Events::Rule": _Look("events", "list_rules", "Rules", "Name", "NamePrefix"),
-    "AWS::SSM::Parameter": _Look("ssm", "describe_parameters", "Parameters", "Name"),
-    "AWS::CodeBuild::Project": _Look("codebuild", "list_projects", "projects", ""),
-    "AWS::CodePipeline::Pipeline": _Look("codepipeline", "list_pipelines", "pipelines", "name"),
-    "AWS::CloudFormation::Stack": _Look("cloudformation", "describe_stacks", "Stacks", "StackName"),
+    "AWS::SNS::Topic": _Lookup("sns", "list_topics", "Topics", "TopicArn"),
+    "AWS::Events::Rule": _Lookup("events", "list_rules", "Rules", "Name", "NamePrefix"),
+    "AWS::SSM::Parameter": _Lookup("ssm", "describe_parameters", "Parameters", "Name"),
+    "AWS::CodeBuild::Project": _Lookup("codebuild", "list_projects", "projects", ""),
+    "AWS::CodePipeline::Pipeline": _Lookup("codepipeline", "list_pipelines", "pipelines", "name"),
+    "AWS::CloudFormation::Stack": _Lookup("cloudformation", "describe_stacks", "Stacks", "StackName"),
     **{
-        f"AWS::SageMaker::{kind}": _Look("sagemaker", f"list_{snake_case(kind)}s", f"{kind}s", f"{kind}Arn")
+        f"AWS::SageMaker::{kind}": _Lookup("sagemaker", f"list_{snake_case(kind)}s", f"{kind}s", f"{kind}Arn")
         for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
     },
-    "AWS::SageMaker::ProcessingJob": _Look(
+    "AWS::SageMaker::ProcessingJob": _Lookup(
         "sagemaker", "list_processing_jobs", "ProcessingJobSummaries", "ProcessingJobArn"
     ),
 }

@@ -124,7 +124,7 @@ class CodeBuildJobs:
         builds = {build["id"]: build for build in self._client.batch_get_builds(ids=ids[:100])["builds"]}
         return [builds[one] for one in ids if one in builds]
 
-    def look(self, attempt_id: str) -> JobState:
+    def poll(self, attempt_id: str) -> JobState:
         """Return a build's status."""
         (build,) = self._client.batch_get_builds(ids=[attempt_id])["builds"]
         return _state(build)

@@ -93,7 +93,7 @@ class JobService(Protocol):
         Raise NoRoomError at the concurrency limit.
         """
 
-    def look(self, attempt_id: str) -> JobState:
+    def poll(self, attempt_id: str) -> JobState:
         """Return an attempt's status."""
 
     def stop(self, attempt_id: str) -> None:
@@ -155,7 +155,7 @@ class LogTail:
 
 
 @dataclass(frozen=True)
-class JobNews:
+class JobUpdate:
     """New status and log lines of a job."""
 
     state: JobState
@@ -167,18 +167,18 @@ def follow(
     started: JobState,
     tail: LogTail,
     *,
-    on_news: Callable[[JobNews], None],
+    on_update: Callable[[JobUpdate], None],
     cancelled: threading.Event,
     poll_s: float,
 ) -> JobState:
     """Wait until a job ends or the caller stops following it; the job then continues."""
     state = started
     while state.status == "running" and not cancelled.is_set():
-        on_news(JobNews(state, tail.new_lines(state)))
+        on_update(JobUpdate(state, tail.new_lines(state)))
         cancelled.wait(poll_s)
-        state = service.look(started.id)
+        state = service.poll(started.id)
     if not cancelled.is_set():
-        on_news(JobNews(state, tail.new_lines(state)))
+        on_update(JobUpdate(state, tail.new_lines(state)))
     return state
 
 

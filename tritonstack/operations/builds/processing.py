@@ -52,7 +52,7 @@ class ProcessingJobs:
             NameContains=f"-build-{job}-", SortBy="CreationTime", SortOrder="Descending"
         )
         return [
-            self.look(item["ProcessingJobName"])
+            self.poll(item["ProcessingJobName"])
             for page in listed
             for item in page["ProcessingJobSummaries"]
             if item["ProcessingJobName"].startswith(f"{build_stack_name(self._ground.base)}-{job}-")
@@ -73,9 +73,9 @@ class ProcessingJobs:
         except ClientError as error:
             if error_code(error) not in ("ResourceInUse", "ResourceInUseException"):
                 raise _explained(error, order) from error
-        return self.look(name)
+        return self.poll(name)
 
-    def look(self, attempt_id: str) -> JobState:
+    def poll(self, attempt_id: str) -> JobState:
         """Return a job's status."""
         found = self._client.describe_processing_job(ProcessingJobName=attempt_id)
         status = _STATUS[found["ProcessingJobStatus"]]

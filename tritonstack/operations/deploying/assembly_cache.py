@@ -24,8 +24,8 @@ from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.base.source_files import UnsafeFileError, find_file, list_files
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli
-from tritonstack.operations.revisions import SYNTH_CODE, matters_to
-from tritonstack.project.files.digests import KeptDigests, project_digests
+from tritonstack.operations.revisions import SYNTH_CODE, files_of_environment
+from tritonstack.project.files.digests import CachedDigests, project_digests
 from tritonstack.project.workspace import Workspace
 
 _FORMAT = "1"
@@ -147,9 +147,9 @@ def _cdk_inputs(project: Project, cdk: CdkCli) -> Iterator[str]:
             yield f"{name}={value}"
 
 
-def _file_digests(workspace: Workspace, digests: KeptDigests) -> Iterator[str]:
+def _file_digests(workspace: Workspace, digests: CachedDigests) -> Iterator[str]:
     """Yield name and digest of each file that synthesis may read or package as an asset."""
-    project, matters = workspace.project, matters_to(workspace)
+    project, matters = workspace.project, files_of_environment(workspace)
     folders = {f"project/{folder.relative_to(project.root)}": folder for folder in matters.folders}
     folders |= {"models": project.models_dir, "containers": project.containers_dir}
     folders |= {"shipped": shipped("containers")}

@@ -69,7 +69,7 @@ class PlannedChange:
         return self.type in _MADE_ANEW_BY_ROLLOUTS
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the change in one line."""
         subject = f"{self.type} {self.logical_id}"
         if self.refused:
@@ -94,7 +94,7 @@ class PlannedChange:
         return asdict(self) | {"refused": self.refused}
 
 
-def resource_fates(
+def resource_changes(
     lines: Iterable[str], deployed: Mapping[str, Template], new: Mapping[str, Template]
 ) -> dict[str, list[PlannedChange]]:
     """Parse the output lines of `cdk diff` into changes per stack."""
@@ -104,7 +104,7 @@ def resource_fates(
         if head := _STACK.match(line):
             stack = head["stack"]
         elif match := _RESOURCE.match(line):
-            name = _kept_name(match["type"], match["id"], deployed.get(stack, {}), new.get(stack, {}))
+            name = _retained_name(match["type"], match["id"], deployed.get(stack, {}), new.get(stack, {}))
             found[stack].append(PlannedChange(stack, match["id"], match["type"], _FATES[match["fate"]], name))
     return found
 
@@ -120,7 +120,7 @@ def may_be_refused(deployed: Template | None, new: Template) -> bool:
     )
 
 
-def _kept_name(kind: str, logical_id: str, deployed: Template, new: Template) -> str | None:
+def _retained_name(kind: str, logical_id: str, deployed: Template, new: Template) -> str | None:
     """Return a resource's name, if both templates state the same one."""
     sides = [
         template.get("Resources", {}).get(logical_id, {}).get("Properties", {}).get(_NAMES.get(kind, ""))

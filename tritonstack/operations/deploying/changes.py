@@ -11,10 +11,10 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import CdkCli
-from tritonstack.operations.deploying.cdk_changes import PlannedChange, may_be_refused, resource_fates
+from tritonstack.operations.deploying.cdk_changes import PlannedChange, may_be_refused, resource_changes
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.plans import StackPlan, plan_stack
-from tritonstack.operations.deploying.taken_names import TakenName, names_to_make, taken_names
+from tritonstack.operations.deploying.taken_names import TakenName, names_to_create, taken_names
 from tritonstack.operations.deploying.updates import unregistered
 from tritonstack.operations.stacks import environment_stacks
 
@@ -65,15 +65,15 @@ class Changes:
             *self.taken,
             *(change for change in planned if change.refused),
         ]
-        messages = [plan.words for plan in self.refused]
-        messages += [f"{one.stack}: {one.words}" for one in single]
+        messages = [plan.description for plan in self.refused]
+        messages += [f"{one.stack}: {one.description}" for one in single]
         if messages:
             remedies = [hazard.remedy for hazard in hazards] + [one.remedy for one in single]
             unique_remedies = dict.fromkeys(remedy for remedy in remedies if remedy)
             raise RefusedChangeError("\n".join(messages), remedy="; ".join(unique_remedies))
 
 
-def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
+def plan_stack_changes(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
     """Compare the deployed stacks with the synthesized ones."""
     stacks = environment_stacks(cloud, base)
     deployed = deployed_templates(cloud, stacks, assembly=assembly)
@@ -88,7 +88,7 @@ def look_ahead(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
         name
         for stack in assembly.stacks
         if stack not in unfinished
-        for name in names_to_make(stack, deployed.get(stack), assembly.template(stack))
+        for name in names_to_create(stack, deployed.get(stack), assembly.template(stack))
     ]
     return Changes(assembly, deployed, plans, leftovers, taken_names(cloud, new_names))
 
@@ -111,11 +111,11 @@ def refused_changes(cdk: CdkCli, changes: Changes) -> list[PlannedChange]:
     if not changed:
         return []
     lines = cdk_diff(cdk, changes.assembly, *changed, "--exclusively")
-    planned = resource_fates(lines, changes.deployed, templates)
+    planned = resource_changes(lines, changes.deployed, templates)
     return [change for stack_changes in planned.values() for change in stack_changes if change.refused]
 
 
-def leftover_words(stack: str) -> str:
+def leftover_note(stack: str) -> str:
     """Return the note on a stack that is no longer requested; a deployment never deletes stacks."""
     return (
         "is deployed, but no longer in the environment's file; delete it with `aws cloudformation "
@@ -134,7 +134,7 @@ def left_without_scaling(cloud: Cloud, base: str, changes: Changes) -> list[str]
     ]
 
 
-def take_scaling_off(cdk: CdkCli, changes: Changes, *, on_line: Callable[[str], None]) -> None:
+def remove_scaling(cdk: CdkCli, changes: Changes, *, on_line: Callable[[str], None]) -> None:
     """Return phase 1: the deployed stacks without the scaling registrations that block the update.
 
     The CDK deploys them as usual. Phase 2 is the deployment itself, which registers scaling again.

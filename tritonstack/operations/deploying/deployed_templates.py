@@ -32,6 +32,6 @@ def deployed_templates(
         written: Template = as_written(stored, assembly.template(name))
         return written
 
-    names = [stack.name for stack in stacks if stack.stands]
+    names = [stack.name for stack in stacks if stack.was_created]
     with ThreadPoolExecutor(_TEMPLATES_AT_ONCE) as pool:
         return dict(zip(names, pool.map(fetch, names), strict=True))

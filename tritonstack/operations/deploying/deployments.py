@@ -25,19 +25,19 @@ def record_deployment(
         return None
     bucket = workspace.spec.artifact_bucket
     event = new_event("deployed", workspace, endpoints=sorted(endpoints), revision=revision)
-    if is_told(event, latest_events(cloud, bucket, "deployed")):
+    if is_already_recorded(event, latest_events(cloud, bucket, "deployed")):
         return None
     record_event(cloud, bucket, event)
     return event
 
 
-def is_told(event: Event, events: Iterable[Event]) -> bool:
+def is_already_recorded(event: Event, events: Iterable[Event]) -> bool:
     """Return whether the latest event in `earlier` (latest first) equals the new one."""
     latest = latest_of_each(events, event.endpoints)
     return len(latest) == len(event.endpoints) and all(
-        _said(last) == _said(event) for last in latest.values()
+        _identity(last) == _identity(event) for last in latest.values()
     )
 
 
-def _said(event: Event) -> tuple[object, ...]:
+def _identity(event: Event) -> tuple[object, ...]:
     return event.endpoints, event.artifacts, event.images, event.commit, event.uncommitted

@@ -32,7 +32,7 @@ class ArtifactChange:
     after: LockedArtifact
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the change in one line."""
         digests = f"{self.before[:12]} → {self.after.digest[:12]}" if self.before else self.after.digest[:12]
         come = "" if self.before else ", new"
@@ -51,7 +51,7 @@ class ArtifactChange:
             "figures_after": self.after.figures and self.after.figures.model_dump(),
             "built": built and built.model_dump(),
             "promoted": promoted and promoted.model_dump(),
-            "words": self.words,
+            "words": self.description,
         }
 
     def _provenance(self) -> Iterator[str]:
@@ -82,14 +82,14 @@ class ImageChange:
     after: str
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the change in one line."""
         was = f"{_short(self.before)} → " if self.before else ""
         return f"image {self.folder} ({self.kind}): {was}{_short(self.after)}"
 
     def facts(self) -> dict[str, Any]:
         """Return the change for `--json`."""
-        return asdict(self) | {"words": self.words}
+        return asdict(self) | {"words": self.description}
 
 
 def artifact_changes(

@@ -46,9 +46,9 @@ class StackPlan:
     hazards: tuple[Hazard, ...] = ()
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the plan in one sentence."""
-        return f"{self.stack}: {self._words()}"
+        return f"{self.stack}: {self._description()}"
 
     @property
     def details(self) -> list[str]:
@@ -61,9 +61,9 @@ class StackPlan:
 
     def facts(self) -> dict[str, Any]:
         """Return the plan for `--json`."""
-        return asdict(self) | {"words": self.words}
+        return asdict(self) | {"words": self.description}
 
-    def _words(self) -> str:
+    def _description(self) -> str:
         if self.endpoint is None or self.action in ("create", "nothing", "change"):
             subject = f" with the endpoint {self.endpoint}" if self.endpoint else ""
             untouched = f"; endpoint {self.endpoint} is not affected" if self.endpoint else ""

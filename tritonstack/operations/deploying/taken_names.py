@@ -30,7 +30,7 @@ class TakenName:
     name: str
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the violation."""
         return (
             f"refused: {self.type} {self.logical_id} must be created, but {self.name} already exists "
@@ -44,10 +44,10 @@ class TakenName:
 
     def facts(self) -> dict[str, Any]:
         """Return the violation for `--json`."""
-        return asdict(self) | {"words": self.words}
+        return asdict(self) | {"words": self.description}
 
 
-def names_to_make(stack: str, deployed: Template | None, new: Template) -> Iterator[TakenName]:
+def names_to_create(stack: str, deployed: Template | None, new: Template) -> Iterator[TakenName]:
     """Return the named resources that the deployed stack does not have. Pure."""
     before = (deployed or {}).get("Resources", {})
     for logical_id, resource in new.get("Resources", {}).items():

@@ -120,7 +120,7 @@ class _Deletion:
     cloud: Cloud
     name: str
     clock: Clock
-    tell: Callable[[str], None]
+    on_update: Callable[[str], None]
     read: Callable[[Cloud, str], Contents]
     contents: Contents
     """The state at the last action."""
@@ -133,28 +133,28 @@ class _Deletion:
     _failing_since: float = 0.0
     _not_before: float = 0.0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll the stack and take the next step."""
         state = describe_stack(self.cloud, self.name)
         if state is None:
-            self.tell(f"{self.name}: DELETE_COMPLETE")
+            self.on_update(f"{self.name}: DELETE_COMPLETE")
             self.done = True
             return
-        self._tell(state)
+        self._report_status(state)
         if state.in_progress:
             return
         if state.protected:
             self.failure = f"stack {self.name} is now protected; nothing was deleted"
             self.done = True
         elif self._is_time(state):
-            self.tell(f"{self.name}: deleting ({state.status})")
+            self.on_update(f"{self.name}: deleting ({state.status})")
             self._ask(state)
 
-    def _tell(self, state: StackState) -> None:
+    def _report_status(self, state: StackState) -> None:
         # A stack that was complete before the first request has no progress to report.
         if state.status != self._seen and (self._asked or state.in_progress):
             self._seen = state.status
-            self.tell(f"{self.name}: {state.status}")
+            self.on_update(f"{self.name}: {state.status}")
 
     def _is_time(self, state: StackState) -> bool:
         """Return whether to try now; decide about new failures."""
@@ -180,7 +180,7 @@ class _Deletion:
             self.done = True
             return
         self._not_before = now + pause
-        self.tell(f"{self.name}: {message}; retrying in {pause:.0f} s")
+        self.on_update(f"{self.name}: {message}; retrying in {pause:.0f} s")
 
     def _ask(self, state: StackState) -> None:
         """Start the deletion; empty buckets that have been refilled.
@@ -210,7 +210,7 @@ class _Deletion:
             stop_access_log(self.cloud, bucket)
         for bucket in self.contents.buckets:
             if emptied := empty_bucket(self.cloud, bucket, sleep=self.clock.sleep):
-                self.tell(f"{bucket}: {emptied} objects deleted")
+                self.on_update(f"{bucket}: {emptied} objects deleted")
 
 
 def delete_stacks(
@@ -231,7 +231,7 @@ def delete_stacks(
     for pause in poll_pauses():
         for deletion in deletions:
             if not deletion.done:
-                deletion.look()
+                deletion.poll()
         if all(deletion.done for deletion in deletions):
             break
         clock.sleep(pause)

@@ -20,7 +20,7 @@ from tritonstack.operations.destruction.running_builds import RunningBuild, runn
 from tritonstack.operations.stacks import describe_stack, list_stacks
 from tritonstack.reference.bootstrap import Bootstrap
 
-Tell = Callable[[str], None]
+OnUpdate = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Destroyed:
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class DestructionPreview:
     """What a destruction would delete now."""
 
     layers: tuple[tuple[str, ...], ...] = ()
@@ -63,11 +63,11 @@ class Foreseen:
         return list(itertools.chain(*self.layers))
 
 
-def foresee(cloud: Cloud, base: str) -> Foreseen:
+def preview_destruction(cloud: Cloud, base: str) -> DestructionPreview:
     """Return what `destroy_environment` would delete; change nothing."""
     present, others = _stacks(cloud, base)
     contents = [contents_of(cloud, stack) for stack in present]
-    return Foreseen(
+    return DestructionPreview(
         layers=tuple(tuple(layer) for layer in layers(base, present) if layer),
         builds=tuple(running_builds(cloud, base, stacks=present)),
         jobs=tuple(ended_jobs(cloud, base)),
@@ -85,7 +85,7 @@ def destroy_environment(
     cloud: Cloud,
     base: str,
     *,
-    on_update: Tell,
+    on_update: OnUpdate,
     clock: Clock | None = None,
     before_layer: Callable[[], None] = lambda: None,
 ) -> Destroyed:
@@ -155,7 +155,9 @@ def service_log_prefixes(base: str) -> Sequence[str]:
     )
 
 
-def _delete_service_logs(cloud: Cloud, base: str, *, others: Collection[str], on_update: Tell) -> list[str]:
+def _delete_service_logs(
+    cloud: Cloud, base: str, *, others: Collection[str], on_update: OnUpdate
+) -> list[str]:
     """Delete the log groups that services recreated during the deletion."""
     logs, deleted = cloud.client("logs"), []
     for name in _service_logs(cloud, base, others=others):

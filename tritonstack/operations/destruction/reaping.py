@@ -10,7 +10,7 @@ from typing import Literal
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.destruction.destroy import Tell, destroy_environment
+from tritonstack.operations.destruction.destroy import OnUpdate, destroy_environment
 from tritonstack.operations.stacks import StackState, list_stacks
 from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
 
@@ -36,7 +36,7 @@ class ExpiryState:
     stacks: tuple[str, ...]
 
 
-def leased(cloud: Cloud, *, prefix: str, now: datetime) -> list[ExpiryState]:
+def expiring_environments(cloud: Cloud, *, prefix: str, now: datetime) -> list[ExpiryState]:
     """Return all environments with an expiry in an account and region."""
     return judge(list_stacks(cloud, prefix=f"{prefix}-"), now)
 
@@ -52,10 +52,10 @@ def judge(stacks: Iterable[StackState], now: datetime) -> list[ExpiryState]:
     members = {
         base: [stack for stack in own_stacks if naming.base_of_stack(stack.name) == base] for base in bases
     }
-    return sorted(expiry for base, group in members.items() if (expiry := _lease(base, group, now)))
+    return sorted(expiry for base, group in members.items() if (expiry := _expiry_state(base, group, now)))
 
 
-def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryState | None:
+def _expiry_state(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryState | None:
     dated = [stack for stack in stacks if EXPIRES in stack.tags]
     if not dated:
         return None
@@ -64,7 +64,7 @@ def _lease(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryStat
     return ExpiryState(base, owner, expires, _verdict(stacks, expires, now), tuple(s.name for s in stacks))
 
 
-def reap(cloud: Cloud, base: str, *, now: datetime, on_update: Tell) -> bool:
+def reap(cloud: Cloud, base: str, *, now: datetime, on_update: OnUpdate) -> bool:
     """Destroy an environment if it is still expired, because it may have been extended.
 
     If it is extended during the destruction, the foundation is kept.

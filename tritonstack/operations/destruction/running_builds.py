@@ -41,7 +41,7 @@ class RunningBuild:
     """The model, if the service reports it."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the build in one line."""
         return f"{self.id} ({self.service}{f', builds {self.builds}' if self.builds else ''})"
 
@@ -71,7 +71,7 @@ def stop_builds(
         # A new build may start while others are stopping.
         while found := sorted(service.running()):
             for build in found:
-                on_update(f"{build.words}: in progress; stopping")
+                on_update(f"{build.description}: in progress; stopping")
                 service.stop(build.id)
             _wait(service, found, clock)
             for build in found:

@@ -11,7 +11,7 @@ from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.operations.locks.versions import lock_history
 from tritonstack.project.checks.locks import (
     Findings,
-    Held,
+    LockDigests,
     check_catalog,
     check_locks,
     check_manifests,
@@ -29,8 +29,8 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
     locks = readable_locks(project)
 
     @cache
-    def held(environment: str) -> Held:
-        return lock_history(project, environment).held()
+    def digests_of(environment: str) -> LockDigests:
+        return lock_history(project, environment).known_digests()
 
     found = Findings()
     for name in names:
@@ -40,7 +40,7 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
         if name not in names:
             continue
         found.faults += [*check_seals(lock), *check_manifests(project, lock)]
-        for part in (_check_catalog(project, name), check_promotions(lock, environments, held)):
+        for part in (_check_catalog(project, name), check_promotions(lock, environments, digests_of)):
             found.faults += part.faults
             found.notes += part.notes
     checked = {lock.file for name, lock in locks.items() if name in names}

@@ -53,7 +53,7 @@ class ArtifactHistory:
     digest: str
     target: str = ""
     figures: Figures | None = None
-    happenings: list[HistoryEntry] = field(default_factory=list)
+    entries: list[HistoryEntry] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
         """Return the history for `--json`."""
@@ -61,7 +61,7 @@ class ArtifactHistory:
             "digest": self.digest,
             "target": self.target,
             "figures": self.figures.model_dump(exclude_none=True) if self.figures else None,
-            "happenings": [happening.facts() for happening in self.happenings],
+            "happenings": [happening.facts() for happening in self.entries],
         }
 
 
@@ -115,7 +115,7 @@ def history_of(entries: Iterable[HistoryEntry]) -> list[ArtifactHistory]:
         if known.indirect and not entry.indirect:
             alike[mark] = replace(entry, figures=entry.figures or known.figures)
     histories = [_artifact(digest, list(alike.values())) for digest, alike in found.items()]
-    return sorted(histories, key=lambda history: (history.happenings[0].at, history.digest))
+    return sorted(histories, key=lambda history: (history.entries[0].at, history.digest))
 
 
 def _artifact(digest: str, entries: list[HistoryEntry]) -> ArtifactHistory:

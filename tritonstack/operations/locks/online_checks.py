@@ -68,7 +68,7 @@ def check_online(workspace: Workspace, reach: Callable[[], Cloud]) -> Findings |
 def _check(cloud: Cloud, workspace: Workspace) -> Findings:
     s3, ecr, found = cloud.client("s3"), cloud.client("ecr"), Findings()
 
-    def look(placed: PlacedEntry) -> Findings:
+    def check(placed: PlacedEntry) -> Findings:
         if isinstance(placed.entry, LockedArtifact):
             return _check_artifact(s3, workspace.spec.artifact_bucket, placed, placed.entry)
         if isinstance(placed.entry, LockedImage):
@@ -76,7 +76,7 @@ def _check(cloud: Cloud, workspace: Workspace) -> Findings:
         return Findings()
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for part in pool.map(look, entries_of(workspace.lock)):
+        for part in pool.map(check, entries_of(workspace.lock)):
             found.faults += part.faults
             found.notes += part.notes
     return found

@@ -72,7 +72,7 @@ def record_rollback(cloud: Cloud, workspace: Workspace, plan: RollbackPlan, back
 
 
 def _note(plan: RollbackPlan) -> str:
-    return "; ".join(step.words for step in plan.steps)
+    return "; ".join(step.description for step in plan.steps)
 
 
 def _artifacts(plan: RollbackPlan) -> Iterator[TouchedArtifact]:

@@ -50,7 +50,7 @@ Named = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Keeping:
+class RetentionPlan:
     """The decision for a set of artifacts."""
 
     kept: frozenset[Named]
@@ -60,7 +60,7 @@ class Keeping:
 
 
 @dataclass(frozen=True)
-class Marked:
+class TaggingResult:
     """The result of tagging."""
 
     marked: tuple[Named, ...]
@@ -68,7 +68,7 @@ class Marked:
     gap: str | None = None
 
 
-def mark_superseded(cloud: Cloud, workspace: Workspace) -> Marked:
+def mark_superseded(cloud: Cloud, workspace: Workspace) -> TaggingResult:
     """Tag artifacts that an environment's last locks no longer name; untag those that they name again."""
     project, bucket = workspace.project, workspace.spec.artifact_bucket
     history = LockHistory(Checkout(project.root), workspace.lock.file)
@@ -81,29 +81,29 @@ def mark_superseded(cloud: Cloud, workspace: Workspace) -> Marked:
         gap=f"the lock of {unreadable[0]} cannot be read" if unreadable else history.gap,
     )
     s3 = cloud.client("s3")
-    existing = _there(s3, bucket)
+    existing = _keys_by_artifact(s3, bucket)
     unmarked = _each(s3, bucket, keeping.kept, existing, _unmark)
     marked = _each(s3, bucket, keeping.superseded, existing, _mark)
-    return Marked(marked, unmarked, keeping.gap)
+    return TaggingResult(marked, unmarked, keeping.gap)
 
 
 def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
     """Untag artifacts that a lock is about to name again, before the lifecycle rule deletes them."""
     s3 = cloud.client("s3")
-    return _each(s3, bucket, named, _there(s3, bucket), _unmark)
+    return _each(s3, bucket, named, _keys_by_artifact(s3, bucket), _unmark)
 
 
 def decide(
     versions: Iterable[LockVersion], *, keep: int, current: Iterable[Lock], gap: str | None
-) -> Keeping:
+) -> RetentionPlan:
     """Decide what to keep; `versions` are latest first, `current` are all current locks."""
     versions = list(versions)
     kept = {named for lock in current for named in _named(lock)}
     kept |= {named for version in versions[:keep] if version.lock for named in _named(version.lock)}
     if gap is not None:
-        return Keeping(frozenset(kept), frozenset(), gap)
+        return RetentionPlan(frozenset(kept), frozenset(), gap)
     left = {named for version in versions[keep:] if version.lock for named in _named(version.lock)}
-    return Keeping(frozenset(kept), frozenset(left - kept))
+    return RetentionPlan(frozenset(kept), frozenset(left - kept))
 
 
 def _named(lock: Lock) -> set[Named]:
@@ -112,7 +112,7 @@ def _named(lock: Lock) -> set[Named]:
     }
 
 
-def _there(s3: Any, bucket: str) -> dict[Named, list[str]]:
+def _keys_by_artifact(s3: Any, bucket: str) -> dict[Named, list[str]]:
     """Return the artifacts of a bucket with their keys, the manifest's first."""
     found: dict[Named, list[str]] = {}
     try:

@@ -67,7 +67,7 @@ def plan_rollback(
     if to is not None:
         raise RollbackError(f"endpoint {endpoint!r} already serves the artifacts of {to}")
     version, steps = previous_target(endpoint, history, now)
-    return _plan(workspace, endpoint, version.words, steps)
+    return _plan(workspace, endpoint, version.description, steps)
 
 
 def earlier_target(workspace: Workspace, endpoint: str, history: LockHistory) -> str | None:
@@ -93,7 +93,7 @@ def entries_to_write(
         seen = Slot(step.slot.name, (step.then.key,), step.slot.image).find(workspace.lock.record)
         if isinstance(entry, LockedArtifact):
             before = seen.entry if seen and isinstance(seen.entry, LockedArtifact) else None
-            conflicting = workspace.lock.record.rivals(step.slot.name, step.then.key)
+            conflicting = workspace.lock.record.conflicting(step.slot.name, step.then.key)
             artifacts.append(Replacement(step.slot.name, step.then.key, entry, before, conflicting))
         elif isinstance(entry, LockedImage):
             locked = seen.entry if seen and isinstance(seen.entry, LockedImage) else None

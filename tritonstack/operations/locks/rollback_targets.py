@@ -56,7 +56,7 @@ class RollbackStep:
     then: SlotEntry
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The current and the target entry."""
         made = self.then.entry.built
         origin = f", built by {made.by} at {made.at}" if made else ""
@@ -136,7 +136,7 @@ def _states(history: LockHistory, now: State) -> Iterator[tuple[LockVersion, Sta
     for version in history.versions:
         if version.lock is None:
             raise RollbackError(
-                f"this version cannot read {history.file.name} of {version.words}",
+                f"this version cannot read {history.file.name} of {version.description}",
                 remedy="specify the rollback target with --to",
             )
         yield version, {slot: slot.find(version.lock) for slot in now}
@@ -166,7 +166,7 @@ def named_target(endpoint: str, history: LockHistory, now: State, to: str) -> tu
     for digest, (version, slot, found) in digests.items():
         current = now[slot]
         steps = [RollbackStep(slot, current, found)] if current and current.entry.digest != digest else []
-        return version.words, steps
+        return version.description, steps
     raise RollbackError(
         f"{to!r} is neither a commit nor an artifact digest that endpoint {endpoint!r} has served",
         remedy=f"`git log -- environments/{history.file.name}` lists the commits",

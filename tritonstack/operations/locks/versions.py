@@ -10,7 +10,7 @@ from pathlib import Path
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.operations.checkout import Checkout, Commit
-from tritonstack.project.checks.locks import Held
+from tritonstack.project.checks.locks import LockDigests
 from tritonstack.records.locks import Lock, load_lock, parse_lock
 
 
@@ -24,7 +24,7 @@ class LockVersion:
     """None if this program version cannot read it."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the version for messages."""
         return f"commit {self.commit.id[:12]} of {self.commit.at}" if self.commit else "uncommitted changes"
 
@@ -46,16 +46,16 @@ class LockHistory:
         """Why the history is incomplete or partly unreadable; None if complete."""
         for version in self.versions:
             if version.lock is None:
-                return f"this version cannot read {self.file.name} of {version.words}"
+                return f"this version cannot read {self.file.name} of {version.description}"
         return self.checkout.gap()
 
-    def held(self) -> Held:
+    def known_digests(self) -> LockDigests:
         """Return all digests that the lock has named, merged branches included."""
         versions = list(self._versions(every_branch=True))
         digests = {digest for version in versions if version.lock for digest in digests_of(version.lock)}
         unread = [version for version in versions if version.lock is None]
-        gap = f"this version cannot read {unread[0].words}" if unread else self.checkout.gap()
-        return Held(frozenset(digests), gap)
+        gap = f"this version cannot read {unread[0].description}" if unread else self.checkout.gap()
+        return LockDigests(frozenset(digests), gap)
 
     def _versions(self, *, every_branch: bool) -> Iterator[LockVersion]:
         """Yield the uncommitted version, if any, then the committed ones."""

@@ -27,7 +27,7 @@ class BorrowedCloud(Cloud):
     """Return another account's cloud through a role; its keys are renewed while copying."""
 
     role_arn: str
-    lender: Cloud
+    owner: Cloud
     """The credentials that assume the role."""
 
     @cached_property
@@ -42,7 +42,7 @@ class BorrowedCloud(Cloud):
         return boto3.Session(botocore_session=core, region_name=self.region)
 
     def _fresh_keys(self) -> dict[str, Any]:
-        response = self.lender.client("sts").assume_role(RoleArn=self.role_arn, RoleSessionName=_SESSION_NAME)
+        response = self.owner.client("sts").assume_role(RoleArn=self.role_arn, RoleSessionName=_SESSION_NAME)
         answer = response["Credentials"]
         return {
             "access_key": answer["AccessKeyId"],
@@ -72,7 +72,7 @@ def readable_cloud(spec: EnvironmentSpec, *, profile: str | None, at_hand: Cloud
         return chain
     role = naming.promotion_role_name(spec.delivery_base)
     arn = f"{_partition(identity['Arn'])}:iam::{spec.account}:role/{role}"
-    borrowed = BorrowedCloud(spec.account, spec.region, {}, role_arn=arn, lender=chain)
+    borrowed = BorrowedCloud(spec.account, spec.region, {}, role_arn=arn, owner=chain)
     try:
         borrowed.client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:

@@ -24,7 +24,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import PROMOTIONS
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.records.events import Event, EventKind
-from tritonstack.reference.conditional_writes import AGAIN_CODES, HELD_CODES
+from tritonstack.reference.conditional_writes import AGAIN_CODES, CONFLICT_CODES
 
 _BETWEEN_CLAIM_AND_EVENT = timedelta(minutes=10)
 """Only a small file is written between the two."""
@@ -53,7 +53,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _ExistingClaim:
     """A claim in the bucket and its ETag."""
 
     event: Event
@@ -78,12 +78,12 @@ def claim(
         return Claim(latest, won=False)
     s3 = cloud.client("s3")
     key = f"{PROMOTIONS}{_name(event)}/{_after(latest)}.json"
-    given_up: _Held | None = None
+    given_up: _ExistingClaim | None = None
     for pause in _PAUSES_S:
         answer = _put(s3, bucket, key, event, replacing=given_up)
         if answer is None:
             return Claim(event, won=True)
-        existing = _held(s3, bucket, key) if answer in HELD_CODES else None
+        existing = _read_claim(s3, bucket, key) if answer in CONFLICT_CODES else None
         if existing is None:
             sleep(pause)
         elif _is_same(existing.event, event):
@@ -114,7 +114,7 @@ def digest_of(event: Event, place: Place) -> str:
     return _places(event)[place]
 
 
-def _held(s3: Any, bucket: str, key: str) -> _Held | None:
+def _read_claim(s3: Any, bucket: str, key: str) -> _ExistingClaim | None:
     """Return the claim of an entry; None if it has been deleted."""
     try:
         found = s3.get_object(Bucket=bucket, Key=key)
@@ -122,7 +122,7 @@ def _held(s3: Any, bucket: str, key: str) -> _Held | None:
         if error_code(error) == "NoSuchKey":
             return None
         raise
-    return _Held(Event.model_validate_json(found["Body"].read()), found["ETag"])
+    return _ExistingClaim(Event.model_validate_json(found["Body"].read()), found["ETag"])
 
 
 def _require_given_up(first: Event, event: Event, now: datetime) -> None:
@@ -161,7 +161,7 @@ def _after(latest: Event | None) -> str:
     return hashlib.sha256(latest.key.encode()).hexdigest()[:12] if latest else "first"
 
 
-def _put(s3: Any, bucket: str, key: str, event: Event, *, replacing: _Held | None) -> str | None:
+def _put(s3: Any, bucket: str, key: str, event: Event, *, replacing: _ExistingClaim | None) -> str | None:
     """Write a claim if there is none, or replace the given one; return S3's error code on a conflict."""
     condition = {"IfMatch": replacing.etag} if replacing else {"IfNoneMatch": "*"}
     try:
@@ -173,7 +173,7 @@ def _put(s3: Any, bucket: str, key: str, event: Event, *, replacing: _Held | Non
             **condition,
         )
     except ClientError as error:
-        if (code := error_code(error)) in HELD_CODES | AGAIN_CODES:
+        if (code := error_code(error)) in CONFLICT_CODES | AGAIN_CODES:
             return code
         raise
     return None

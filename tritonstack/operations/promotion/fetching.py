@@ -20,7 +20,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError, find_object
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.promotion.checksums import agrees
-from tritonstack.project.checks.locks import unlikes
+from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
@@ -69,7 +69,9 @@ def read_source_manifest(source: SourceArtifact) -> Manifest:
             ) from None
         raise
     manifest = parse_manifest(body, origin=source.url(MANIFEST_NAME))
-    others = [one.words for one in unlikes(source.entry, manifest, target=source.target) if one.untrue]
+    others = [
+        one.description for one in mismatches(source.entry, manifest, target=source.target) if one.untrue
+    ]
     if manifest.model != source.model:
         others.append(f"it belongs to model {manifest.model!r}")
     if others:

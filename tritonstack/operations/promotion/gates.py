@@ -52,7 +52,7 @@ class PromotionCandidate:
     """None if the lock has no build information."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the name and digest."""
         return f"{'image ' if self.image else ''}{self.name} for {self.key} ({_short(self.digest)})"
 
@@ -124,7 +124,7 @@ def evaluate_gates(
     removed endpoint cannot be verified again. A `protected` target accepts neither builds nor verdicts from
     uncommitted files.
     """
-    refused = [event for event in events if protected and _is_loose_verdict(event)]
+    refused = [event for event in events if protected and _is_uncommitted_pass(event)]
     accepted = [event for event in events if event not in refused]
     failed = [
         gate
@@ -185,12 +185,12 @@ def override_note(failed: Sequence[FailedGate], overrides: Mapping[Gate, str]) -
     return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
 
 
-def _is_loose_verdict(event: Event) -> bool:
+def _is_uncommitted_pass(event: Event) -> bool:
     """Return whether a pass was recorded from uncommitted files. A failure always counts."""
     return event.kind == "verified" and not is_committed(event.commit)
 
 
-def _loose_words(candidate: PromotionCandidate, seen: ArtifactState, refused: Sequence[Event]) -> str:
+def _uncommitted_note(candidate: PromotionCandidate, seen: ArtifactState, refused: Sequence[Event]) -> str:
     """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
     found = [
         event
@@ -217,7 +217,7 @@ def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Faile
     if built is not None and not is_committed(built.commit):
         yield FailedGate(
             "committed",
-            candidate.words,
+            candidate.description,
             f"was built from {_loose_files(built)}; a protected environment requires a commit",
             f"commit the files, run `tritonstack build {spec.source}`, then deploy and verify",
         )
@@ -242,7 +242,7 @@ def _deployed(
         ]
         yield FailedGate(
             gate,
-            candidate.words,
+            candidate.description,
             f"is not deployed in {source}{runs}",
             f"run `tritonstack deploy {source}`, then {' and '.join(then)}",
         )
@@ -252,14 +252,14 @@ def _deployed(
         opens = _moment(seen.since) + timedelta(hours=spec.soaked_hours)
         yield FailedGate(
             "soaked_hours",
-            candidate.words,
+            candidate.description,
             f"has been deployed in {source} for {soaked / timedelta(hours=1):.1f} hours (since "
             f"{_shown(_moment(seen.since))}), required: {spec.soaked_hours:g}",
             f"passes at {_shown(opens)}",
         )
     if spec.verified and (seen.verdict is None or seen.verdict.kind == "refuted"):
         since = f"since its deployment at {_shown(_moment(str(seen.deployed)))}"
-        loose = _loose_words(candidate, seen, refused)
+        loose = _uncommitted_note(candidate, seen, refused)
         message = f"has not been verified in {source} {since}{loose}"
         opens_by = " from a checkout without uncommitted files" if loose else ""
         if seen.verdict is not None:
@@ -269,7 +269,9 @@ def _deployed(
                 f"{seen.verdict.by}{note}"
             )
             opens_by = " after fixing that"
-        yield FailedGate("verified", candidate.words, message, f"run `tritonstack verify {source}`{opens_by}")
+        yield FailedGate(
+            "verified", candidate.description, message, f"run `tritonstack verify {source}`{opens_by}"
+        )
 
 
 def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[FailedGate]:
@@ -279,7 +281,7 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Fa
     if candidate.unverified and candidate.name not in spec.allow_unverified:
         yield FailedGate(
             "allow_unverified",
-            candidate.words,
+            candidate.description,
             f"is unverified: {'; '.join(candidate.unverified)}",
             f"{WRITE_ANSWERS}, and rebuild it; or add "
             f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
@@ -293,7 +295,10 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Fa
                 "has no measured cosine to its framework" if found is None else f"has cosine {found:.6f}"
             )
             yield FailedGate(
-                "min_cosine", candidate.words, f"{message}, required: at least {spec.min_cosine:g}", again
+                "min_cosine",
+                candidate.description,
+                f"{message}, required: at least {spec.min_cosine:g}",
+                again,
             )
     if spec.max_latency_p99_ms is not None:
         slow = figures.p99_ms
@@ -301,7 +306,7 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Fa
             message = "has no measured latency" if slow is None else f"has a p99 latency of {slow:.1f} ms"
             yield FailedGate(
                 "max_latency_p99_ms",
-                candidate.words,
+                candidate.description,
                 f"{message}, required: at most {spec.max_latency_p99_ms:g} ms",
                 again,
             )

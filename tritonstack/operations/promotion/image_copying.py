@@ -54,8 +54,8 @@ class Registry:
         return {"registryId": self.cloud.account, "repositoryName": self.repository}
 
     @property
-    def words(self) -> str:
-        """Return the name for messages."""
+    def uri(self) -> str:
+        """Return the URI of the repository."""
         return f"{self.cloud.account}.dkr.ecr.{self.cloud.region}.amazonaws.com/{self.repository}"
 
 
@@ -104,7 +104,7 @@ def copy_image(
     landed = tagged_digest(target, tag)
     if landed != digest:
         raise ImageCopyError(
-            f"{target.words}:{tag} is {landed or 'missing'} after copying {digest} to it",
+            f"{target.uri}:{tag} is {landed or 'missing'} after copying {digest} to it",
             remedy="check what changes or deletes images there, then rerun the command",
         )
     return True
@@ -137,14 +137,14 @@ def _manifest(source: Registry, digest: str) -> _Manifest:
     if not answer["images"]:
         reason = "; ".join(failure.get("failureReason", "") for failure in answer.get("failures", ()))
         raise ImageCopyError(
-            f"cannot read {source.words}@{digest}: {reason or 'not found'}",
+            f"cannot read {source.uri}@{digest}: {reason or 'not found'}",
             remedy="run `tritonstack build` for the source environment to push it",
         )
     (image,) = answer["images"]
     text = image["imageManifest"]
     found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
     if found != digest:
-        raise ImageCopyError(f"digest mismatch for the manifest of {source.words}@{digest}: got {found}")
+        raise ImageCopyError(f"digest mismatch for the manifest of {source.uri}@{digest}: got {found}")
     media_type = image.get("imageManifestMediaType") or json.loads(text)["mediaType"]
     return _Manifest(digest, media_type, text)
 
@@ -169,7 +169,7 @@ def _layer(source: Registry, piece: Mapping[str, Any]) -> Layer:
     def link() -> str:
         return str(ecr.get_download_url_for_layer(**source.place, layerDigest=digest)["downloadUrl"])
 
-    return Layer(digest, piece["size"], source.words, link)
+    return Layer(digest, piece["size"], source.uri, link)
 
 
 def _copy_layer(layer: Layer, target: Registry, on_bytes: OnBytes, sleep: Callable[[float], object]) -> None:
@@ -218,7 +218,7 @@ def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
         code = error_code(error)
         if code == "ImageTagAlreadyExistsException" and tag and tagged_digest(target, tag) != manifest.digest:
             raise ImageCopyError(
-                f"{target.words}:{tag} already exists with another image, and tags are immutable there",
+                f"{target.uri}:{tag} already exists with another image, and tags are immutable there",
                 remedy="the image was probably pushed manually: delete it",
             ) from None
         if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):

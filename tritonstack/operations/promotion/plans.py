@@ -40,11 +40,11 @@ class Obstacle:
     """Why a model or image cannot be promoted, and the remedy."""
 
     subject: str
-    words: str
+    message: str
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.subject}: {self.words}\n  help: {self.remedy}"
+        return f"{self.subject}: {self.message}\n  help: {self.remedy}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Decision:
     images: Sequence[Image] = ()
     same: Sequence[Entry] = ()
     """Entries that the target's lock already has."""
-    own: Sequence[str] = ()
+    built_in_target: Sequence[str] = ()
     """Entries that the target built itself because the source has none for its machines."""
     given_up: Sequence[Entry] = ()
     """Entries that were rolled back in the target; naming the model promotes them again."""
@@ -70,7 +70,7 @@ class Decision:
         """Raise PromotionRefusedError with all obstacles."""
         if self.obstacles:
             *others, last = self.obstacles
-            messages = [*map(str, others), f"{last.subject}: {last.words}"]
+            messages = [*map(str, others), f"{last.subject}: {last.message}"]
             raise PromotionRefusedError("\n".join(messages), remedy=f"{last.remedy}; nothing was changed")
 
 
@@ -118,7 +118,7 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
             *(item for item in artifacts if _is_same(target, item)),
             *(item for item in images if _is_same(target, item)),
         ],
-        own=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
+        built_in_target=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
         given_up=given_up,
         obstacles=sorted(obstacles, key=lambda item: item.subject),
     )
@@ -194,7 +194,7 @@ def _artifact(
         return _unsealed(source, f"{served.model} for {key}", ("models", served.model, key))
     lock = target.lock.record
     seen = lock.models.get(served.model, {}).get(key)
-    return Replacement(served.model, key, entry, seen, lock.rivals(served.model, key))
+    return Replacement(served.model, key, entry, seen, lock.conflicting(served.model, key))
 
 
 def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
@@ -281,7 +281,7 @@ def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision)
 
 def _is_same(target: Workspace, item: Entry) -> bool:
     """Return whether it is already promoted; a manually edited digest has passed no gate."""
-    if item.seen is None or item.seen.digest != item.entry.digest or item.rivals:
+    if item.seen is None or item.seen.digest != item.entry.digest or item.conflicting:
         return False
     if not item.seen.is_sealed((locked_environment(target.lock.file), *_place(item))):
         return False

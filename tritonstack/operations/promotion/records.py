@@ -59,17 +59,17 @@ def unrecorded(target: Workspace, items: Iterable[Entry], history: Sequence[Even
         if promoted is None:
             continue
         event = promoted_event(target, item, promoted)
-        if not any(_tells(past, event) for past in history) and not _overtaken(history, event):
+        if not any(_records_promotion(past, event) for past in history) and not _is_outdated(history, event):
             yield event
 
 
-def _tells(past: Event, event: Event) -> bool:
+def _records_promotion(past: Event, event: Event) -> bool:
     """Return whether an event records that promotion; its endpoints may have differed then."""
     same = past.artifacts == event.artifacts and past.images == event.images
     return past.kind == "promoted" and past.at == event.at and same
 
 
-def _overtaken(history: Sequence[Event], event: Event) -> bool:
+def _is_outdated(history: Sequence[Event], event: Event) -> bool:
     """Return whether the entry has changed since; then the lock is outdated."""
     latest = latest_change(history, event)
     return latest is not None and latest.at > event.at

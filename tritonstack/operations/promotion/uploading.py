@@ -33,7 +33,7 @@ OnBytes = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Landing:
+class UploadTarget:
     """An archive's location in the target bucket, which encrypts it with its default key."""
 
     cloud: Cloud
@@ -58,7 +58,7 @@ class Landing:
         return {"ContentType": "application/gzip", "Metadata": {DIGEST_NOTE: self.entry.digest}}
 
 
-def land_archive(landing: Landing, archive: Path, *, on_bytes: OnBytes) -> Proof:
+def land_archive(landing: UploadTarget, archive: Path, *, on_bytes: OnBytes) -> Proof:
     """Upload an archive unless it is there; return how its integrity was proved."""
     s3 = landing.cloud.client("s3")
     proof = _proof(s3, landing, archive)
@@ -81,7 +81,7 @@ def land_archive(landing: Landing, archive: Path, *, on_bytes: OnBytes) -> Proof
     return proof
 
 
-def _proof(s3: Any, landing: Landing, archive: Path) -> Proof | None:
+def _proof(s3: Any, landing: UploadTarget, archive: Path) -> Proof | None:
     """Return the proof that the archive is complete; None if it is not there."""
     head = find_object(s3, landing.bucket, landing.key)
     if head is None or not is_archive_of(landing.entry, head):
@@ -95,7 +95,7 @@ def _proof(s3: Any, landing: Landing, archive: Path) -> Proof | None:
     return "read back" if digest.hexdigest() == landing.entry.digest else None
 
 
-def _land_in_parts(s3: Any, landing: Landing, archive: Path, on_bytes: OnBytes) -> None:
+def _land_in_parts(s3: Any, landing: UploadTarget, archive: Path, on_bytes: OnBytes) -> None:
     upload = _begun(s3, landing) or _begin(s3, landing)
     try:
         parts = _send(s3, landing, upload, archive, on_bytes)
@@ -106,12 +106,12 @@ def _land_in_parts(s3: Any, landing: Landing, archive: Path, on_bytes: OnBytes) 
             raise
 
 
-def _begin(s3: Any, landing: Landing) -> str:
+def _begin(s3: Any, landing: UploadTarget) -> str:
     answer = s3.create_multipart_upload(**landing.place, ChecksumAlgorithm="SHA256", **landing.settings)
     return str(answer["UploadId"])
 
 
-def _begun(s3: Any, landing: Landing) -> str | None:
+def _begun(s3: Any, landing: UploadTarget) -> str | None:
     """Return the latest unfinished upload to the same key."""
     pages = s3.get_paginator("list_multipart_uploads").paginate(Bucket=landing.bucket, Prefix=landing.key)
     uploads = [
@@ -123,7 +123,9 @@ def _begun(s3: Any, landing: Landing) -> str | None:
     return max(uploads, key=lambda upload: upload["Initiated"])["UploadId"] if uploads else None
 
 
-def _send(s3: Any, landing: Landing, upload: str, archive: Path, on_bytes: OnBytes) -> list[dict[str, Any]]:
+def _send(
+    s3: Any, landing: UploadTarget, upload: str, archive: Path, on_bytes: OnBytes
+) -> list[dict[str, Any]]:
     """Send the missing parts; return all parts as S3 expects them."""
     pages = s3.get_paginator("list_parts").paginate(**landing.place, UploadId=upload)
     uploaded = {part["PartNumber"]: part for page in pages for part in page.get("Parts", ())}
@@ -145,7 +147,7 @@ def _send(s3: Any, landing: Landing, upload: str, archive: Path, on_bytes: OnByt
         pool.shutdown(cancel_futures=True)
 
 
-def _numbers(landing: Landing) -> Iterator[int]:
+def _numbers(landing: UploadTarget) -> Iterator[int]:
     return iter(range(1, -(-landing.entry.archive_bytes // landing.part_bytes) + 1))
 
 

@@ -15,7 +15,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.deadlines import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE, Deadline, Patience
 from tritonstack.operations.smoke.examples import load_examples
-from tritonstack.operations.smoke.requests import Asked, ask_all
+from tritonstack.operations.smoke.requests import RequestResult, ask_all
 from tritonstack.operations.smoke.targets import SmokeTarget, may_sleep, smoke_targets
 from tritonstack.project.workspace import Workspace
 
@@ -28,7 +28,7 @@ callable, such as a shadow variant."""
 
 
 @dataclass(frozen=True)
-class NotAsked:
+class UntestedVariant:
     """A variant that was not tested, so its answers are unknown."""
 
     variant: str
@@ -86,22 +86,22 @@ def smoke_endpoint(
         return [result for results in answered for result in results]
 
 
-def not_asked(results: Sequence[SmokeResult]) -> list[NotAsked]:
+def not_asked(results: Sequence[SmokeResult]) -> list[UntestedVariant]:
     """Return the variants without a request, and the reasons. Pure."""
     asked = {(one.variant, one.model) for one in results if one.outcome != "cannot-be-asked"}
     left = {(one.variant, one.model): one.detail for one in results}
-    return [NotAsked(*key, reason) for key, reason in left.items() if key not in asked]
+    return [UntestedVariant(*key, reason) for key, reason in left.items() if key not in asked]
 
 
 def _smoke(
     cloud: Cloud, workspace: Workspace, target: SmokeTarget, deadline: Deadline
 ) -> Iterator[SmokeResult]:
     if target.why_not:
-        yield _result(target, Asked("", "cannot-be-asked", target.why_not))
+        yield _result(target, RequestResult("", "cannot-be-asked", target.why_not))
         return
     if target.artifact is None:
         remedy = f"run `tritonstack build {workspace.spec.name}`"
-        yield _result(target, Asked("", "not-checked", f"not in the lock: {remedy}"))
+        yield _result(target, RequestResult("", "not-checked", f"not in the lock: {remedy}"))
         return
     try:
         examples = load_examples(
@@ -110,10 +110,10 @@ def _smoke(
         for asked in ask_all(cloud, workspace.spec, target, examples, deadline):
             yield _result(target, asked)
     except TritonstackError as error:  # examples are missing or corrupt
-        yield _result(target, Asked("", "not-checked", _words(error)))
+        yield _result(target, RequestResult("", "not-checked", _error_text(error)))
 
 
-def _result(target: SmokeTarget, asked: Asked) -> SmokeResult:
+def _result(target: SmokeTarget, asked: RequestResult) -> SmokeResult:
     return SmokeResult(
         endpoint=target.endpoint,
         model=target.model,
@@ -126,5 +126,5 @@ def _result(target: SmokeTarget, asked: Asked) -> SmokeResult:
     )
 
 
-def _words(error: TritonstackError) -> str:
+def _error_text(error: TritonstackError) -> str:
     return f"{error.message}; {error.remedy}" if error.remedy else error.message

@@ -33,7 +33,7 @@ _NO_CAPACITY = "no capacity"
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestResult:
     """The result of one request."""
 
     example: str
@@ -44,24 +44,24 @@ class Asked:
 
 def ask_all(
     cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, examples: Examples, deadline: Deadline
-) -> Iterator[Asked]:
+) -> Iterator[RequestResult]:
     """Send all examples in order."""
-    asker = _Asker(cloud, spec, target, deadline)
+    tester = _ModelTester(cloud, spec, target, deadline)
     for number, text in enumerate(examples.texts, start=1):
-        yield asker.generate(f"text {number}", text)
+        yield tester.generate(f"text {number}", text)
     parameters = _sequence_parameters(examples)
     for index, example in enumerate(examples.requests):
         if index and example.sequence and not target.one_machine:
-            yield Asked(
+            yield RequestResult(
                 example.name,
                 "cannot-be-asked",
                 "the model is stateful, and requests may reach different instances",
             )
             return
-        yield asker.ask(example, parameters(example))
+        yield tester.ask(example, parameters(example))
 
 
-class _Asker:
+class _ModelTester:
     """Tests one model."""
 
     def __init__(self, cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, deadline: Deadline) -> None:
@@ -83,7 +83,7 @@ class _Asker:
             deadline=deadline,
         )
 
-    def ask(self, example: Example, parameters: Parameters) -> Asked:
+    def ask(self, example: Example, parameters: Parameters) -> RequestResult:
         """Send one request and compare each output."""
         inputs = {tensor.name: array_of(tensor) for tensor in example.inputs}
         infer = self._queue.infer if self._target.asynchronous else self._client.infer
@@ -93,17 +93,17 @@ class _Asker:
         faults = [fault for right in example.outputs if (fault := _fault(right, outputs))]
         if not faults:
             return asked
-        return Asked(example.name, "wrong", "; ".join(faults), asked.milliseconds)
+        return RequestResult(example.name, "wrong", "; ".join(faults), asked.milliseconds)
 
-    def generate(self, name: str, text: str) -> Asked:
+    def generate(self, name: str, text: str) -> RequestResult:
         """Send a text-generation request; any text passes."""
         parameters: Mapping[str, Any] = {"temperature": 0, "max_tokens": MAX_TOKENS}
         answer, asked = self._timed(name, lambda: self._client.generate(text, parameters=parameters))
         if answer is None or answer:
             return asked
-        return Asked(name, "wrong", "the answer is empty", asked.milliseconds)
+        return RequestResult(name, "wrong", "the answer is empty", asked.milliseconds)
 
-    def _timed(self, name: str, ask: Callable[[], Result]) -> tuple[Result | None, Asked]:
+    def _timed(self, name: str, ask: Callable[[], Result]) -> tuple[Result | None, RequestResult]:
         while True:
             begin = self._deadline.now
             try:
@@ -111,17 +111,17 @@ class _Asker:
             except EndpointClientError as error:
                 took = (self._deadline.now - begin) * 1000
                 if not self._may_pass(error) or self._deadline.has_passed:
-                    return None, Asked(name, "failed", error.message, took)
+                    return None, RequestResult(name, "failed", error.message, took)
                 self._deadline.pause()
                 continue
-            return answer, Asked(name, "ok", "", (self._deadline.now - begin) * 1000)
+            return answer, RequestResult(name, "ok", "", (self._deadline.now - begin) * 1000)
 
     def _may_pass(self, error: EndpointClientError) -> bool:
         if not isinstance(error, InvocationError):
             return False
         # Loading a model can take longer than one request waits.
         is_loading = self._target.target_model is not None and isinstance(error, ModelTimeoutError)
-        is_waking = self._target.component is not None and _NO_CAPACITY in error.words.message
+        is_waking = self._target.component is not None and _NO_CAPACITY in error.service.message
         return error.retryable or is_loading or is_waking
 
 

@@ -39,10 +39,10 @@ class Check:
         return asdict(self) | {"passed": self.passed}
 
 
-def in_words(differences: Iterable[Difference]) -> tuple[str, ...]:
+def describe_differences(differences: Iterable[Difference]) -> tuple[str, ...]:
     """Return differences with short digests and variant names."""
     return tuple(
-        shortened(_VARIANT_PATH.sub(r"\1: ", difference.words)).replace("PrimaryContainer.", "")
+        shortened(_VARIANT_PATH.sub(r"\1: ", difference.description)).replace("PrimaryContainer.", "")
         for difference in differences
     )
 
@@ -52,6 +52,6 @@ def shortened(text: str) -> str:
     return _DIGEST.sub(r"\1", text)
 
 
-def range_words(least: float, most: float) -> str:
+def range_text(least: float, most: float) -> str:
     """Return a range of counts as text."""
     return f"{least:g}" if least == most else f"{least:g} to {most:g}"

@@ -65,7 +65,7 @@ class Difference:
     found: Any
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the difference in one line."""
         if isinstance(self.expected, Absent):
             value = "" if isinstance(self.found, Mapping) else f": {shown(self.found)}"

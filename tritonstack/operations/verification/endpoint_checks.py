@@ -8,7 +8,7 @@ from typing import Any
 
 from tritonstack.operations.deploying.endpoint_template import Properties
 from tritonstack.operations.running import SERVING
-from tritonstack.operations.verification.checks import Check, in_words, range_words, shortened
+from tritonstack.operations.verification.checks import Check, describe_differences, range_text, shortened
 from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.expectations import ExpectedEndpoint
 from tritonstack.operations.verification.live import Described, LiveEndpoint
@@ -85,7 +85,7 @@ def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
         return Check("configuration", ("its active configuration has been deleted",))
     comparison = PropertyComparison()
     comparison.compare(expected.config, live.config, "")
-    faults = [*in_words(comparison.differences), *_capture_faults(expected, live.described or {})]
+    faults = [*describe_differences(comparison.differences), *_capture_faults(expected, live.described or {})]
     types = dict.fromkeys(str(variant.get("InstanceType")) for variant in expected.variants.values())
     return Check(
         "configuration",
@@ -112,7 +112,7 @@ def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
             faults.append(f"{holder}: its model has been deleted")
         else:
             comparison.compare(expected_model, found, f"{holder}: ")
-    faults += in_words(comparison.differences)
+    faults += describe_differences(comparison.differences)
     faults += _image_faults(expected, live.described or {})
     return Check(
         "models",
@@ -160,13 +160,13 @@ def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
         current = int(variant.get("CurrentInstanceCount", desired))
         least, most = limits(expected, name)
         if not least <= desired <= most:
-            faults.append(f"{name}: {desired} instances, expected {range_words(least, most)}")
+            faults.append(f"{name}: {desired} instances, expected {range_text(least, most)}")
         elif current == 0 and least > 0:
             faults.append(f"{name}: 0 of {desired} instances are running")
         elif current != desired:
             notes.append(f"{name}: {current} of {desired} instances are running")
         faults += _weight_faults(name, expected_variant, variant)
-        seen.append(f"{name} {current} ({range_words(least, most)})")
+        seen.append(f"{name} {current} ({range_text(least, most)})")
     return Check("machines", tuple(faults), tuple(notes), ", ".join(seen), compared=2 * len(seen))
 
 
@@ -193,11 +193,11 @@ def _component(expected: ExpectedEndpoint, properties: Properties, found: Descri
     else:
         least = most = properties["RuntimeConfig"]["CopyCount"]
     if not least <= copies <= most:
-        faults.append(f"{copies} copies, expected {range_words(least, most)}")
+        faults.append(f"{copies} copies, expected {range_text(least, most)}")
     return Check(
         "component",
-        (*faults, *in_words(comparison.differences)),
-        detail=f"{status}, {copies} copies ({range_words(least, most)})",
+        (*faults, *describe_differences(comparison.differences)),
+        detail=f"{status}, {copies} copies ({range_text(least, most)})",
         compared=comparison.compared + 2,
         skipped=comparison.skipped,
     )
@@ -212,7 +212,7 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
         comparison.compare(expected.rollout, last, "")
     notes = tuple(
         f"the last update used another strategy than the next one will: {difference}"
-        for difference in in_words(comparison.differences)
+        for difference in describe_differences(comparison.differences)
     )
     alarms = expected.rollback_alarms
     faults = tuple(f"rollback alarm {name} does not exist" for name in alarms if name not in live.alarms)
@@ -231,7 +231,7 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
             comparison.compare({"ActionsEnabled": True, **expected_alarm}, found, f"{name}: ")
     return Check(
         "alarms",
-        (*faults, *in_words(comparison.differences)),
+        (*faults, *describe_differences(comparison.differences)),
         detail=str(len(expected.alarms)) if expected.alarms else "none expected",
         compared=comparison.compared + len(expected.alarms),
         skipped=comparison.skipped,

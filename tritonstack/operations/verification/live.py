@@ -62,7 +62,7 @@ def deployed_stack(cloud: Cloud, name: str) -> DeployedStack | None:
             return None
         raise
     state = StackState(name, found["StackStatus"], found.get("StackStatusReason", ""))
-    if not state.stands:
+    if not state.was_created:
         return DeployedStack(state, StackFacts(name, cloud.account, cloud.region), None)
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     facts = StackFacts(

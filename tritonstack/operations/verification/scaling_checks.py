@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.operations.deploying.endpoint_template import Properties
-from tritonstack.operations.verification.checks import Check, in_words, range_words
+from tritonstack.operations.verification.checks import Check, describe_differences, range_text
 from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.expectations import ExpectedEndpoint
 from tritonstack.operations.verification.live import Described, LiveEndpoint
@@ -39,7 +39,7 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     )
     return Check(
         "scaling",
-        (*faults, *in_words(comparison.differences)),
+        (*faults, *describe_differences(comparison.differences)),
         detail=_seen(expected),
         compared=comparison.compared + 2 * len(expected.targets),
         skipped=comparison.skipped,
@@ -74,7 +74,7 @@ def _allowed(target: Properties) -> list[tuple[int, int]]:
 def _limit_faults(resource_id: str, target: Properties, found: Described) -> Iterator[str]:
     now = (int(found["MinCapacity"]), int(found["MaxCapacity"]))
     if now not in _allowed(target):
-        asked = " or ".join(dict.fromkeys(range_words(*pair) for pair in _allowed(target)))
+        asked = " or ".join(dict.fromkeys(range_text(*pair) for pair in _allowed(target)))
         yield f"{_of(resource_id)} scales from {now[0]} to {now[1]}, expected {asked}"
     suspended = [name for name, value in found.get("SuspendedState", {}).items() if value]
     if suspended:
@@ -96,7 +96,7 @@ def _without_target(policy: Properties) -> Properties:
 def _seen(expected: ExpectedEndpoint) -> str:
     if not expected.targets:
         return "none expected"
-    return ", ".join(f"{_of(name)} {range_words(*span(item))}" for name, item in expected.targets.items())
+    return ", ".join(f"{_of(name)} {range_text(*span(item))}" for name, item in expected.targets.items())
 
 
 def _of(resource_id: str) -> str:

@@ -18,7 +18,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, model_copies
-from tritonstack.operations.revisions import Revision, matters_to, revision_of
+from tritonstack.operations.revisions import Revision, files_of_environment, revision_of
 from tritonstack.operations.verification.endpoint_checks import HEALTH, endpoint_checks, ringing
 from tritonstack.operations.verification.expectations import ExpectedEndpoint, expected_endpoint
 from tritonstack.operations.verification.live import (
@@ -119,10 +119,10 @@ class EnvironmentStatus:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ObservedEndpoint:
     """A deployed endpoint."""
 
-    standing: DeployedStack | None
+    deployed: DeployedStack | None
     expected: ExpectedEndpoint | None = None
     live: LiveEndpoint = field(default_factory=LiveEndpoint)
 
@@ -130,7 +130,7 @@ class _Seen:
 def environment_status(cloud: Cloud, workspace: Workspace, *, now: datetime) -> EnvironmentStatus:
     """Return the status of an environment."""
     spec, names = workspace.spec, list(workspace.spec.endpoints)
-    seen = dict(zip(names, side_by_side(lambda name: _look_at(cloud, workspace, name), names), strict=True))
+    seen = dict(zip(names, side_by_side(lambda name: _observe(cloud, workspace, name), names), strict=True))
     events = [
         latest_of_each(latest_events(cloud, spec.artifact_bucket, *kinds), names)
         for kinds in (("deployed",), ("verified", "refuted"))
@@ -212,20 +212,20 @@ def undeployed(
     return found
 
 
-def _look_at(cloud: Cloud, workspace: Workspace, name: str) -> _Seen:
+def _observe(cloud: Cloud, workspace: Workspace, name: str) -> _ObservedEndpoint:
     deployed = deployed_stack(cloud, naming.endpoint_stack_name(workspace.spec.base, name))
     if deployed is None or deployed.template is None:
-        return _Seen(deployed)
+        return _ObservedEndpoint(deployed)
     expected = expected_endpoint(deployed.template, deployed.facts)
     if expected is None:
-        return _Seen(deployed)
-    return _Seen(deployed, expected, observe_endpoint(cloud, expected))
+        return _ObservedEndpoint(deployed)
+    return _ObservedEndpoint(deployed, expected, observe_endpoint(cloud, expected))
 
 
 def _status(
     workspace: Workspace,
     name: str,
-    seen: _Seen,
+    seen: _ObservedEndpoint,
     *,
     traffic: Traffic,
     shelved: Iterable[str],
@@ -235,7 +235,7 @@ def _status(
 ) -> EndpointStatus:
     full_name = workspace.spec.endpoint_name(name)
     if seen.expected is None or seen.live.described is None:
-        stack = seen.standing.state if seen.standing else None
+        stack = seen.deployed.state if seen.deployed else None
         drift = (f"stack status: {stack.status}",) if stack else ()
         # A verdict on a deleted endpoint does not apply.
         return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
@@ -259,10 +259,10 @@ def _status(
     )
 
 
-def _drift(seen: _Seen) -> Iterator[str]:
+def _drift(seen: _ObservedEndpoint) -> Iterator[str]:
     """Return the differences between a deployed endpoint and its stack."""
-    if seen.standing is not None and seen.standing.state.fault:
-        yield f"stack: {seen.standing.state.fault}"
+    if seen.deployed is not None and seen.deployed.state.fault:
+        yield f"stack: {seen.deployed.state.fault}"
     if seen.expected is not None:
         for check in endpoint_checks(seen.expected, seen.live):
             if check.aspect != HEALTH:
@@ -288,7 +288,7 @@ def _running(live: LiveEndpoint) -> Iterator[tuple[str, str]]:
 def _deciding_files(workspace: Workspace) -> list[str]:
     """Return what a deployment depends on, as paths below the project."""
     root = workspace.project.root.resolve()
-    paths = (path.resolve() for path in matters_to(workspace).paths)
+    paths = (path.resolve() for path in files_of_environment(workspace).paths)
     return sorted(str(path.relative_to(root)) for path in paths if path.is_relative_to(root))
 
 

@@ -16,7 +16,7 @@ from tritonstack.operations.deploying.plans import plan_stack
 from tritonstack.operations.deploying.stored_templates import as_written
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.operations.revisions import Revision
-from tritonstack.operations.smoke.asking import NotAsked, SmokeResult, not_asked
+from tritonstack.operations.smoke.asking import SmokeResult, UntestedVariant, not_asked
 from tritonstack.operations.verification.artifact_checks import artifact_check
 from tritonstack.operations.verification.checks import Check, shortened
 from tritonstack.operations.verification.endpoint_checks import endpoint_checks
@@ -62,7 +62,7 @@ class EndpointVerdict:
         return [f"{check.aspect}: {fault}" for check in self.checks for fault in check.faults]
 
     @property
-    def not_asked(self) -> list[NotAsked]:
+    def not_asked(self) -> list[UntestedVariant]:
         """Return the variants that were not tested."""
         return not_asked(self.smoke)
 
@@ -104,9 +104,9 @@ class Verdict:
         return [*shared, *(f"{one.name}: {fault}" for one in self.endpoints for fault in one.faults)]
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the verdict in one line."""
-        asks = self.revision.words
+        asks = self.revision.description
         if not self.passed:
             count = len(self.faults)
             things = f"{count} differences" if count > 1 else "1 difference"
@@ -138,7 +138,7 @@ class Verdict:
             "stacks": [check.facts() for check in self.stacks],
             "endpoints": [one.facts() for one in self.endpoints],
             "faults": self.faults,
-            "words": self.words,
+            "words": self.description,
         }
 
     @property
@@ -146,14 +146,14 @@ class Verdict:
         return [*self.stacks, *(check for one in self.endpoints for check in one.checks)]
 
 
-def look_at_endpoints(
+def check_endpoints(
     cloud: Cloud, workspace: Workspace, assembly: Assembly, names: Sequence[str]
 ) -> list[EndpointVerdict]:
     """Check endpoints without sending requests."""
-    return side_by_side(lambda name: _look_at(cloud, workspace, assembly, name), names)
+    return side_by_side(lambda name: _check_endpoint(cloud, workspace, assembly, name), names)
 
 
-def look_at_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) -> list[Check]:
+def check_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) -> list[Check]:
     """Check the shared stacks: each must exist and match."""
     base = workspace.spec.base
     endpoint_stacks = {naming.endpoint_stack_name(base, name) for name in workspace.spec.endpoints}
@@ -174,14 +174,14 @@ def stack_check(
     because = f": {state.reason}" if state.reason else ""
     faults = []
     if state.fault:
-        never = not (state.stands or state.in_progress)
+        never = not (state.was_created or state.in_progress)
         faults.append(f"not deployed: {state.fault}" if never else state.fault)
     elif state.status == "UPDATE_ROLLBACK_COMPLETE":
         notes.append(f"its last update was rolled back{because}")
     deployed: Template | None = as_written(found.template, expected)
     if deployed is not None and deployed != expected:
         plan = plan_stack(name, deployed=deployed, new=expected)
-        faults.append(f"not deployed: {plan.words.removeprefix(f'{name}: ')}")
+        faults.append(f"not deployed: {plan.description.removeprefix(f'{name}: ')}")
         faults += [f"pending: {line}" for line in plan.details]
     return Check(aspect, tuple(faults), tuple(notes), state.status, compared=2)
 
@@ -245,13 +245,13 @@ def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list
             if error_code(error) == "NoSuchBucket":
                 return []
             raise VerdictNotWrittenError(
-                f"{verdict.words}; cannot record this in s3://{bucket}: {error}",
+                f"{verdict.description}; cannot record this in s3://{bucket}: {error}",
                 remedy="use credentials that may write objects below events/ there, or pass --no-record",
             ) from None
     return events
 
 
-def _look_at(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) -> EndpointVerdict:
+def _check_endpoint(cloud: Cloud, workspace: Workspace, assembly: Assembly, name: str) -> EndpointVerdict:
     spec = workspace.spec
     stack = naming.endpoint_stack_name(spec.base, name)
     template = assembly.template(stack)

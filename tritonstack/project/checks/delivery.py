@@ -29,13 +29,13 @@ def delivery_problems(
             )
         elif (spec := environments[item.name]) is not None:
             place = ("environments", index, "name")
-            yield from _has_a_name_of_its_own(document, place, spec)
+            yield from _has_distinct_names(document, place, spec)
             yield from _out_of_order(document, index, spec)
     yield from _policies_fit_one_role(document, environments)
     yield from pipeline_problems(document)
     if document.record.previews is not None:
         yield from _previews_are_alone(document, document.record.previews, environments)
-        yield from _previews_have_a_place(document, document.record.previews, environments, templates)
+        yield from _previews_match_environment(document, document.record.previews, environments, templates)
 
 
 def _policies_fit_one_role(
@@ -77,7 +77,7 @@ def _unknown(
     )
 
 
-def _has_a_name_of_its_own(
+def _has_distinct_names(
     document: Document[DeliverySpec], place: tuple[str | int, ...], spec: EnvironmentSpec
 ) -> Iterator[FileProblem]:
     """Check that names of environments and delivery roles are distinct."""
@@ -104,7 +104,7 @@ def _previews_are_alone(
             )
 
 
-def _previews_have_a_place(
+def _previews_match_environment(
     document: Document[DeliverySpec],
     previews: PreviewDelivery,
     environments: Mapping[str, EnvironmentSpec | None],
@@ -118,7 +118,7 @@ def _previews_have_a_place(
     if sample is None or beside is None:
         return
     yield from _previews_are_bounded(document, sample, beside)
-    yield from _previews_publish_apart(document, sample, environments.values())
+    yield from _previews_publish_separately(document, sample, environments.values())
     for field in ("account", "region", "name_prefix"):
         expected, actual = getattr(beside, field), getattr(sample, field)
         if expected != actual:
@@ -146,7 +146,7 @@ def _previews_are_bounded(
         )
 
 
-def _previews_publish_apart(
+def _previews_publish_separately(
     document: Document[DeliverySpec],
     sample: EnvironmentSpec,
     environments: Iterable[EnvironmentSpec | None],

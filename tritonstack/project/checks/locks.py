@@ -31,7 +31,7 @@ _ERRORS_ALIKE = 10.0
 
 
 @dataclass(frozen=True)
-class Held:
+class LockDigests:
     """The digests that an environment's lock names or has named."""
 
     digests: frozenset[str]
@@ -48,7 +48,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Unlike:
+class Mismatch:
     """A value that differs between a lock and a manifest."""
 
     fact: str
@@ -58,7 +58,7 @@ class Unlike:
     """Whether one of the two must be wrong; otherwise the same bytes were built twice."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return both values."""
         return f"the lock says {self.locked}, its manifest says {self.found}"
 
@@ -87,7 +87,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                     code="TS404",
                 )
             )
-        elif hiding := _hiding(workspace, placed):
+        elif hiding := _preferred_target(workspace, placed):
             found.notes.append(
                 placed.problem(
                     f"never used: the entry for {hiding} takes precedence",
@@ -95,10 +95,11 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                     code="TS404",
                 )
             )
-        elif _behind(workspace, placed):
+        elif _is_kept_outdated(workspace, placed):
             found.notes.append(
                 placed.problem(
-                    f"{placed.entry.digest[:12]} is from an earlier version of {name}; {_why(placed)}",
+                    f"{placed.entry.digest[:12]} is from an earlier version of {name}; "
+                    f"{_promotion_note(placed)}",
                     code="TS402",
                 )
             )
@@ -128,9 +129,9 @@ def compare_manifest(
     """Add the differences between an entry and a manifest with the same digest."""
     if not isinstance(placed.entry, LockedArtifact):
         return
-    for unlike in unlikes(placed.entry, manifest, target=target):
+    for unlike in mismatches(placed.entry, manifest, target=target):
         problem = placed.problem(
-            f"{unlike.words} ({origin})",
+            f"{unlike.description} ({origin})",
             at=unlike.fact,
             remedy="rebuild it to update the lock" if unlike.untrue else None,
             code="TS403",
@@ -138,28 +139,28 @@ def compare_manifest(
         (found.faults if unlike.untrue else found.notes).append(problem)
 
 
-def unlikes(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterator[Unlike]:
+def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterator[Mismatch]:
     """Yield the differences between an entry and a manifest with the same digest.
 
     The same bytes may have been built twice: from files that differ without effect on them, and on machines
     of different speed. Then both the lock and the manifest are right.
     """
     if manifest.digest != entry.digest:
-        yield Unlike("digest", entry.digest, manifest.digest, untrue=True)
+        yield Mismatch("digest", entry.digest, manifest.digest, untrue=True)
         return
     if manifest.target != target:
-        yield Unlike("digest", f"target {target}", f"target {manifest.target}", untrue=True)
+        yield Mismatch("digest", f"target {target}", f"target {manifest.target}", untrue=True)
     for fact in _DECIDED_BY_DIGEST:
         locked, found = getattr(entry, fact), getattr(manifest, fact) or None
         if locked != found:
-            yield Unlike(fact, locked, found, untrue=True)
+            yield Mismatch(fact, locked, found, untrue=True)
     same_build = manifest.spec_hash == entry.spec_hash
     if not same_build:
-        yield Unlike("spec_hash", entry.spec_hash[:12], manifest.spec_hash[:12], untrue=False)
+        yield Mismatch("spec_hash", entry.spec_hash[:12], manifest.spec_hash[:12], untrue=False)
     unverified = "; ".join(manifest.unverified) or None
     if entry.unverified != unverified:
-        yield Unlike("unverified", entry.unverified, unverified, untrue=same_build)
-    yield from _unlike_figures(entry.figures, figures_of(manifest), same_build=same_build)
+        yield Mismatch("unverified", entry.unverified, unverified, untrue=same_build)
+    yield from _figure_mismatches(entry.figures, figures_of(manifest), same_build=same_build)
 
 
 def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
@@ -187,7 +188,7 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
 
 
 def check_promotions(
-    document: Document[Lock], environments: Iterable[str], lock_digests: Callable[[str], Held]
+    document: Document[Lock], environments: Iterable[str], lock_digests: Callable[[str], LockDigests]
 ) -> Findings:
     """Check that promoted entries are or were in the lock of their source environment."""
     found, known = Findings(), list(environments)
@@ -233,15 +234,17 @@ def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
                 yield ("images", endpoint.image, "gpu" if variant.instance.gpus else "cpu")
 
 
-def _hiding(workspace: Workspace, placed: PlacedEntry) -> str | None:
+def _preferred_target(workspace: Workspace, placed: PlacedEntry) -> str | None:
     """Return the target that takes precedence on every machine; current builds never leave both."""
     _, name, key = map(str, placed.path)
-    conflicting = workspace.lock.record.rivals(name, key) if isinstance(placed.entry, LockedArtifact) else {}
+    conflicting = (
+        workspace.lock.record.conflicting(name, key) if isinstance(placed.entry, LockedArtifact) else {}
+    )
     targets = {path[2] for path in _asked_for(workspace) if path[:2] == ("models", name)}
     return next((target for target in conflicting if target in targets and parse_target(target).python), None)
 
 
-def _behind(workspace: Workspace, placed: PlacedEntry) -> bool:
+def _is_kept_outdated(workspace: Workspace, placed: PlacedEntry) -> bool:
     """Return whether an artifact is kept on purpose although its model has changed."""
     entry, now = placed.entry, workspace.hashes.get(str(placed.path[1]))
     return (
@@ -252,7 +255,7 @@ def _behind(workspace: Workspace, placed: PlacedEntry) -> bool:
     )
 
 
-def _why(placed: PlacedEntry) -> str:
+def _promotion_note(placed: PlacedEntry) -> str:
     back, promoted = placed.entry.rolled_back, placed.entry.promoted
     if back is not None:
         return f"{back.by} restored it in place of {back.instead_of[:12]} at {back.at}"
@@ -267,13 +270,15 @@ def _manifest_in(file: Path) -> Manifest | None:
         return None
 
 
-def _unlike_figures(locked: Figures | None, found: Figures | None, *, same_build: bool) -> Iterator[Unlike]:
+def _figure_mismatches(
+    locked: Figures | None, found: Figures | None, *, same_build: bool
+) -> Iterator[Mismatch]:
     locked_figures, found_figures = locked or Figures(), found or Figures()
     for name in Figures.model_fields:
         values = getattr(locked_figures, name), getattr(found_figures, name)
         if values[0] != values[1]:
             untrue = same_build and _far(name, *values)
-            yield Unlike("figures", f"{name} {values[0]}", f"{name} {values[1]}", untrue)
+            yield Mismatch("figures", f"{name} {values[0]}", f"{name} {values[1]}", untrue)
 
 
 def _far(name: str, one: float | None, other: float | None) -> bool:

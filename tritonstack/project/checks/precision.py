@@ -31,7 +31,7 @@ def precision_problems(
         for fault in faults:
             yield document.problem(fault.path, fault.message, remedy=fault.remedy, code=fault.code)
         if options.version_compatible:
-            yield from _untold(workspace, endpoint, served, name)
+            yield from _engine_option_problems(workspace, endpoint, served, name)
 
 
 def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FileProblem]:
@@ -62,7 +62,7 @@ def _cause(spec: ModelSpec) -> str:
     return "format: tensorrt" if spec.format == "tensorrt" else f"precision: {spec.precision}"
 
 
-def _untold(
+def _engine_option_problems(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel, model: str
 ) -> Iterator[FileProblem]:
     """Check the option that Triton needs to load version-compatible engines."""

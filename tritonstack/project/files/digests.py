@@ -24,7 +24,7 @@ Identity = list[int]
 
 
 @dataclass
-class KeptDigests:
+class CachedDigests:
     """The digests of some large files."""
 
     known: dict[str, tuple[Identity, str]] = field(default_factory=dict)
@@ -48,21 +48,21 @@ class KeptDigests:
 
 
 @contextmanager
-def kept_digests(model_file: Path) -> Iterator[KeptDigests]:
+def cached_digests(model_file: Path) -> Iterator[CachedDigests]:
     """Load the digests of a model, and save those that were used. Only projects keep them."""
     root = model_file.resolve().parents[2] if len(model_file.resolve().parents) > 2 else None
     if root is None or not (root / MARKER).is_file():
-        yield KeptDigests()
+        yield CachedDigests()
         return
     with project_digests(Project(root), model_file.parent.name) as digests:
         yield digests
 
 
 @contextmanager
-def project_digests(project: Project, name: str) -> Iterator[KeptDigests]:
+def project_digests(project: Project, name: str) -> Iterator[CachedDigests]:
     """Load one list of a project's digests, and save those that were used."""
     file = project.cache_dir / "digests" / f"{name}.json"
-    digests = KeptDigests(_load(file))
+    digests = CachedDigests(_load(file))
     yield digests
     if digests.used != digests.known:
         with suppress(OSError):  # a project that cannot be written to is still valid

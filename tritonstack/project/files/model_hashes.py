@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from tritonstack.base.documents import Document
-from tritonstack.project.files.digests import kept_digests
+from tritonstack.project.files.digests import cached_digests
 from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
@@ -50,7 +50,7 @@ def _own_files(document: Document[ModelSpec]) -> Iterator[tuple[str, str]]:
     files = model_files(document)
     # Python modules of a source were once not packed; another name changes the hash.
     packs_code = isinstance(document.record.recipe, PythonRecipe)
-    with kept_digests(document.file) as digests:
+    with cached_digests(document.file) as digests:
         yield from ((name, digests.sha256(file)) for name, file in sorted(files.own.items()))
         yield from ((f"helpers/{name}", digests.sha256(file)) for name, file in files.helpers.items())
         for name, file in files.source.items():

@@ -77,7 +77,7 @@ class GpuMachine(Record):
     """Your own machine: run `tritonstack build --local` there."""
 
     @model_validator(mode="after")
-    def _one_of_three(self) -> GpuMachine:
+    def _one_machine_kind(self) -> GpuMachine:
         if sum(value is not None for value in (self.fleet, self.instance_type, self.by_hand)) != 1:
             raise ValueError(
                 "expected exactly one build machine; give one of `fleet`, `instance_type`, `by_hand`"

@@ -157,7 +157,7 @@ class DeliverySpec(Record):
         return f"{self.subject}:environment:{environment}"
 
     @model_validator(mode="after")
-    def _each_comes_once(self) -> DeliverySpec:
+    def _stages_are_distinct(self) -> DeliverySpec:
         first: dict[str, int] = {}
         refuse(
             Fault(

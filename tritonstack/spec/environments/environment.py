@@ -220,7 +220,7 @@ class EnvironmentSpec(Record):
         return self
 
     @model_validator(mode="after")
-    def _owns_its_stacks(self) -> EnvironmentSpec:
+    def _has_distinct_stack_names(self) -> EnvironmentSpec:
         # Stacks of an environment `dev-endpoint` would look like endpoint stacks of an environment `dev`.
         if "endpoint" in self.base.split("-"):
             raise ValueError(
@@ -230,7 +230,7 @@ class EnvironmentSpec(Record):
         return self
 
     @model_validator(mode="after")
-    def _alarms_have_names_of_their_own(self) -> EnvironmentSpec:
+    def _alarm_names_are_distinct(self) -> EnvironmentSpec:
         # Alarms of `search`'s challenger are named like those of an endpoint `search-challenger`.
         refuse(
             Fault(
@@ -274,8 +274,8 @@ def shared_bootstraps(specs: Iterable[EnvironmentSpec]) -> list[str]:
         if spec.on_aws:
             sharing.setdefault(spec.bootstrap, []).append(spec.name)
     return [
-        f"{', '.join(names)} share the bootstrap roles of {bootstrap.words}: whoever can deploy one of them "
-        "can deploy the others; to separate them, give each its own bootstrap_qualifier"
+        f"{', '.join(names)} share the bootstrap roles of {bootstrap.description}: whoever can deploy one of "
+        "them can deploy the others; to separate them, give each its own bootstrap_qualifier"
         for bootstrap, names in sharing.items()
         if len(names) > 1
     ]

@@ -90,7 +90,7 @@ class NetworkSpec(Record):
     """Use an existing network."""
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> NetworkSpec:
+    def _one_network(self) -> NetworkSpec:
         if (self.create is None) == (self.existing is None):
             raise ValueError("expected exactly one network; give one of `create` and `existing`")
         return self

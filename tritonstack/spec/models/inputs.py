@@ -72,7 +72,7 @@ class TestInput(Record):
         return tuple(file for file in (self.image, self.file) if file is not None)
 
     @model_validator(mode="after")
-    def _one_thing(self) -> TestInput:
+    def _one_input_kind(self) -> TestInput:
         if self.kind is None:
             raise ValueError(
                 "invalid test input; write one of text, question with context, image, inputs, file, or random"

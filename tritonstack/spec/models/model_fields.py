@@ -14,7 +14,7 @@ from tritonstack.reference.datatypes import DatatypeName
 from tritonstack.spec.models.inputs import AnyTestInput
 from tritonstack.spec.models.recipes import EnsembleRecipe, Layout, Recipe
 from tritonstack.spec.models.tensorrt import TensorRT
-from tritonstack.spec.models.tolerance import ModelTolerance, Precision, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, Precision, PrecisionOption
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
 SOURCE_FORMS = (
@@ -84,7 +84,7 @@ class ModelFields(Record):
     """Permissions for the build to run code from elsewhere."""
     allow_unused_weights: Mapping[Annotated[str, Field(min_length=1)], Reason] = Field(default_factory=dict)
     """Patterns of source tensors that the model may leave unused, each with the reason."""
-    precision: WantedPrecision = "fp32"
+    precision: PrecisionOption = "fp32"
     """Number format of the served weights."""
     accept: ModelTolerance = ModelTolerance()
     """How far results may differ from the framework's."""
@@ -136,7 +136,7 @@ class ModelFields(Record):
         """Whether it is a generative model, called with `generate`."""
         return self.recipe.kind == "vllm"
 
-    def tolerated(self, served: Precision) -> WantedPrecision:
+    def tolerated(self, served: Precision) -> PrecisionOption:
         """Return the precision whose default tolerances apply to a graph of this model."""
         return "auto" if self.precision == "auto" and served != "fp32" else served
 

@@ -191,7 +191,7 @@ class TorchScriptRecipe(GivenRecipe):
         return (self.entry.partition(":")[0],) if self.entry else ()
 
     @model_validator(mode="after")
-    def _one_way(self) -> TorchScriptRecipe:
+    def _file_or_entry(self) -> TorchScriptRecipe:
         if (self.file is None) == (self.entry is None):
             raise ValueError("expected either `file` or `entry`; name the saved module or the function")
         return self

@@ -74,7 +74,7 @@ class TensorRT(Record):
     """Compute capabilities for one artifact, one engine each; the target's if not given."""
 
     @model_validator(mode="after")
-    def _one_promise(self) -> TensorRT:
+    def _one_compatibility(self) -> TensorRT:
         refuse(
             Fault(
                 ("capabilities",),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tritonstack.base.documents import Fault
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.spec.models.tensorrt import TensorRT
-from tritonstack.spec.models.tolerance import WantedPrecision
+from tritonstack.spec.models.tolerance import PrecisionOption
 
 Version = tuple[int, ...]
 
@@ -42,7 +42,7 @@ def tensor_types(version: Version) -> frozenset[str]:
     return _TYPES | {"INT64"} if version >= INT64 else _TYPES
 
 
-def tensorrt_faults(options: TensorRT, precision: WantedPrecision, release: TritonRelease) -> Iterator[Fault]:
+def tensorrt_faults(options: TensorRT, precision: PrecisionOption, release: TritonRelease) -> Iterator[Fault]:
     """Yield options that the TensorRT version of a release does not support."""
     version = release.tensorrt_version
     carries = f"Triton {release.name} has TensorRT {release.tensorrt}"
@@ -76,7 +76,7 @@ def tensorrt_faults(options: TensorRT, precision: WantedPrecision, release: Trit
         )
 
 
-def capability_faults(options: TensorRT, precision: WantedPrecision, capability: str) -> Iterator[Fault]:
+def capability_faults(options: TensorRT, precision: PrecisionOption, capability: str) -> Iterator[Fault]:
     """Yield options that a GPU does not support."""
     if precision == "bf16" and float(capability) < AMPERE:
         yield Fault(

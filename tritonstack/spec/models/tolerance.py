@@ -11,7 +11,7 @@ from tritonstack.base.documents import Fault, Record, refuse
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 """Number format of served weights."""
-WantedPrecision = Literal["fp32", "fp16", "bf16", "int8", "auto"]
+PrecisionOption = Literal["fp32", "fp16", "bf16", "int8", "auto"]
 """auto: on CPUs, the fastest graph that is accurate enough."""
 
 
@@ -37,7 +37,7 @@ Answers = Literal["vectors", "numbers", "whole"]
 """Rows with several numbers, rows with one number, and integers, which are usually ids rather than
 amounts."""
 
-DEFAULT_TOLERANCES: Mapping[WantedPrecision, Tolerance] = {
+DEFAULT_TOLERANCES: Mapping[PrecisionOption, Tolerance] = {
     "fp32": Tolerance(cosine=0.9999, absolute=1e-4),
     "fp16": Tolerance(cosine=0.999, relative=0.02),
     "bf16": Tolerance(cosine=0.995, relative=0.1),
@@ -52,7 +52,7 @@ NEAR = Tolerance(relative=0.1)
 """Default for single numbers in int8: any two of the same sign have cosine 1."""
 
 
-def _default(precision: WantedPrecision, answers: Answers) -> Tolerance:
+def _default(precision: PrecisionOption, answers: Answers) -> Tolerance:
     if answers == "whole":
         return SAME
     return NEAR if answers == "numbers" and precision == "int8" else DEFAULT_TOLERANCES[precision]
@@ -76,7 +76,7 @@ class ModelTolerance(Tolerance):
     """Tolerances that replace the general ones, by output name."""
 
     @model_validator(mode="after")
-    def _each_asks(self) -> ModelTolerance:
+    def _each_has_a_tolerance(self) -> ModelTolerance:
         refuse(
             Fault(
                 ("outputs", name),
@@ -89,6 +89,6 @@ class ModelTolerance(Tolerance):
         )
         return self
 
-    def tolerance(self, output: str, precision: WantedPrecision, answers: Answers = "vectors") -> Tolerance:
+    def tolerance(self, output: str, precision: PrecisionOption, answers: Answers = "vectors") -> Tolerance:
         """Return an output's tolerance: the file's, completed by the defaults of the precision."""
         return _completed(self.outputs.get(output, self), _default(precision, answers))

@@ -18,7 +18,7 @@ from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
 from tritonstack.operations.promotion.image_copying import Registry, copy_image, image_bytes, tagged_digest
 from tritonstack.operations.promotion.plans import Artifact, Entry
-from tritonstack.operations.promotion.uploading import Landing, land_archive
+from tritonstack.operations.promotion.uploading import UploadTarget, land_archive
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
 from tritonstack.records.locks import LockedArtifact, LockedImage
@@ -124,7 +124,7 @@ def _is_there(side: EnvironmentAccess, item: Entry) -> bool:
     # Imported here: only environments with custom images need Docker's library.
     from tritonstack.workflows.artifacts.local_images import held_digest  # noqa: PLC0415
 
-    return held_digest(f"{side.images.words}:{item.entry.tag}") == item.entry.digest
+    return held_digest(f"{side.images.uri}:{item.entry.tag}") == item.entry.digest
 
 
 def _copy(
@@ -165,7 +165,7 @@ def _copy_artifact(
     size = origin.entry.archive_bytes
     manifest = read_source_manifest(origin)
     folder = fetch_artifact(origin, manifest, store=store, on_bytes=_counter(step, "fetched", size, stopped))
-    landing = Landing(target.cloud, target.bucket, origin.model, origin.entry)
+    landing = UploadTarget(target.cloud, target.bucket, origin.model, origin.entry)
     proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=_counter(step, "sent", size, stopped))
     publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
     return f"{size / 1e6:.1f} MB, verified: {proof}"
@@ -189,7 +189,7 @@ def _copy_image(
         # Imported here: only environments with custom images need Docker's library.
         from tritonstack.workflows.artifacts.local_images import tag_image  # noqa: PLC0415
 
-        tag_image(image.digest, f"{target.images.words}:{image.tag}")
+        tag_image(image.digest, f"{target.images.uri}:{image.tag}")
         return "the same image in the local engine"
     total = image_bytes(source.images, target.images, image.digest)
     on_bytes = _counter(step, "sent", total, stopped)

@@ -110,7 +110,7 @@ class _Build:
 
     def run(self, artifacts: Sequence[NeededArtifact], *, at_once: int, wait: bool) -> None:
         """Build the artifacts that are missing."""
-        missing = [needed for needed in artifacts if not self._is_there(needed)]
+        missing = [needed for needed in artifacts if not self._exists(needed)]
         local = [needed for needed in missing if self.here or isinstance(needed.build_machine, ManualBuild)]
         remote = [needed for needed in missing if needed not in local]
         if remote and self.cloud is not None:
@@ -151,7 +151,7 @@ class _Build:
 
     def _report_conflicts(self, manifests: Sequence[Manifest]) -> None:
         for manifest in manifests:
-            conflicting = self.workspace.lock.record.rivals(manifest.model, manifest.target)
+            conflicting = self.workspace.lock.record.conflicting(manifest.model, manifest.target)
             for target, entry in sorted(conflicting.items()):
                 self.session.reporter.note(
                     f"{manifest.model} for {manifest.target} replaces the entry for {target} "
@@ -179,7 +179,7 @@ class _Build:
             record_event(cloud, bucket, built_event(self.workspace, self.built, new))
         return manifests
 
-    def _is_there(self, needed: NeededArtifact) -> bool:
+    def _exists(self, needed: NeededArtifact) -> bool:
         """Return whether the artifact of the lock is up to date and stored where it is needed."""
         if needed.reason or needed.locked is None:
             return False

@@ -14,10 +14,10 @@ from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildInfra, own_role
 from tritonstack.operations.builds.jobs import (
     BuildJobError,
-    JobNews,
     JobOrder,
     JobService,
     JobState,
+    JobUpdate,
     NoRoomError,
     find_result,
     parse_event,
@@ -43,12 +43,12 @@ class Job:
     service: JobService
     state: JobState | None = None
     error: TritonstackError | None = None
-    said: list[str] = field(default_factory=list)
+    log_lines: list[str] = field(default_factory=list)
     """The last lines of its log that are no events."""
     failure: dict[str, Any] | None = None
     refusal: str = ""
     """Why the service has not started it yet."""
-    taken: bool = False
+    reused: bool = False
     """True if its artifact existed already."""
 
     @classmethod
@@ -85,7 +85,7 @@ class Job:
     @property
     def waits(self) -> bool:
         """True if the job has not started."""
-        return self.state is None and self.error is None and not self.taken
+        return self.state is None and self.error is None and not self.reused
 
     @property
     def runs(self) -> bool:
@@ -96,9 +96,9 @@ class Job:
         """Take the artifact if the job has built it already; return whether it has."""
         manifest = find_result(cloud, infra, self.order, self.name)
         if manifest is not None:
-            self.taken = True
+            self.reused = True
             on_done(Outcome(self.needed, manifest, reused=True))
-        return self.taken
+        return self.reused
 
     def start(self, reporter: Reporter) -> bool:
         """Start the job or attach to it; return whether there was capacity."""
@@ -122,14 +122,14 @@ class Job:
             reporter.note(f"{self.needed.model} for {self.needed.target}: {action} {self.state.id}")
         return True
 
-    def on_update(self, step: Step, news: JobNews) -> None:
+    def on_update(self, step: Step, update: JobUpdate) -> None:
         """Report new log lines."""
-        if not news.lines:
-            step.update(news.state.phase)
-        for line in news.lines:
+        if not update.lines:
+            step.update(update.state.phase)
+        for line in update.lines:
             event = parse_event(line)
             if event is None:
-                self.said = [*self.said, line][-LINES_SHOWN:]
+                self.log_lines = [*self.log_lines, line][-LINES_SHOWN:]
                 continue
             show_event(step, event)
             if event["event"] == "failed":
@@ -141,7 +141,7 @@ class Job:
             return BuildJobError(f"the build of {self.needed.model} was stopped", remedy="build it again")
         if self.failure:
             return error_from(self.failure, log=f"{state.log_stream} in {state.log_group}")
-        log_lines = "\n".join(self.said)
+        log_lines = "\n".join(self.log_lines)
         reason = state.reason or "no record was written"
         return BuildJobError(
             f"the build of {self.needed.model} failed: {reason}\n{log_lines}".rstrip(),

@@ -179,10 +179,10 @@ def _run(
         return Outcome(needed, error=error_from(last, log=shown_path(log)))
     at_step = f" in step {last['step']!r}" if last.get("event") == "step" else ""
     subject = f"the build of {needed.model}{at_step}"
-    return Outcome(needed, error=_died(subject, status, complaints, command, log))
+    return Outcome(needed, error=_exit_error(subject, status, complaints, command, log))
 
 
-def _died(
+def _exit_error(
     subject: str, status: int, complaints: Sequence[str], command: Sequence[str], log: Path
 ) -> TritonstackError:
     """Return the error of a build that ended without a result."""

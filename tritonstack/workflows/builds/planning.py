@@ -108,11 +108,13 @@ def _artifact(
     subject = f"{needed.model} for {needed.target}"
     digest = needed.locked.digest if needed.locked else None
     text = (
-        f"{subject}: to build {build_machine.words}: {reason}{_driver_note(workspace, build_machine)}"
+        f"{subject}: to build {build_machine.description}: {reason}{_driver_note(workspace, build_machine)}"
         if reason
         else f"{subject}: up to date, {str(digest)[:12]}{_broken(workspace, needed)}"
     )
-    return PlannedArtifact(needed.model, tuple(needed.targets), reason, build_machine.words, digest, text)
+    return PlannedArtifact(
+        needed.model, tuple(needed.targets), reason, build_machine.description, digest, text
+    )
 
 
 def _driver_note(workspace: Workspace, build_machine: BuildMachine) -> str:

@@ -17,8 +17,8 @@ from tritonstack.operations.builds.images import image_job, missing_images
 from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError, stack_outputs
 from tritonstack.operations.builds.jobs import (
     BuildJobError,
-    JobNews,
     JobState,
+    JobUpdate,
     LogTail,
     NoRoomError,
     find_result,
@@ -137,7 +137,7 @@ def build_remotely(
         if wait_for_it:
             _follow_all(session, cloud, infra, waiting, started, cancelled, on_done)
         for job in waiting:
-            error = job.error or (_not_begun(job, infra) if job.waits else None)
+            error = job.error or (_not_started_error(job, infra) if job.waits else None)
             if error:
                 on_done(Outcome(job.needed, error=error))
     except KeyboardInterrupt:
@@ -157,19 +157,19 @@ def build_images_remotely(
     if not missing:
         return
     tags = ", ".join(uri.rpartition(":")[2] for uri in missing)
-    with session.reporter.step(f"building {_whose(infra, missing)} image {tags}") as step:
-        service, started = _begun_images(cloud, infra, step)
+    with session.reporter.step(f"building {_image_owner(infra, missing)} image {tags}") as step:
+        service, started = _start_image_build(cloud, infra, step)
         lines: list[str] = []
 
-        def on_news(news: JobNews) -> None:
-            lines.extend(news.lines)
-            step.update(lines[-1] if lines else news.state.phase)
+        def on_news(update: JobUpdate) -> None:
+            lines.extend(update.lines)
+            step.update(lines[-1] if lines else update.state.phase)
 
         state = follow(
             service,
             started,
             LogTail(cloud.client("logs")),
-            on_news=on_news,
+            on_update=on_news,
             cancelled=cancelled,
             poll_s=_POLL_S,
         )
@@ -177,12 +177,12 @@ def build_images_remotely(
             last_lines = "\n".join(lines[-LINES_SHOWN:])
             reason = state.reason or state.status
             raise BuildJobError(
-                f"cannot build {_whose(infra, missing)} image: {reason}\n{last_lines}",
+                f"cannot build {_image_owner(infra, missing)} image: {reason}\n{last_lines}",
                 remedy=f"its log is {state.log_stream} in {state.log_group}",
             )
 
 
-def _begun_images(cloud: Cloud, infra: BuildInfra, step: Step) -> tuple[CodeBuildJobs, JobState]:
+def _start_image_build(cloud: Cloud, infra: BuildInfra, step: Step) -> tuple[CodeBuildJobs, JobState]:
     while True:
         try:
             service, started, _ = image_job(cloud, infra)
@@ -193,11 +193,11 @@ def _begun_images(cloud: Cloud, infra: BuildInfra, step: Step) -> tuple[CodeBuil
             return service, started
 
 
-def _whose(infra: BuildInfra, missing: Sequence[str]) -> str:
+def _image_owner(infra: BuildInfra, missing: Sequence[str]) -> str:
     return "the build" if set(missing) <= set(infra.images.values()) else "the custom"
 
 
-def _not_begun(job: Job, infra: BuildInfra) -> BuildJobError:
+def _not_started_error(job: Job, infra: BuildInfra) -> BuildJobError:
     return BuildJobError(
         f"the build of {job.needed.model} has not started: "
         + (job.refusal or f"{job.project} runs at most {infra.concurrent} builds at once"),
@@ -240,14 +240,14 @@ def _follow_all(
 
 def _follow_one(steps: Steps, job: Job, tail: LogTail, cancelled: threading.Event) -> Job:
     assert job.state is not None  # noqa: S101 - only jobs that were started are followed
-    title = f"building {job.needed.model} for {job.needed.target} {job.needed.build_machine.words}"
+    title = f"building {job.needed.model} for {job.needed.target} {job.needed.build_machine.description}"
     with steps.step(title, label=job.needed.model) as step:
         try:
             job.state = follow(
                 job.service,
                 job.state,
                 tail,
-                on_news=lambda news: job.on_update(step, news),
+                on_update=lambda update: job.on_update(step, update),
                 cancelled=cancelled,
                 poll_s=_POLL_S,
             )

@@ -12,10 +12,10 @@ from tritonstack.operations.deploying.changes import (
     DEPLOY_OPTIONS,
     Changes,
     left_without_scaling,
-    leftover_words,
-    look_ahead,
+    leftover_note,
+    plan_stack_changes,
     refused_changes,
-    take_scaling_off,
+    remove_scaling,
 )
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.locks.retention import mark_superseded
@@ -49,7 +49,7 @@ def deploy_workspace(
         _deploy(session, workspace, cloud, cdk, bootstrap=bootstrap, only=only)
     except KeyboardInterrupt:
         raise InterruptedDeployError(
-            _interrupted(cloud, workspace), remedy=_resume(workspace.words)
+            _interrupted(cloud, workspace), remedy=_resume(workspace.cli_arguments)
         ) from None
 
 
@@ -64,7 +64,7 @@ def _deploy(
 ) -> None:
     spec, revision = workspace.spec, revision_of(workspace)
     if revision.files:
-        session.reporter.note(f"deploying {revision.words}; {revision.note}")
+        session.reporter.note(f"deploying {revision.description}; {revision.note}")
     for warning in region_warnings(workspace.environment):
         session.reporter.note(f"warning: {warning}")
     endpoints = [name for name in spec.endpoints if not only or name in only]
@@ -77,7 +77,7 @@ def _deploy(
     missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=borrowed_digests)
     unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
     with synthesized(session, workspace, cdk) as assembly:
-        changes = look_ahead(cloud, spec.base, assembly)
+        changes = plan_stack_changes(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
         changes.require_possible(refused_changes(cdk, changes))
@@ -89,7 +89,7 @@ def _deploy(
         for artifact in missing:
             publish_artifact(session, workspace, cloud, artifact)
         if borrowed:
-            borrowed.bring(session)
+            borrowed.copy(session)
         copies = [copy for copy in model_copies(workspace) if copy.endpoint in endpoints]
         copied_models = fill_model_prefixes(session, workspace, cloud, copies)
         if workspace.instance is None:  # the bucket of an instance is deleted with the instance
@@ -97,7 +97,7 @@ def _deploy(
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
     _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:
-        session.reporter.note(f"{stack}: {leftover_words(stack)}")
+        session.reporter.note(f"{stack}: {leftover_note(stack)}")
     require_running(cloud, stacks)
     record_deployment(cloud, workspace, endpoints, revision)
 
@@ -136,10 +136,10 @@ def _deploy_all(
             )
     try:
         with session.reporter.step("phase 1 of 2: removing the scaling") as step:
-            take_scaling_off(cdk, changes, on_line=lambda line: _show(step, line))
+            remove_scaling(cdk, changes, on_line=lambda line: _show(step, line))
         _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
-        name, unscaled = workspace.words, [plan.endpoint or plan.stack for plan in changes.two_phase]
+        name, unscaled = workspace.cli_arguments, [plan.endpoint or plan.stack for plan in changes.two_phase]
         raise InterruptedDeployError(
             f"{_interrupted(cloud, workspace)}. Until a deployment resumes, these endpoints may have no "
             f"scaling: {', '.join(unscaled)}",
@@ -165,7 +165,7 @@ def _second_phase(
             raise
         raise CdkFailedError(
             f"{error.message}\n{', '.join(unscaled)}: serving as before, but without scaling",
-            remedy=f"fix the cause and run `tritonstack deploy {workspace.words}`; it resumes "
+            remedy=f"fix the cause and run `tritonstack deploy {workspace.cli_arguments}`; it resumes "
             "here and restores the scaling",
         ) from None
 

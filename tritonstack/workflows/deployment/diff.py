@@ -10,8 +10,8 @@ from typing import Any
 from tritonstack.base import naming
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
-from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_fates
-from tritonstack.operations.deploying.changes import Changes, cdk_diff, leftover_words, look_ahead
+from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_changes
+from tritonstack.operations.deploying.changes import Changes, cdk_diff, leftover_note, plan_stack_changes
 from tritonstack.operations.deploying.lock_changes import (
     ArtifactChange,
     ImageChange,
@@ -29,7 +29,7 @@ from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.environments.requirements import require_built
 from tritonstack.workflows.session import Session
 
-__all__ = ["DeployOutlook", "PlannedChange", "StackPlan", "diff", "look_at_deploy"]
+__all__ = ["DeployOutlook", "PlannedChange", "StackPlan", "diff", "plan_deploy"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DeployOutlook:
 
     workspace: Workspace
     changes: Changes
-    fates: Mapping[str, Sequence[PlannedChange]]
+    resource_changes: Mapping[str, Sequence[PlannedChange]]
     shelves: Mapping[str, Sequence[str]]
     """Endpoint -> the models that a deploy copies to its model prefix."""
     artifacts: Sequence[ArtifactChange]
@@ -49,7 +49,7 @@ class DeployOutlook:
     def refused(self) -> bool:
         """True if SageMaker or CloudFormation would reject the deploy."""
         is_refused = bool(self.changes.refused or self.changes.taken)
-        return is_refused or any(change.refused for change in self._fates)
+        return is_refused or any(change.refused for change in self._all_resource_changes)
 
     @property
     def changes_nothing(self) -> bool:
@@ -60,20 +60,23 @@ class DeployOutlook:
     @property
     def models(self) -> list[str]:
         """The changes of models and images, one per line."""
-        return [*(change.words for change in self.artifacts), *(change.words for change in self.images)]
+        return [
+            *(change.description for change in self.artifacts),
+            *(change.description for change in self.images),
+        ]
 
     @property
     def leftovers(self) -> list[str]:
         """The stacks that are no longer requested, one line per stack."""
-        return [f"{stack}: {leftover_words(stack)}" for stack in self.changes.leftovers]
+        return [f"{stack}: {leftover_note(stack)}" for stack in self.changes.leftovers]
 
     def taken_by(self, stack: str) -> list[TakenName]:
         """Return the resources of a stack whose names are taken."""
         return [one for one in self.changes.taken if one.stack == stack]
 
     @property
-    def _fates(self) -> list[PlannedChange]:
-        return [change for changes in self.fates.values() for change in changes]
+    def _all_resource_changes(self) -> list[PlannedChange]:
+        return [change for changes in self.resource_changes.values() for change in changes]
 
     def to_json(self) -> dict[str, Any]:
         """Return the outlook as JSON data."""
@@ -82,7 +85,7 @@ class DeployOutlook:
             "stacks": [
                 plan.facts()
                 | {
-                    "resources": [planned.facts() for planned in self.fates.get(plan.stack, ())],
+                    "resources": [planned.facts() for planned in self.resource_changes.get(plan.stack, ())],
                     "taken_names": [one.facts() for one in self.taken_by(plan.stack)],
                 }
                 for plan in self.changes.plans
@@ -106,15 +109,15 @@ def diff(session: Session, environment: str, *, instance: str | None = None) -> 
         synthesized(session, workspace, cdk) as assembly,
         session.reporter.step("comparing with what is deployed"),
     ):
-        return look_at_deploy(workspace, cloud, assembly, cdk_diff(cdk, assembly))
+        return plan_deploy(workspace, cloud, assembly, cdk_diff(cdk, assembly))
 
 
-def look_at_deploy(
+def plan_deploy(
     workspace: Workspace, cloud: Cloud, assembly: Assembly, cdk_lines: Sequence[str]
 ) -> DeployOutlook:
     """Compare the templates and the lock with what is deployed."""
     spec = workspace.spec
-    changes = look_ahead(cloud, spec.base, assembly)
+    changes = plan_stack_changes(cloud, spec.base, assembly)
     templates = {stack: assembly.template(stack) for stack in assembly.stacks}
     latest = latest_of_each(latest_events(cloud, spec.artifact_bucket, "deployed"), spec.endpoints)
     before = deployed_lock(workspace, latest)
@@ -126,7 +129,7 @@ def look_at_deploy(
     return DeployOutlook(
         workspace=workspace,
         changes=changes,
-        fates=resource_fates(cdk_lines, changes.deployed, templates),
+        resource_changes=resource_changes(cdk_lines, changes.deployed, templates),
         shelves=_missing_models(workspace, cloud),
         artifacts=artifact_changes(workspace, before, deployed_digests(workspace, latest, deployed)),
         images=image_changes(workspace, before),

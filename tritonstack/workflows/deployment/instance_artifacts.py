@@ -36,7 +36,7 @@ class BorrowedArtifacts:
         """The digests of the artifacts."""
         return {item.entry.digest for item in self.artifacts}
 
-    def bring(self, session: Session) -> None:
+    def copy(self, session: Session) -> None:
         """Copy everything; the target bucket must exist."""
         if self.source.workspace.spec.account != self.target.workspace.spec.account:
             copy_all(session, self.source, self.target, [*self.artifacts, *self.images])

@@ -134,7 +134,7 @@ def _apply(
     """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
     for step in plan.steps:
         if ensure_available(cloud, workspace, step, session.project.artifacts_dir):
-            session.reporter.note(f"{step.words}: restored after its deletion")
+            session.reporter.note(f"{step.description}: restored after its deletion")
     if plan.written is None:
         artifacts, images = entries_to_write(workspace, plan, back)
         replace_entries(workspace.lock.file, artifacts=artifacts, images=images)

@@ -13,9 +13,9 @@ from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
     Verdict,
+    check_endpoints,
+    check_shared_stacks,
     known_endpoints,
-    look_at_endpoints,
-    look_at_shared_stacks,
     record_verdict,
     with_smoke,
 )
@@ -77,8 +77,8 @@ def verify_workspace(
         session.reporter.step("reading the current state") as step,
     ):
         require_unchanged(workspace, revision)
-        stacks = [] if endpoints else look_at_shared_stacks(cloud, workspace, assembly)
-        found = look_at_endpoints(cloud, workspace, assembly, names)
+        stacks = [] if endpoints else check_shared_stacks(cloud, workspace, assembly)
+        found = check_endpoints(cloud, workspace, assembly, names)
         passed = [*(check.passed for check in stacks), *(one.passed for one in found)]
         step.failed = not all(passed)
     if smoke:

@@ -40,7 +40,7 @@ class Audit:
     @property
     def gone(self) -> bool:
         """True if nothing is left, except resources that await their deletion."""
-        return self.clean and not any(report.there for report in self.reports.values())
+        return self.clean and not any(report.present for report in self.reports.values())
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit as JSON data."""
@@ -59,7 +59,7 @@ def audit(
     if environment is None:
         return Audit(_everywhere(session, require_locations(session.project, where)))
     deployed = find_deployed(session, environment, instance, where)
-    report = _look(session, deployed.cloud, _scope(deployed), _others(session, deployed))
+    report = _audit(session, deployed.cloud, _scope(deployed), _others(session, deployed))
     return Audit({deployed.name: report})
 
 
@@ -76,17 +76,17 @@ def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Re
             reports[place] = Report((), (Refusal("every service", error.message),))
         else:
             scope = Scope(location.prefix, {"project": location.prefix}, whole=True)
-            reports[place] = _look(session, cloud, scope)
+            reports[place] = _audit(session, cloud, scope)
     if len(errors) == len(locations):
         raise errors[0]
     return reports
 
 
-def _look(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
+def _audit(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
     place = f"{cloud.account} {cloud.region}"
     with session.reporter.step(f"listing the resources of {scope.base} in {place}") as step:
         report = look(cloud, scope, others=others)
-        step.detail = f"{len(report.there)} resources"
+        step.detail = f"{len(report.present)} resources"
     return report
 
 

@@ -68,7 +68,7 @@ class DeployedEnvironment:
     cloud: Cloud
     file: Path
     """Its file; it may not exist."""
-    words: str
+    cli_arguments: str
     """The command-line arguments that select it."""
     spec: EnvironmentSpec | None = None
     """The contents of its file; None without one."""
@@ -90,7 +90,7 @@ def find_deployed(
     if described := _described(session.project, environment, name, place):
         spec, file = described
         return DeployedEnvironment(
-            spec.name, spec.base, session.cloud(spec), file, _words(environment, name), spec
+            spec.name, spec.base, session.cloud(spec), file, _cli_arguments(environment, name), spec
         )
     return _found_by_name(session, environment, name, place)
 
@@ -187,7 +187,7 @@ def _found_by_name(
             unreachable.append(f"{location.account} {location.region}: {error.message}")
             continue
         base = naming.environment_prefix(prefix=location.prefix, environment=full_name)
-        file, arguments = session.project.environment_file(full_name), _words(environment, name)
+        file, arguments = session.project.environment_file(full_name), _cli_arguments(environment, name)
         reached.append(DeployedEnvironment(full_name, base, cloud, file, arguments))
     deployed = [item for item in reached if environment_stacks(item.cloud, item.base)]
     chosen = deployed or reached
@@ -223,5 +223,5 @@ def _candidates(project: Project, place: LocationFilter) -> list[Location]:
     return sorted(set(known))
 
 
-def _words(environment: str, name: str | None) -> str:
+def _cli_arguments(environment: str, name: str | None) -> str:
     return f"{environment} --name {name}" if name else environment

@@ -8,7 +8,12 @@ from typing import Any
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.cdk import InterruptedDeployError
-from tritonstack.operations.destruction.destroy import Destroyed, Foreseen, destroy_environment, foresee
+from tritonstack.operations.destruction.destroy import (
+    Destroyed,
+    DestructionPreview,
+    destroy_environment,
+    preview_destruction,
+)
 from tritonstack.operations.destruction.protection import needs_its_name, require_unprotected
 from tritonstack.operations.stacks import environment_stacks
 from tritonstack.workflows.environments.deployed import (
@@ -35,24 +40,24 @@ class DestructionPlan:
     """The resources that `destroy` would delete."""
 
     target: DeployedEnvironment
-    foreseen: Foreseen
+    foreseen: DestructionPreview
     needs_name: bool
     """True if the environment keeps data or was ever protected: `destroy` then needs its name."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
-        foreseen = self.foreseen
+        preview = self.foreseen
         return {
             "environment": self.target.name,
             "dry_run": True,
-            "running_builds": [asdict(build) for build in foreseen.builds],
-            "ended_jobs": list(foreseen.jobs),
-            "stacks": foreseen.stacks,
-            "buckets": list(foreseen.buckets),
-            "repositories": list(foreseen.repositories),
-            "keys": list(foreseen.keys),
-            "log_groups": list(foreseen.log_groups),
-            "retained": [asdict(item) for item in foreseen.retained],
+            "running_builds": [asdict(build) for build in preview.builds],
+            "ended_jobs": list(preview.jobs),
+            "stacks": preview.stacks,
+            "buckets": list(preview.buckets),
+            "repositories": list(preview.repositories),
+            "keys": list(preview.keys),
+            "log_groups": list(preview.log_groups),
+            "retained": [asdict(item) for item in preview.retained],
             "wants_its_name": self.needs_name,
         }
 
@@ -87,11 +92,11 @@ def plan_destruction(
     checkout = Checkout(session.project.root)
     stacks = environment_stacks(target.cloud, target.base)
     require_unprotected(target.name, spec=target.spec, file=target.file, stacks=stacks, checkout=checkout)
-    foreseen = foresee(target.cloud, target.base)
+    preview = preview_destruction(target.cloud, target.base)
     needs_name = needs_its_name(
-        target.spec, file=target.file, keeps_data=bool(foreseen.retained), checkout=checkout
+        target.spec, file=target.file, keeps_data=bool(preview.retained), checkout=checkout
     )
-    return DestructionPlan(target, foreseen, needs_name)
+    return DestructionPlan(target, preview, needs_name)
 
 
 def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = None) -> Destruction:
@@ -109,7 +114,7 @@ def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = No
     except KeyboardInterrupt:
         raise InterruptedDeployError(
             "interrupted; CloudFormation finishes the running deletions",
-            remedy=f"run `tritonstack destroy {target.words}` to wait and resume",
+            remedy=f"run `tritonstack destroy {target.cli_arguments}` to wait and resume",
             code="TS906",
         ) from None
     return Destruction(target, destroyed)

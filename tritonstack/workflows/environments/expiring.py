@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.destruction.reaping import ExpiryState, leased
+from tritonstack.operations.destruction.reaping import ExpiryState, expiring_environments
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
 
@@ -31,7 +31,7 @@ class ExpiringEnvironment:
     """An environment with an expiry, and its cloud."""
 
     cloud: Cloud
-    lease: ExpiryState
+    state: ExpiryState
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class ExpiringEnvironments:
     @property
     def gaps(self) -> list[str]:
         """The unreachable locations as text."""
-        return [f"{_where(location)}: {reason}" for location, reason in self.unreachable.items()]
+        return [f"{_location_text(location)}: {reason}" for location, reason in self.unreachable.items()]
 
 
 def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> ExpiringEnvironments:
     """Search all locations in parallel."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda location: _look(session, location, now), places))
+        found = list(pool.map(lambda location: _search(session, location, now), places))
     return ExpiringEnvironments(
         tuple(case for one in found for case in one.cases),
         {location: reason for one in found for location, reason in one.unreachable.items()},
@@ -61,12 +61,12 @@ def find_expiring(session: Session, places: Sequence[Location], *, now: datetime
     )
 
 
-def _look(session: Session, location: Location, now: datetime) -> ExpiringEnvironments:
+def _search(session: Session, location: Location, now: datetime) -> ExpiringEnvironments:
     try:
         cloud = session.cloud_at(
-            location.account, location.region, subject=f"what expires in {_where(location)}"
+            location.account, location.region, subject=f"what expires in {_location_text(location)}"
         )
-        expiring = leased(cloud, prefix=location.prefix, now=now)
+        expiring = expiring_environments(cloud, prefix=location.prefix, now=now)
     except TritonstackError as error:
         return ExpiringEnvironments(unreachable={location: error.message})
     except (ClientError, BotoCoreError) as error:
@@ -79,5 +79,5 @@ def expiry_text(state: ExpiryState) -> str:
     return f"{state.base} of {state.owner} {_TEXTS[state.verdict].format(expires=state.expires)}"
 
 
-def _where(location: Location) -> str:
+def _location_text(location: Location) -> str:
     return f"{location.account} {location.region}"

@@ -37,7 +37,7 @@ class Reaping:
     @property
     def expired(self) -> list[ExpiringEnvironment]:
         """The environments that have expired."""
-        return [case for case in self.found.cases if case.lease.verdict == "expired"]
+        return [case for case in self.found.cases if case.state.verdict == "expired"]
 
     @property
     def succeeded(self) -> bool:
@@ -47,13 +47,13 @@ class Reaping:
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data."""
         expired = self.expired
-        names = [case.lease.base for case in expired if case.lease.base not in self.failures]
+        names = [case.state.base for case in expired if case.state.base not in self.failures]
         return {
             "dry_run": self.dry_run,
-            "expired": [asdict(case.lease) for case in expired],
+            "expired": [asdict(case.state) for case in expired],
             "reaped": [] if self.dry_run else names,
             "failed": dict(self.failures),
-            "kept": [asdict(case.lease) for case in self.found.cases if case not in expired],
+            "kept": [asdict(case.state) for case in self.found.cases if case not in expired],
             "unreachable": self.found.gaps,
         }
 
@@ -80,12 +80,12 @@ def _reap(session: Session, expired: Sequence[ExpiringEnvironment], now: datetim
     """Destroy environments; return the reason of each failure."""
     with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
         failures = list(pool.map(lambda case: _take_down(steps, case, now), expired))
-    return {case.lease.base: failure for case, failure in zip(expired, failures, strict=True) if failure}
+    return {case.state.base: failure for case, failure in zip(expired, failures, strict=True) if failure}
 
 
 def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> str:
-    base = case.lease.base
-    with steps.step(f"destroying {base}, expired at {case.lease.expires}", label=base) as step:
+    base = case.state.base
+    with steps.step(f"destroying {base}, expired at {case.state.expires}", label=base) as step:
         try:
             if not take_down(case.cloud, base, now=now, on_update=step.log):
                 step.detail = "extended; kept"

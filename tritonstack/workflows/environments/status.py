@@ -34,7 +34,7 @@ class Statuses:
         """Return the statuses as JSON data."""
         data: dict[str, Any] = {"environments": [one.facts() for one in self.environments]}
         if self.expiring is not None:
-            data["for_a_while"] = [asdict(case.lease) for case in self.expiring.cases]
+            data["for_a_while"] = [asdict(case.state) for case in self.expiring.cases]
             data["not_looked_at"] = self.expiring.gaps
         return data
 

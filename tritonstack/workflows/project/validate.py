@@ -72,7 +72,7 @@ def validate(
     _report(session, "to build", to_build)
     _report(session, "note", notes)
     return Validation(
-        tuple(workspace.words for workspace in workspaces),
+        tuple(workspace.cli_arguments for workspace in workspaces),
         tuple(template_names(project)) if everything else (),
         tuple(model_names(project)),
         warnings,
@@ -120,7 +120,7 @@ def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[st
     faults: list[FileProblem] = []
     missed: list[Unchecked] = []
     for workspace in workspaces:
-        name = workspace.words
+        name = workspace.cli_arguments
         with session.reporter.step(f"checking {name} online"):
             found = check_online(workspace, partial(session.cloud, workspace.spec))
         if isinstance(found, Unchecked):

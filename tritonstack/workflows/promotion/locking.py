@@ -86,7 +86,7 @@ def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> N
             images.append(Replacement(item.name, item.key, entry, seen))
         else:
             before = item.seen if isinstance(item.seen, LockedArtifact) else None
-            conflicting = target.lock.record.rivals(item.name, item.key)
+            conflicting = target.lock.record.conflicting(item.name, item.key)
             artifacts.append(Replacement(item.name, item.key, entry, before, conflicting))
     try:
         replace_entries(target.lock.file, artifacts=artifacts, images=images)

@@ -124,7 +124,7 @@ class _Promoter:
 
     def plan(self) -> PromotionPlan:
         """Plan the promotion."""
-        failed = self._shut()
+        failed = self._failed_gates()
         sizes = [
             (item, bytes_to_copy(self.source, self.target, item)) for item in self.missing if self.source
         ]
@@ -137,12 +137,12 @@ class _Promoter:
 
     def apply(self, *, bootstrap: bool) -> Promotion:
         """Copy, lock, and record the promotion."""
-        self._require_open(self._shut())
+        self._require_open(self._failed_gates())
         if self.missing or self.decision.entries:
             deploy_foundation(self.session, self.target, bootstrap=bootstrap)
         copied = copy_all(self.session, self.source, self.target, self.missing) if self.source else []
         # Copying can take hours; gates may have closed meanwhile.
-        failed = self._shut()
+        failed = self._failed_gates()
         self._require_open(failed)
         claims: list[Claim] = []
         if self.decision.entries:
@@ -163,7 +163,7 @@ class _Promoter:
             self.overrides,
         )
 
-    def _shut(self) -> tuple[FailedGate, ...]:
+    def _failed_gates(self) -> tuple[FailedGate, ...]:
         return failed_gates(self.gates, self.decision, self.source, self.target.workspace)
 
     def _require_open(self, failed: tuple[FailedGate, ...]) -> None:

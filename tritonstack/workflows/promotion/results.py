@@ -24,7 +24,7 @@ class PromotionOutline:
     decision: Decision
     missing: tuple[Entry, ...]
     """Entries to copy, including those that the lock names already."""
-    shut: tuple[FailedGate, ...]
+    failed: tuple[FailedGate, ...]
     """Gates that fail."""
     overrides: Mapping[Gate, str]
     """Gates to pass in spite of that, with the reason."""
@@ -32,7 +32,7 @@ class PromotionOutline:
     @property
     def closed(self) -> list[FailedGate]:
         """Gates that fail and are not overridden."""
-        return [gate for gate in self.shut if gate.gate not in self.overrides]
+        return [gate for gate in self.failed if gate.gate not in self.overrides]
 
     def to_json(self, claims: Sequence[Claim] = ()) -> dict[str, Any]:
         """Return the outline as JSON data."""
@@ -47,10 +47,10 @@ class PromotionOutline:
                 for item, first in zip(self.decision.entries, won, strict=True)
             ],
             "up_to_date": [_entry_json(item) for item in self.decision.same],
-            "own": list(self.decision.own),
+            "own": list(self.decision.built_in_target),
             "given_up": [_entry_json(item) for item in self.decision.given_up],
             "to_copy": [_entry_json(item) for item in self.missing],
-            "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in self.shut],
+            "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in self.failed],
         }
 
 

@@ -109,8 +109,8 @@ def test_an_endpoint_and_its_updates(real_cloud):
 
     with pytest.raises(ModelFailedError) as caught:
         infer(real_cloud, -1)
-    assert caught.value.words.original_status == 500
-    assert "minus one is no input" in caught.value.words.original_message
+    assert caught.value.service.original_status == 500
+    assert "minus one is no input" in caught.value.service.original_message
 
     described = deploy(real_cloud, "broken", repository(BROKEN), endpoint="first")
     assert described["EndpointStatus"] == "InService"
@@ -199,7 +199,7 @@ def test_a_server_is_isolated(real_cloud, tmp_path, monkeypatch):
         assert not [one for one in variables if one.startswith(("AWS_", "BOTO"))], variables
     with pytest.raises(ModelFailedError) as caught:
         infer(real_cloud, 1)
-    said = caught.value.words.original_message
+    said = caught.value.service.original_message
     assert "network: OSError 101" in said
     assert "model: OSError 30" in said
 

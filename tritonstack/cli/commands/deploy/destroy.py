@@ -58,29 +58,29 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
     state: Context = context.obj
     plan = plan_destruction(state, environment, instance=name, where=LocationFilter(account, region, prefix))
     if dry_run:
-        state.output.result(plan.to_json(), text="\n".join(_foreseen_words(plan)))
+        state.output.result(plan.to_json(), text="\n".join(_preview_lines(plan)))
         return
     _confirmed(state, plan, yes=yes, confirm=confirm)
     destruction = run(state, plan, confirm=plan.target.name)
     state.output.result(
-        destruction.to_json(), text="\n".join(_words(destruction.target, destruction.destroyed))
+        destruction.to_json(), text="\n".join(_result_lines(destruction.target, destruction.destroyed))
     )
 
 
-def _foreseen_words(plan: DestructionPlan) -> Iterator[str]:
-    foreseen = plan.foreseen
-    nothing = not (foreseen.builds or foreseen.jobs or foreseen.layers or foreseen.log_groups)
+def _preview_lines(plan: DestructionPlan) -> Iterator[str]:
+    preview = plan.foreseen
+    nothing = not (preview.builds or preview.jobs or preview.layers or preview.log_groups)
     summary = "nothing to destroy" if nothing else "would be destroyed in this order"
     yield f"{plan.target.name}: {summary}"
-    yield from (f"  would be stopped   build {build.words}" for build in foreseen.builds)
-    if foreseen.jobs:
-        yield f"  would be deleted   {jobs_text(len(foreseen.jobs))}"
-    yield from (f"  would be deleted   {', '.join(layer)}" for layer in foreseen.layers)
-    yield from (f"  with its contents  bucket {bucket}" for bucket in foreseen.buckets)
-    yield from (f"  with its contents  repository {name}" for name in foreseen.repositories)
-    yield from (f"  after KMS's delay  key {key}" for key in foreseen.keys)
-    yield from (f"  would be deleted   log group {name}" for name in foreseen.log_groups)
-    yield from (f"  would be kept      {item.type} {item.id}" for item in foreseen.retained)
+    yield from (f"  would be stopped   build {build.description}" for build in preview.builds)
+    if preview.jobs:
+        yield f"  would be deleted   {jobs_text(len(preview.jobs))}"
+    yield from (f"  would be deleted   {', '.join(layer)}" for layer in preview.layers)
+    yield from (f"  with its contents  bucket {bucket}" for bucket in preview.buckets)
+    yield from (f"  with its contents  repository {name}" for name in preview.repositories)
+    yield from (f"  after KMS's delay  key {key}" for key in preview.keys)
+    yield from (f"  would be deleted   log group {name}" for name in preview.log_groups)
+    yield from (f"  would be kept      {item.type} {item.id}" for item in preview.retained)
     if plan.needs_name and not nothing:
         yield f"requires its name: typed, or --yes --confirm {plan.target.name}"
 
@@ -89,7 +89,7 @@ def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str
     """Raise unless the user has confirmed the destruction."""
     name, stacks = plan.target.name, ", ".join(plan.foreseen.stacks) or "any remaining resources"
     for build in plan.foreseen.builds:
-        state.output.note(f"stopped first: build {build.words}")
+        state.output.note(f"stopped first: build {build.description}")
     for item in plan.foreseen.retained:
         state.output.note(f"kept (retained by its stack): {item.type} {item.id}")
     if plan.needs_name:
@@ -115,15 +115,14 @@ def _confirm(name: str, stacks: str) -> None:
     typer.confirm(f"Delete {stacks} with all their data?", abort=True, err=True)
 
 
-def _words(target: DeployedEnvironment, destroyed: Destroyed) -> list[str]:
+def _result_lines(target: DeployedEnvironment, destroyed: Destroyed) -> list[str]:
     lines, retained = [f"environment {target.name} is destroyed"], destroyed.retained
     if retained:
         lines[0] += f", except {len(retained)} retained resources:"
         lines += [f"  {item.type} {item.id}" for item in retained]
     if destroyed.stacks:
         lines.append(
-            f"run `tritonstack audit {target.words} --gone` to check for leftovers; assets in the CDK's "
-            "bootstrap "
-            "bucket belong to the account and are kept"
+            f"run `tritonstack audit {target.cli_arguments} --gone` to check for leftovers; "
+            "assets in the CDK's bootstrap bucket belong to the account and are kept"
         )
     return lines

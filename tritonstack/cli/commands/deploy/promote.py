@@ -68,7 +68,7 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
         *(f"up to date: {item.describe()}" for item in decision.same),
         *_skipped_lines(outline),
         *([f"would deploy the foundation of {outline.target} first"] if plan.needs_foundation else []),
-        *map(str, outline.shut),
+        *map(str, outline.failed),
         *plan.lock_diff,
     ]
 
@@ -79,7 +79,7 @@ def _rival_lines(outline: PromotionOutline) -> list[str]:
 
 def _skipped_lines(outline: PromotionOutline) -> list[str]:
     name = outline.target
-    built_in_target = [f"{model}: {name} uses its own build" for model in outline.decision.own]
+    built_in_target = [f"{model}: {name} uses its own build" for model in outline.decision.built_in_target]
     return built_in_target + [
         f"{item.describe()}: skipped; {back.by} rolled it back in {name} at {back.at}; "
         "name the model to promote it anyway"
@@ -101,7 +101,7 @@ def _lines(promotion: Promotion) -> list[str]:
             )
         lines.append(line)
     lines += _rival_lines(outline)
-    lines += [f"overridden: {gate}" for gate in outline.shut]
+    lines += [f"overridden: {gate}" for gate in outline.failed]
     if not promotion.claims:
         return [*lines, f"{file} is up to date"]
     names = ", ".join(item.name for item in decision.entries)

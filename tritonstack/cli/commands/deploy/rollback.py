@@ -52,7 +52,7 @@ def rollback(
 
 
 def _lines(plan: RollbackPlan, verb: str) -> Sequence[str]:
-    lines = [f"{plan.endpoint} {verb} to {plan.origin}:", *(f"  {step.words}" for step in plan.steps)]
+    lines = [f"{plan.endpoint} {verb} to {plan.origin}:", *(f"  {step.description}" for step in plan.steps)]
     if plan.others:
         lines.append(f"  also rolled back (same models): {', '.join(plan.others)}")
     return lines

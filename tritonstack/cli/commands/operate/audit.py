@@ -44,35 +44,37 @@ def audit(
     found = run(state, environment, instance=name, where=LocationFilter(account, region, prefix))
     state.output.result(
         found.to_json(),
-        text="\n\n".join("\n".join(_words(subject, report)) for subject, report in found.reports.items()),
+        text="\n\n".join(
+            "\n".join(_report_lines(subject, report)) for subject, report in found.reports.items()
+        ),
     )
     if not (found.gone if gone else found.clean):
         raise typer.Exit(1)
 
 
-def _words(subject: str, report: Report) -> list[str]:
-    lines = [_line(item) for item in report.there]
+def _report_lines(subject: str, report: Report) -> list[str]:
+    lines = [_line(item) for item in report.present]
     lines += [f"{item.service} could not be listed: {item.message}" for item in report.refusals]
-    in_stacks = len(report.there) - len(report.orphans)
+    in_stacks = len(report.present) - len(report.orphans)
     belong = "1 resource belongs to a stack" if in_stacks == 1 else f"{in_stacks} resources belong to stacks"
     summary = f"{subject}: {belong}, {len(report.orphans)} orphaned"
     if report.pending:
-        summary += f"; {_pending_words(report.pending)}"
+        summary += f"; {_pending_text(report.pending)}"
     if report.unseen:
-        summary += f"; {_unseen_words(len(report.unseen))}"
+        summary += f"; {_unreadable_text(len(report.unseen))}"
     if report.refusals:
         summary += "; incomplete: some services could not be listed"
     return [*lines, summary, *_remedies(report.orphans)]
 
 
-def _pending_words(pending: Sequence[Item]) -> str:
+def _pending_text(pending: Sequence[Item]) -> str:
     keys = sum(item.type == "AWS::KMS::Key" for item in pending)
     counts = (("key", keys), ("subscription", len(pending) - keys))
     resources = " and ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count)
     return f"{resources} scheduled for deletion"
 
 
-def _unseen_words(count: int) -> str:
+def _unreadable_text(count: int) -> str:
     keys = "1 key" if count == 1 else f"{count} keys"
     return (
         f"{keys} of the account could not be checked: key policies deny access, unlike those of these stacks"

@@ -49,7 +49,7 @@ def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
     rows: list[tuple[str, ...]] = [("digest", "target", "what", "where", "when", "who", "commit", "")]
     for artifact in artifacts:
         subject = (artifact.digest[:12], artifact.target)
-        for entry in artifact.happenings:
+        for entry in artifact.entries:
             rows.append((*subject, *_row(entry, artifact.figures)))
             subject = ("", "")
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -65,7 +65,7 @@ def _row(entry: HistoryEntry, figures: Figures | None) -> tuple[str, ...]:
         entry.at[:16].replace("T", " "),
         entry.by,
         _commit(entry.commit),
-        _words(entry, figures),
+        _note(entry, figures),
     )
 
 
@@ -73,7 +73,7 @@ def _commit(commit: str | None) -> str:
     return short_commit(commit) if commit else ""
 
 
-def _words(entry: HistoryEntry, figures: Figures | None) -> str:
+def _note(entry: HistoryEntry, figures: Figures | None) -> str:
     if entry.kind != "built" or figures is None:
         return entry.note
     parts = [

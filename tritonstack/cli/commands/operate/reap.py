@@ -40,12 +40,12 @@ def reap(
 
 def _lines(found: ExpiringEnvironments, failures: Mapping[str, str], *, dry_run: bool) -> list[str]:
     lines = [
-        expiry_text(case.lease) + _fate(case.lease, failures, dry_run=dry_run) for case in found.cases
+        expiry_text(case.state) + _outcome(case.state, failures, dry_run=dry_run) for case in found.cases
     ] or ["no environment has an expiry"]
     return [*lines, *(f"not searched: {gap}" for gap in found.gaps)]
 
 
-def _fate(state: ExpiryState, failures: Mapping[str, str], *, dry_run: bool) -> str:
+def _outcome(state: ExpiryState, failures: Mapping[str, str], *, dry_run: bool) -> str:
     if state.verdict != "expired":
         return ""
     if state.base in failures:

@@ -39,17 +39,17 @@ def status(
     texts = ["\n".join(status_lines(one)) for one in found.environments] or ["no environments"]
     if found.expiring is not None:
         texts += (
-            ["\n".join(lines)] if (lines := list(_for_a_while(found.expiring, found.environments))) else []
+            ["\n".join(lines)] if (lines := list(_expiring_lines(found.expiring, found.environments))) else []
         )
     state.output.result(found.to_json(), text="\n\n".join(texts))
 
 
-def _for_a_while(found: ExpiringEnvironments, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
+def _expiring_lines(found: ExpiringEnvironments, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
     """Render expiring environments; skip locations whose failure is already shown."""
     reported = {(one.account, one.region) for one in known if one.error}
     if found.cases:
         yield "expiring (details: `tritonstack status <template> --name <name>`):"
-        yield from (f"  {expiry_text(case.lease)}" for case in found.cases)
+        yield from (f"  {expiry_text(case.state)}" for case in found.cases)
     for location, reason in found.unreachable.items():
         if (location.account, location.region) not in reported:
             yield f"expiring environments in {location.account} {location.region} are unknown: {reason}"

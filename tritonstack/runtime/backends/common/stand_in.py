@@ -18,7 +18,7 @@ Feed = Mapping[str, Array]
 BOOLEANS = {"true": True, "false": False}
 
 
-class Answering:
+class CallableModel:
     """Answers requests with a function from named arrays to named arrays."""
 
     def __init__(

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import treelite
 from stand_in import (
-    Answering,
+    CallableModel,
     read_bool,
     read_number,
     read_text,
@@ -68,7 +68,7 @@ class TritonPythonModel:
         if self._probabilities:
             answer_probabilities(header)
         self._width = check_tensors(config, self._trees, self._widths())
-        self._answering = Answering(config, self._run, errors=RUN_ERRORS, error_prefix="FIL failure")
+        self._answering = CallableModel(config, self._run, errors=RUN_ERRORS, error_prefix="FIL failure")
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Answer the requests; those with equal shapes share one run."""

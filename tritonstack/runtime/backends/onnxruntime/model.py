@@ -19,7 +19,7 @@ from typing import Any
 import numpy.typing as npt
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
-from stand_in import Answering, control_inputs, read_number, refusal, refuse_unsupported, warn_of_cpu
+from stand_in import CallableModel, control_inputs, read_number, refusal, refuse_unsupported, warn_of_cpu
 
 Array = npt.NDArray[Any]
 
@@ -79,7 +79,9 @@ class TritonPythonModel:
         self._session = open_session(config, folder / (config["default_model_filename"] or "model.onnx"))
         check(config, self._session)
         warn_of_cpu(args)
-        self._answering = Answering(config, self._run, errors=RUN_ERRORS, error_prefix="onnx runtime error")
+        self._answering = CallableModel(
+            config, self._run, errors=RUN_ERRORS, error_prefix="onnx runtime error"
+        )
         self._run_options = read_run_options(config)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:

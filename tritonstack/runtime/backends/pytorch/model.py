@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 import triton_python_backend_utils as pb_utils
 from stand_in import (
-    Answering,
+    CallableModel,
     control_inputs,
     read_bool,
     read_number,
@@ -77,7 +77,7 @@ class TritonPythonModel:
         self._order = order_inputs(config, arguments or [])
         self._outputs = index_outputs(config)
         self._types = {entry["name"]: entry["data_type"] for entry in config["output"]}
-        self._answering = Answering(
+        self._answering = CallableModel(
             config, self._run, errors=RUN_ERRORS, error_prefix="PyTorch execute failure"
         )
 

@@ -129,8 +129,8 @@ def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
     endpoint.upload("endpoints/e/mended/d4/model.tar.gz", broken)
     with pytest.raises(MultiModelError) as caught:
         infer(endpoint, "mended/d4/model.tar.gz", 7)
-    assert caught.value.words.original_status == 400
-    assert "the vocabulary is missing" in caught.value.words.original_message
+    assert caught.value.service.original_status == 400
+    assert "the vocabulary is missing" in caught.value.service.original_message
     assert infer(endpoint, "chain/d3/model.tar.gz", 1) == 6
     endpoint.upload("endpoints/e/mended/d4/model.tar.gz", scaling_by(5))
     assert infer(endpoint, "mended/d4/model.tar.gz", 7) == 35
