@@ -140,7 +140,7 @@ def no_record(shop: Setting) -> None:
     cloud = Refusing("PutObject", "AccessDenied", "Access Denied")
     shop.patch.setattr(verdicts, "record_event", lambda *_: cloud.put_object())
     workspace: Any = SimpleNamespace(spec=SimpleNamespace(artifact_bucket="tritonstack-dev-artifacts"))
-    verdict: Any = SimpleNamespace(words="dev: 1 endpoint matches commit 0123abc")
+    verdict: Any = SimpleNamespace(description="dev: 1 endpoint matches commit 0123abc")
     verdicts.record_verdict(CLOUD, workspace, verdict)
 
 
