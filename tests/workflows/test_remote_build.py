@@ -338,7 +338,7 @@ def test_the_builders_image_waits_for_room_too(
         service = CodeBuildJobs(watched.cloud, watched.ground, "tritonstack-dev-build-images")
         started = service.start_with("job", 1, {"JOB": "job"})
         watched.codebuild.end(started.id, "SUCCEEDED")
-        return service, service.look(started.id), False
+        return service, service.poll(started.id), False
 
     monkeypatch.setattr(module, "image_job", image_job)
     monkeypatch.setattr(module, "missing_images", lambda *_: [OUTPUTS["CpuImage"]])

@@ -215,14 +215,14 @@ def test_why_a_build_failed(
 ) -> None:
     first, _ = begin(service)
     codebuild.end(first, status, *phases)
-    state = service.look(first)
+    state = service.poll(first)
     assert (state.status, state.reason) == ("failed", reason)
 
 
 def test_stopping_on_request(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
     first, _ = begin(service)
     service.stop(first)
-    assert (codebuild.stopped, service.look(first).status) == ([first], "stopped")
+    assert (codebuild.stopped, service.poll(first).status) == ([first], "stopped")
 
 
 def test_following_gives_each_line_once_and_ends_with_the_build(
@@ -245,7 +245,7 @@ def test_following_gives_each_line_once_and_ends_with_the_build(
             codebuild.end(first, "SUCCEEDED")
 
     ended = follow(
-        service, service.look(first), LogTail(logs), on_update=hear, cancelled=threading.Event(), poll_s=0
+        service, service.poll(first), LogTail(logs), on_update=hear, cancelled=threading.Event(), poll_s=0
     )
     assert ended.status == "succeeded"
     assert heard == ["one", "two", "three", "four"]
@@ -258,7 +258,7 @@ def test_ctrl_c_detaches_from_a_build_without_stopping_it(
     first, enough = begin(service)[0], threading.Event()
     state = follow(
         service,
-        service.look(first),
+        service.poll(first),
         LogTail(StrictLogs()),
         on_update=lambda _: enough.set(),
         cancelled=enough,

@@ -35,7 +35,7 @@ def test_processing_jobs_attach_and_are_tried_again_as_builds_are() -> None:
     assert begin(service, ON_L4) == (first, True)
     assert service.start(ON_L4, ON_L4.name(GROUND), 1).id == first
     sagemaker.jobs[first] |= {"ProcessingJobStatus": "Failed", "FailureReason": "no room"}
-    assert service.look(first).reason == "no room"
+    assert service.poll(first).reason == "no room"
     assert begin(service, ON_L4) == (first.removesuffix("1") + "2", False)
 
 
@@ -66,7 +66,7 @@ def test_the_log_of_a_deleted_job_with_the_same_name_is_ignored() -> None:
     name, _ = begin(service, ON_L4)
     logs.streams = {f"{name}/algo-1-1": ["old"], f"{name}/algo-1-2": ["new"]}
     logs.made[f"{name}/algo-1-1"] = int(BEGAN.timestamp() * 1000) - 1
-    assert LogTail(logs).new_lines(service.look(name)) == ["new"]
+    assert LogTail(logs).new_lines(service.poll(name)) == ["new"]
 
 
 def test_a_processing_jobs_log_is_found_by_its_name() -> None:
@@ -74,7 +74,7 @@ def test_a_processing_jobs_log_is_found_by_its_name() -> None:
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     name, _ = begin(service, ON_L4)
     tail = LogTail(logs)
-    assert tail.new_lines(service.look(name)) == []
+    assert tail.new_lines(service.poll(name)) == []
     logs.streams[f"{name}/algo-1-17"] = ["a", "b", "c"]
-    assert tail.new_lines(service.look(name)) == ["a", "b", "c"]
-    assert tail.new_lines(service.look(name)) == []
+    assert tail.new_lines(service.poll(name)) == ["a", "b", "c"]
+    assert tail.new_lines(service.poll(name)) == []
