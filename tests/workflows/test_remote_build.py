@@ -110,7 +110,7 @@ def watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch
 
 def when_looked_at(watched: Watched, monkeypatch: pytest.MonkeyPatch, action: Callable[[str], None]) -> None:
     """Do something each time the service is asked for the status of a build."""
-    look = CodeBuildJobs.look
+    look = CodeBuildJobs.poll
 
     def acting(self: Any, attempt_id: str) -> Any:
         action(attempt_id)
