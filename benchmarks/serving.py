@@ -51,7 +51,7 @@ from tritonstack.reference.container_variables import ContainerOptions, containe
 from tritonstack.runtime import TritonServer, find_installation
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
-from tritonstack.spec.models.tolerance import ModelTolerance, WantedPrecision
+from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
 
 MODEL = "minilm-embedding"
 INSTANCE_TYPE = "ml.c7i.large"
@@ -152,7 +152,7 @@ def label(made: Built) -> str:
     return made.manifest.precision
 
 
-def built(project: Project, folder: Path, precision: WantedPrecision) -> Built:
+def built(project: Project, folder: Path, precision: PrecisionOption) -> Built:
     """Build the model and unpack its archive."""
     document = load_document(project.model_file(MODEL), ModelSpec)
     accept = document.record.accept if precision == "fp32" else ACCEPT
