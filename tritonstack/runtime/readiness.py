@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tritonstack.runtime import log
+from tritonstack.runtime.async_connections import AsyncConnectionPool
 from tritonstack.runtime.connections import ConnectionPool, TritonResponse
 from tritonstack.runtime.errors import (
     TritonEndedError,
@@ -37,6 +38,7 @@ class Contact:
         self._exit_status = exit_status
         self._log_path = log_path
         self._pool = ConnectionPool(connect=connect)
+        self._async_pool = AsyncConnectionPool(connect=connect)
 
     def wait_ready(self, *, timeout_s: float) -> None:
         """Return when GET /ping returns 200; raise TritonFailedError if the server ends or time runs out."""
@@ -58,21 +60,40 @@ class Contact:
         except TritonTimeoutError:
             raise
         except TritonRequestError as error:
-            status = self._exit_status()
-            if status is None:
-                raise
-            kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
-            raise self._failed(f"{self._server} has ended with exit status {status}", kind) from error
+            self._raise_if_ended(error)
+            raise
+
+    async def exchange(
+        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> TritonResponse:
+        """Do the same in an event loop, which must be the same one for all requests."""
+        try:
+            return await self._async_pool.request(
+                method, path, body=body, headers=headers, timeout_s=timeout_s
+            )
+        except TritonTimeoutError:
+            raise
+        except TritonRequestError as error:
+            self._raise_if_ended(error)
+            raise
 
     def close(self) -> None:
         """Close idle connections."""
         self._pool.close()
+        self._async_pool.close()
 
     def _answers_ping(self, timeout_s: float) -> bool:
         try:
             return self._pool.request("GET", "/ping", timeout_s=timeout_s).status == 200
         except TritonRequestError:
             return False
+
+    def _raise_if_ended(self, error: TritonRequestError) -> None:
+        """Explain a missing response by the server's end, if it has ended."""
+        status = self._exit_status()
+        if status is not None:
+            kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
+            raise self._failed(f"{self._server} has ended with exit status {status}", kind) from error
 
     def _failed(self, message: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
         return kind(

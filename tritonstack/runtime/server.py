@@ -117,6 +117,18 @@ class TritonServer:
         """Send one request to the SageMaker port. Any status is a response; raise an error without one."""
         return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
+    ) -> TritonResponse:
+        """Send one request from an event loop, the same one for all requests; else as `request`."""
+        return await self._contact.exchange(method, path, body=body, headers=headers, timeout_s=timeout_s)
+
     def connect(self) -> socket.socket:
         """Open a new connection to the SageMaker port, for callers with their own HTTP client."""
         connection = self._sandbox.connect()

@@ -1,0 +1,175 @@
+"""The asynchronous connection pool: framing of responses, reuse, limits, and broken servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+
+import pytest
+
+from tritonstack.runtime import TritonRequestError, TritonTimeoutError, TritonUnreachableError
+from tritonstack.runtime.async_connections import AsyncConnectionPool
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Name: a: b\r\n\r\nok"
+
+
+class Scripted:
+    """A server that sends the next pieces of its script for each request; None closes the connection."""
+
+    def __init__(self, *script):
+        self.script = list(script)
+        self.connections = 0
+        self.received = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def connect(self):
+        self.connections += 1
+        return socket.create_connection(self._listener.getsockname())
+
+    def _accept(self):
+        while True:
+            connection, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, contextlib.suppress(ConnectionError):
+            while data := connection.recv(1 << 20):
+                self.received.append(data)
+                pieces = self.script.pop(0) if self.script else (OK,)
+                for piece in pieces:
+                    if piece is None:
+                        return
+                    connection.sendall(piece)
+                    time.sleep(0.01)
+
+
+def ask(server, *, times=1, together=1, timeout_s=10.0, **request):
+    """Send `times` rounds of concurrent requests; return the responses or errors of each round."""
+    fields = {"method": "POST", "path": "/p", "body": b"body", "headers": {"A": "b"}, **request}
+
+    async def rounds():
+        pool = AsyncConnectionPool(connect=server.connect)
+        found = []
+        for _ in range(times):
+            requests = (pool.request(timeout_s=timeout_s, **fields) for _ in range(together))
+            found.append(await asyncio.gather(*requests, return_exceptions=True))
+            await asyncio.sleep(0.05)  # the end of a connection is noticed
+        pool.close()
+        await asyncio.sleep(0)
+        return found
+
+    return asyncio.run(rounds())
+
+
+@pytest.mark.parametrize(
+    ("pieces", "body"),
+    [
+        ((OK,), b"ok"),
+        (tuple(bytes([byte]) for byte in OK), b"ok"),
+        ((b"HTTP/1.1 100 Continue\r\n\r\n", OK), b"ok"),
+        ((b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",), b""),
+        ((b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",), b"ok"),
+        (
+            (
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;x=y\r\no",
+                b"\r\n1\r\nk\r\n0\r\nT: 1\r\n",
+                b"\r\n",
+            ),
+            b"ok",
+        ),
+        ((b"HTTP/1.1 200 OK\r\n\r\no", b"k", None), b"ok"),
+        ((b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", None), b"ok"),
+    ],
+    ids=range(8),
+)
+def test_responses_are_read_in_every_framing(pieces, body):
+    ((response,),) = ask(Scripted(pieces))
+    assert (response.status, response.body) == (200, body)
+
+
+def test_a_request_has_its_headers_and_its_length():
+    server = Scripted()
+    ((response,),) = ask(server)
+    assert response.headers == {"content-length": "2", "x-name": "a: b"}
+    assert server.received == [
+        b"POST /p HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: identity\r\nA: b\r\n"
+        b"Content-Length: 4\r\n\r\nbody"
+    ]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (None,),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nok",),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", None),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nok\r\n0\r\n\r\n",),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\nok\r\n0\r\n\r\n",),
+        (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",),
+        (b"nonsense\r\n\r\n",),
+        (b"HTTP/1.1 200 OK\r\nA: " + b"a" * 70_000,),
+    ],
+    ids=range(9),
+)
+def test_broken_responses_are_errors_and_end_their_connection(pieces):
+    server = Scripted(pieces)
+    (broken,), (response,) = ask(server, times=2)
+    assert type(broken) is TritonRequestError
+    assert response.body == b"ok"
+    assert server.connections == 2
+    assert len(server.received) == 2, "a request was sent twice"
+
+
+def test_connections_are_reused_by_any_number_of_concurrent_requests():
+    server = Scripted()
+    rounds = ask(server, times=4, together=100)
+    assert all(response.body == b"ok" for responses in rounds for response in responses)
+    assert server.connections == 100
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (OK, None),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",),
+        (OK + b"more",),
+        (OK, OK),
+    ],
+    ids=range(5),
+)
+def test_ended_and_confused_connections_are_not_reused(pieces):
+    server = Scripted(pieces)
+    (first,), (second,) = ask(server, times=2)
+    assert (first.body, second.body) == (b"ok", b"ok")
+    assert server.connections == 2
+
+
+def test_a_request_ends_at_its_time_limit():
+    server = Scripted((b"HTTP/1.1 200 OK\r\n", *[b"A: b\r\n"] * 100))
+    began = time.monotonic()
+    ((failed,),) = ask(server, timeout_s=0.2)
+    assert isinstance(failed, TritonTimeoutError)
+    assert time.monotonic() - began < 0.9
+
+
+def test_a_server_that_cannot_be_reached_has_not_seen_the_request():
+    class Gone:
+        def connect(self):
+            raise TritonUnreachableError("gone")
+
+    ((failed,),) = ask(Gone())
+    assert isinstance(failed, TritonUnreachableError)
+
+
+@pytest.mark.parametrize("value", ["a\r\nB: c", "a\nb", "a\0b"])
+def test_headers_with_line_breaks_are_not_sent(value):
+    server = Scripted()
+    ((failed,),) = ask(server, headers={"A": value})
+    assert isinstance(failed, TritonRequestError)
+    assert server.received == []
