@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import socket
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,17 +16,11 @@ os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 # No EC2 instance runs here, and 1,300 images would be saved with every change of a network.
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
-from werkzeug.serving import BaseWSGIServer, make_server
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.access.account_isolation import all_accounts, confined_to
-from tritonstack_local.access.framing import dechunked, framing_fault, rejecting_malformed_bodies
-from tritonstack_local.access.guard import SENT_REQUEST, Caller, Guard, caller_of
+from tritonstack_local.access.guard import Caller, Guard, caller_of
 from tritonstack_local.access.own_routes import INVENTORY_PATH
 from tritonstack_local.cloud_folder import state_folder
 from tritonstack_local.cloudformation.api import CloudFormationApp
@@ -37,6 +30,8 @@ from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import BuildDependencies
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.codepipeline.app import CodePipelineApp
+from tritonstack_local.data_plane.front import BACKLOG, Front
+from tritonstack_local.data_plane.general import GeneralServer
 from tritonstack_local.ecr.app import OFFERED as ABOUT_LAYERS
 from tritonstack_local.ecr.app import correct_images
 from tritonstack_local.ecr.app import create_app as create_ecr_layers
@@ -54,7 +49,7 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings
 from tritonstack_local.signatures.keys import AccessKey, CloudSecret
-from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
+from tritonstack_local.signatures.requests import DeniedError, Reason
 from tritonstack_local.state.folder import open_state
 from tritonstack_local.state.moto_backends import untouched
 from tritonstack_local.state.persistence import Application, PersistenceMiddleware
@@ -68,8 +63,6 @@ if TYPE_CHECKING:
 
     from tritonstack_local.container_group import ContainerGroup
 
-_POLL_S = 0.05
-"""How often the server checks whether to stop."""
 _CLOSED = {"moto_api", "instance_metadata"}
 """moto routes that are not AWS services: they control moto or issue credentials."""
 _log = logging.getLogger(__name__)
@@ -96,8 +89,9 @@ class LocalCloud:
         self._writer = StateWriter(self._state)
         self._persistence = PersistenceMiddleware(self._state, self._writer)
         self._moto = _Moto(_backend_app)
-        guard = Guard(self._dispatch, find_key=self._find_key, port=listener.getsockname()[1])
-        self._server = _serve(listener, guard)
+        self._port: int = listener.getsockname()[1]
+        listener.listen(BACKLOG)  # requests wait until the start is complete
+        guard = Guard(self._dispatch, find_key=self._find_key, port=self._port)
         clients = Clients(endpoint_url=self.endpoint_url, secret=self.secret)
         self._metrics = Metrics()
         self._watch = AlarmEvaluator(clients=clients, time_scale=settings.time_scale)
@@ -150,10 +144,10 @@ class LocalCloud:
             ),
         }
         self._remember()
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_S,), name="cloud", daemon=True
+        self._general = GeneralServer(guard, listener=listener)
+        self._front = Front(
+            listener=listener, guard=guard, runtime=self._sagemaker, hand_over=self._general.take_over
         )
-        self._thread.start()
         self._sagemaker.resume()
         self._codebuild.resume()
         self._cloudformation.resume()
@@ -162,7 +156,7 @@ class LocalCloud:
     @property
     def port(self) -> int:
         """The port it listens on."""
-        return self._server.port
+        return self._port
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -198,9 +192,7 @@ class LocalCloud:
         """Stop listening and end everything; operations in progress resume at the next start."""
         self._watch.close()
         self._writer.close()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._front.close()
         self._codepipeline.close()
         self._codebuild.close()
         self._sagemaker.close()
@@ -279,43 +271,3 @@ class _Moto(DomainDispatcherApplication):
         if host is not None and backend is None:
             raise NotImplementedError(f"{host} has not been implemented")
         return backend
-
-
-class _RequestHandler(MotoRequestHandler):
-    """Logs requests to the cloud's log instead of standard error, without colors."""
-
-    def make_environ(self) -> dict[str, Any]:
-        """Keep the original request: its signature covers it."""
-        words = self.requestline.split()
-        target = words[1] if len(words) > 1 else ""
-        sent = SentRequest(self.command, target, tuple(self.headers.items()))
-        environ = super().make_environ()
-        return {**environ, SENT_REQUEST: sent, "wsgi.input": dechunked(environ, self.rfile)}
-
-    def parse_request(self) -> bool:
-        """Reject a request with an ambiguous length."""
-        if not super().parse_request():
-            return False
-        fault = framing_fault(self.headers)
-        if fault is not None:
-            self.send_error(400, fault)
-            return False
-        return True
-
-    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's own signature
-        level = logging.ERROR if type == "error" else logging.DEBUG
-        _log.log(level, message, *args)
-
-
-def _serve(listener: socket.socket, guard: Guard) -> BaseWSGIServer:
-    host, port = listener.getsockname()
-    with listener:
-        listener.listen(128)
-        return make_server(
-            host,
-            port,
-            rejecting_malformed_bodies(guard),
-            threaded=True,
-            request_handler=_RequestHandler,
-            fd=listener.fileno(),
-        )

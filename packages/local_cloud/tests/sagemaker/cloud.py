@@ -10,6 +10,7 @@ import tarfile
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -25,6 +26,7 @@ from tritonstack.runtime import (
     TritonResponse,
     TritonTimeoutError,
 )
+from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
@@ -206,7 +208,14 @@ def tarball(files):
     return gzip.compress(buffer.getvalue(), mtime=0)
 
 
-class StrictFakeTriton:
+class BlockingServer:
+    """Answers the data plane's requests by the blocking `request` of a fake, in a thread each."""
+
+    async def exchange(self, method, path, **fields):
+        return await in_thread(partial(self.request, method, path, **fields))
+
+
+class StrictFakeTriton(BlockingServer):
     """Fakes a Triton server; the container's Environment is its script.
 
     FAKE_STARTS   "no": never becomes ready; "never": goes on starting until it is stopped

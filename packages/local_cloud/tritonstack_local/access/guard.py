@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from werkzeug.datastructures import MultiDict
 from werkzeug.formparser import parse_form_data
-from werkzeug.wrappers import Request
+from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import get_input_stream
 
 from tritonstack_local.access.responses import denial_response
@@ -22,7 +22,7 @@ from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
 from tritonstack_local.signatures.post_policy import check_form, form_key_id
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
-from tritonstack_local.signatures.verifier import Verifier
+from tritonstack_local.signatures.verifier import BodyCheck, Verifier
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -52,6 +52,11 @@ class Caller:
     principal: str
     region: str
     service: str
+
+
+def _caller(check: BodyCheck) -> Caller:
+    key = check.key
+    return Caller(key.key_id, key.account, key.principal, check.region, check.service)
 
 
 def caller_of(environ: WSGIEnvironment) -> Caller:
@@ -88,6 +93,29 @@ class Guard:
             answer = denial_response(environ, denied, service=service or _claimed_service(request))
             return answer(environ, respond)
 
+    def admit_whole(self, request: SentRequest, body: bytes) -> tuple[Caller, bytes]:
+        """Verify a request with its whole body; return the signer and the content."""
+        check_origin(request, port=self._port)
+        check = self._verifier.begin(request)
+        content = check.payload.update(body)
+        check.payload.finish()
+        return _caller(check), content
+
+    def denial(self, request: SentRequest, denied: DeniedError) -> Response:
+        """Return the response to a request that `admit_whole` denied."""
+        log.warning("denied %s %s: %s", request.method, request.path[:200], denied)
+        environ = {
+            "REQUEST_METHOD": request.method,
+            "PATH_INFO": unquote(request.path, encoding="latin-1"),
+            "QUERY_STRING": request.query,
+            "CONTENT_TYPE": request.header("content-type") or "",
+            **{
+                f"HTTP_{name.upper().replace('-', '_')}": values[-1]
+                for name, values in request.headers.items()
+            },
+        }
+        return denial_response(environ, denied, service=_claimed_service(request))
+
     def _admit(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
         if _is_form_upload(environ, request):
             return self._admit_form(environ, request)
@@ -106,8 +134,7 @@ class Guard:
             environ[_SHA256] = UNSIGNED
             environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
         environ["wsgi.input"] = io.BufferedReader(body, _BLOCK) if check.is_final else _read_whole(body)
-        key = check.key
-        return Caller(key.key_id, key.account, key.principal, check.region, check.service)
+        return _caller(check)
 
     def _admit_form(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
         """Admit a form upload, whose signature is a form field."""

@@ -52,6 +52,7 @@ def canonical_request(
     )
 
 
+@lru_cache(maxsize=1024)
 def canonical_path(path: str, *, as_sent: bool) -> str:
     """Encode a path once for S3; normalize it and encode it twice for every other service."""
     encoded = quote(unquote_to_bytes(path), safe="/~")
@@ -60,6 +61,8 @@ def canonical_path(path: str, *, as_sent: bool) -> str:
 
 def canonical_query(query: str, *, without: set[str]) -> str:
     """Sort the parameters of a query, encoded as AWS encodes them."""
+    if not query:
+        return ""
     decoded = ((decoded_query(name), decoded_query(value)) for name, value in split_query(query))
     encoded = sorted((_encoded(name), _encoded(value)) for name, value in decoded if name not in without)
     return "&".join(f"{name}={value}" for name, value in encoded)

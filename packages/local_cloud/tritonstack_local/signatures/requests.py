@@ -86,7 +86,7 @@ class SentRequest:
 
     def parameter(self, name: str) -> str | None:
         """Return the value of a query parameter; None if it was not sent."""
-        return next((value for key, value in self.query_pairs if key == name), None)
+        return next((value for key, value in self.query_pairs if key == name), None) if self.query else None
 
     def check(self) -> None:
         """Deny a request whose target or signed headers are ambiguous."""

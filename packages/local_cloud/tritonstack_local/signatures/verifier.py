@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 from tritonstack_local.signatures import payload as payloads
 from tritonstack_local.signatures.canonical import (
@@ -91,12 +92,17 @@ class _Signed:
 
     @property
     def moment(self) -> datetime:
-        try:
-            return datetime.strptime(self.date, _DATE).replace(tzinfo=UTC)
-        except ValueError:
-            raise DeniedError(
-                Reason.INCOMPLETE, f"Date must be in ISO-8601 'basic format'. Got '{self.date}'."
-            ) from None
+        return _moment(self.date)
+
+
+@lru_cache(maxsize=1024)
+def _moment(date: str) -> datetime:
+    try:
+        return datetime.strptime(date, _DATE).replace(tzinfo=UTC)
+    except ValueError:
+        raise DeniedError(
+            Reason.INCOMPLETE, f"Date must be in ISO-8601 'basic format'. Got '{date}'."
+        ) from None
 
 
 class Verifier:

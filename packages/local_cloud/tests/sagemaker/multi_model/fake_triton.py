@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from packages.local_cloud.tests.sagemaker.cloud import tarball
+from packages.local_cloud.tests.sagemaker.cloud import BlockingServer, tarball
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonTimeoutError
 
 SEEN_ROOT = Path("/opt/ml/models")
@@ -24,7 +24,7 @@ def archive(behaviour: str) -> bytes:
     return tarball({"model/behaviour": behaviour})
 
 
-class MultiModelTriton:
+class MultiModelTriton(BlockingServer):
     """Loads, invokes, and unloads models by Triton's rules; rejects what breaks or hangs a real one.
 
     A load waits for `may_load`; a request whose body is `hold` for `released`; one whose body is `greedy`

@@ -220,9 +220,9 @@ def test_waiting_for_an_instance_shortens_the_wait_for_the_model(endpoint, trito
     asked_to_wait = []
     instance = endpoint.app._hosting.live[0]
     models = instance.container.models
-    in_use = models.in_use
-    models.in_use = lambda target, timeout_s: (
-        asked_to_wait.append(timeout_s) or in_use(target, timeout_s=timeout_s)
+    await_loaded = models._await_loaded
+    models._await_loaded = lambda model, timeout_s: (
+        asked_to_wait.append(timeout_s) or await_loaded(model, timeout_s)
     )
     instance.doubt()  # it gets no requests until its ping succeeds
     assert asked(endpoint, "a.tar.gz") == "a"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, run_cloud
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, BlockingServer, run_cloud
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
 from tritonstack.base.paths import find_project
 from tritonstack_local.sagemaker import SageMakerApp
@@ -39,7 +39,7 @@ ENVIRONMENT = {
 }
 
 
-class Watched:
+class Watched(BlockingServer):
     """A server that records its loads, unloads, and memory use."""
 
     def __init__(self, server):

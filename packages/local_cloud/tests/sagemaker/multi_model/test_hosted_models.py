@@ -58,8 +58,9 @@ class Hosting:
         )
 
     def ask(self, target, body=b"ask", *, timeout_s=20):
-        with self.models.in_use(target, timeout_s=timeout_s) as path:
-            return self.server.request("POST", path, body=body, headers={TARGET: target}, timeout_s=10)
+        with self.models.reserved(target) as model:
+            model.wait(timeout_s)
+            return self.server.request("POST", model.path, body=body, headers={TARGET: target}, timeout_s=10)
 
     def said(self, target, body=b"ask", **options):
         answer = self.ask(target, body, **options)
@@ -283,7 +284,7 @@ def test_a_load_waits_for_another_loads_final_attempt(instance):
 def test_relieve_unloads_one_idle_model(instance):
     one = instance()
     assert [one.said(target) for target in "abc"] == list("abc")
-    with one.models.in_use("a", timeout_s=10):
+    with one.models.reserved("a"):
         assert one.models.relieve()
         assert one.server.unloads == ["b"]
         assert one.models.relieve()

@@ -21,7 +21,7 @@ from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.updating import alarm_states_from, scalable_targets_from
 from tritonstack_local.sagemaker.multi_model import ModelHost
 from tritonstack_local.sagemaker.records import EndpointRecord, SageMakerTables, StoredRecord
-from tritonstack_local.sagemaker.runtime.invocations import Invocations
+from tritonstack_local.sagemaker.runtime.invocations import Answer, Invocations
 from tritonstack_local.sagemaker.runtime.metrics import MachineMetrics, RequestMetrics
 from tritonstack_local.sagemaker.servers.limits import ServerSlots, this_machine
 from tritonstack_local.sagemaker.servers.server import StartServer, triton_starter
@@ -29,6 +29,7 @@ from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.service.tables import Table, Tables
 from tritonstack_local.service.wire import Action, ControlPlane, Fields
 from tritonstack_local.settings import DEFAULT_TIME_SCALE, TimeScale
@@ -94,6 +95,8 @@ class SageMakerApp:
             time_scale=dependencies.time_scale,
             instances=lambda: self._hosting.live,
         )
+        self.events = EventLoopThread("data plane")
+        """The event loop that sends requests to the endpoints' servers."""
         self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
         endpoints = Endpoints(
             store=self._store, hosting=self._hosting, is_scaled=scalable_targets_from(dependencies.clients)
@@ -160,8 +163,13 @@ class SageMakerApp:
         """End every server; operations in progress fail."""
         self._machine_metrics.close()
         self._hosting.close()
+        self.events.close()
         self._request_metrics.close()
         self._model_host.close()
+
+    async def invoke(self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Serve InvokeEndpoint, in the event loop `events`; header names are in lower case."""
+        return await self._invocations.invoke(scope=scope, endpoint=endpoint, headers=headers, body=body)
 
     def _answer_runtime(self, request: Request) -> Response:
         try:
@@ -175,8 +183,16 @@ class SageMakerApp:
             raise invalid_invocation(
                 f"The local cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
             )
-        scope = wire.caller_scope(request, default_region=self._region)
-        return self._invocations.invoke(request, scope=scope, endpoint=match["endpoint"])
+        self._invocations.check_size(request.content_length or 0)
+        answer = self.events.run(
+            self.invoke(
+                scope=wire.caller_scope(request, default_region=self._region),
+                endpoint=match["endpoint"],
+                headers={name.lower(): value for name, value in request.headers.items()},
+                body=request.get_data(cache=False),
+            )
+        )
+        return Response(answer.body, answer.status, headers=answer.headers)
 
 
 def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp:

@@ -35,6 +35,14 @@ class Message:
     content_type: str
 
 
+@dataclass(frozen=True)
+class _Exchange:
+    request: Message
+    answer: Message
+    inference_id: str | None
+    time: datetime
+
+
 class Capture:
     """Captures the requests of one variant. A write failure is logged and drops the buffer."""
 
@@ -43,7 +51,7 @@ class Capture:
         self._s3 = s3
         self._below = f"{endpoint}/{variant}"
         self._owed = 0
-        self._lines: list[str] = []
+        self._exchanges: list[_Exchange] = []
         self._size = 0
         self._lock = threading.Lock()
         self._wanted = threading.Event()
@@ -58,10 +66,8 @@ class Capture:
             if self._owed < 100:
                 return
             self._owed -= 100
-        line = json.dumps(self._record(request, answer, inference_id))
-        with self._lock:
-            self._lines.append(line)
-            self._size += len(line)
+            self._exchanges.append(_Exchange(request, answer, inference_id, now()))
+            self._size += len(request.body) + len(answer.body)
             if self._size > BUFFER_BYTES:
                 self._wanted.set()
 
@@ -71,16 +77,16 @@ class Capture:
         self._wanted.set()
         self._thread.join()
 
-    def _record(self, request: Message, answer: Message, inference_id: str | None) -> dict[str, Any]:
+    def _record(self, exchange: _Exchange) -> dict[str, Any]:
         data = {}
         if "Input" in self._plan.modes:
-            data["endpointInput"] = self._side(request, "INPUT")
+            data["endpointInput"] = self._side(exchange.request, "INPUT")
         if "Output" in self._plan.modes:
-            data["endpointOutput"] = self._side(answer, "OUTPUT")
+            data["endpointOutput"] = self._side(exchange.answer, "OUTPUT")
         metadata = {
             "eventId": str(uuid.uuid4()),
-            **({"inferenceId": inference_id} if inference_id else {}),
-            "inferenceTime": now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **({"inferenceId": exchange.inference_id} if exchange.inference_id else {}),
+            "inferenceTime": exchange.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         return {"captureData": data, "eventMetadata": metadata, "eventVersion": "0"}
 
@@ -109,8 +115,8 @@ class Capture:
 
     def _flush(self) -> None:
         with self._lock:
-            lines, self._lines, self._size = self._lines, [], 0
-        if not lines:
+            exchanges, self._exchanges, self._size = self._exchanges, [], 0
+        if not exchanges:
             return
         bucket, prefix = bucket_and_key(self._plan.destination)
         key = f"{prefix.rstrip('/')}/{self._below}/{_file_name(now())}".lstrip("/")
@@ -119,7 +125,7 @@ class Capture:
             self._s3.put_object(
                 Bucket=bucket,
                 Key=key,
-                Body="".join(f"{line}\n" for line in lines).encode(),
+                Body="".join(f"{json.dumps(self._record(one))}\n" for one in exchanges).encode(),
                 **(encryption if self._plan.kms_key else {}),
             )
         except (ClientError, BotoCoreError) as fault:

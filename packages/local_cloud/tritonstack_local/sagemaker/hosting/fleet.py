@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
@@ -59,19 +58,32 @@ class InstancePool:
                 self._running[instance] = 0
             self._arrivals.notify_all()
 
-    @contextmanager
-    def lease(self, *, target: str | None, deadline: float) -> Iterator[EndpointInstance | None]:
-        """Reserve an instance for one request; None if the pool is closed."""
-        instance = self._acquire(target, deadline)
-        try:
-            yield instance
-        finally:
-            if instance is not None:
-                with self._departures:
-                    if instance in self._running:  # abandoned instances are not counted
-                        self._running[instance] -= 1
-                    if instance not in self._serving:
-                        self._departures.notify_all()
+    def acquire_now(self, target: str | None) -> EndpointInstance | None:
+        """Reserve a ready instance for one request; None if there is none."""
+        with self._arrivals:
+            return None if self._closed else self._acquire(target)
+
+    def acquire(self, target: str | None, *, deadline: float) -> EndpointInstance | None:
+        """Reserve an instance as soon as one is ready; None if the pool is closed.
+
+        Raises NoInstanceError at the deadline.
+        """
+        with self._arrivals:
+            while not self._closed:
+                chosen = self._acquire(target)
+                if chosen is not None:
+                    return chosen
+                if not self._arrivals.wait(deadline - time.monotonic()):
+                    raise NoInstanceError(self)
+            return None
+
+    def release(self, instance: EndpointInstance) -> None:
+        """End a reservation."""
+        with self._departures:
+            if instance in self._running:  # abandoned instances are not counted
+                self._running[instance] -= 1
+            if instance not in self._serving:
+                self._departures.notify_all()
 
     def dismiss(self, *, keep: int) -> list[EndpointInstance]:
         """Take instances beyond this number out of service; prefer to keep ready ones."""
@@ -106,17 +118,13 @@ class InstancePool:
         with self._arrivals:
             self._arrivals.notify_all()
 
-    def _acquire(self, target: str | None, deadline: float) -> EndpointInstance | None:
-        with self._arrivals:
-            while not self._closed:
-                ready = [instance for instance in self._serving if instance.available]
-                if ready:
-                    chosen = self._choose(ready, target)
-                    self._running[chosen] += 1
-                    return chosen
-                if not self._arrivals.wait(deadline - time.monotonic()):
-                    raise NoInstanceError(self)
+    def _acquire(self, target: str | None) -> EndpointInstance | None:
+        ready = [instance for instance in self._serving if instance.available]
+        if not ready:
             return None
+        chosen = self._choose(ready, target)
+        self._running[chosen] += 1
+        return chosen
 
     def _choose(self, ready: list[EndpointInstance], target: str | None) -> EndpointInstance:
         """Choose an instance by the routing strategy; prefer instances that have loaded the target model."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.capacity import (
     CLOSE_TIMEOUT_S,
@@ -111,21 +112,21 @@ class Hosting:
             elif endpoint.status != "Failed":
                 self._restore(endpoint)
 
-    @contextmanager
-    def lease(
+    async def reserve(
         self, scope: Scope, endpoint: str, *, variant: str | None, target: str | None, deadline: float
-    ) -> Iterator[tuple[InstancePool, EndpointInstance]]:
-        """Reserve an instance of the named or next variant for one request.
+    ) -> tuple[InstancePool, EndpointInstance]:
+        """Reserve an instance of the named or next variant for one request, until `release` of its pool.
 
         If the pool is being replaced, its successor is used. Raises NoInstanceError if no instance can take
         the request before the deadline.
         """
         while True:
             pool = self._pool(scope, endpoint, variant)
-            with pool.lease(target=target, deadline=deadline) as instance:
-                if instance is not None:
-                    yield pool, instance
-                    return
+            instance = pool.acquire_now(target)
+            if instance is None:
+                instance = await in_thread(partial(pool.acquire, target, deadline=deadline))
+            if instance is not None:
+                return pool, instance
 
     def fleets(self, scope: Scope, endpoint: str) -> tuple[Fleet | None, Fleet | None]:
         """Return an endpoint's current fleet and its new one."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -50,6 +51,18 @@ class HostedModel:
     def serves(self) -> bool:
         """Whether it is loaded."""
         return self.loaded.done() and self.loaded.exception() is None
+
+
+@dataclass(frozen=True)
+class ModelReservation:
+    """A model that is not unloaded while a request uses it."""
+
+    path: str
+    """The path to invoke it."""
+    is_loaded: bool
+    """Whether it can be invoked without waiting."""
+    wait: Callable[[float], None]
+    """Blocks until it is loaded. After the time limit, raises an error that tells the caller to retry."""
 
 
 def server_ending() -> TritonEndedError:

@@ -18,6 +18,7 @@ from tritonstack_local.sagemaker.multi_model.container import (
     LoadRefusedError,
     ModelCapacityError,
     ModelContainer,
+    ModelReservation,
     RoomOutcome,
     load_error,
     name_of,
@@ -67,16 +68,16 @@ class HostedModels:
         self._closed = threading.Event()
 
     @contextmanager
-    def in_use(self, target: str, *, timeout_s: float) -> Iterator[str]:
-        """Reserve a model for one request and return its path.
-
-        After the time limit, the request is told to retry; the load continues.
-        """
+    def reserved(self, target: str) -> Iterator[ModelReservation]:
+        """Reserve a model for one request, which must wait until it is loaded."""
         model, was_loaded = self._acquire(target)
         counts, release = True, self._release
         try:
-            self._await_loaded(model, timeout_s)
-            yield f"/models/{name_of(target)}/invoke"
+            yield ModelReservation(
+                path=f"/models/{name_of(target)}/invoke",
+                is_loaded=was_loaded,
+                wait=lambda timeout_s: self._await_loaded(model, timeout_s),
+            )
         except TritonUnreachableError:  # the request goes to another server, which counts it
             counts = False
             raise

@@ -1,4 +1,7 @@
-"""InvokeEndpoint: send a request to the server of an endpoint."""
+"""InvokeEndpoint: send a request to the server of an endpoint, from the data plane's event loop.
+
+Whatever blocks (waiting for an instance, loading or unloading a model) runs in threads.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,11 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, lru_cache, partial
 
 from botocore.model import StructureShape
-from werkzeug.wrappers import Request, Response
 
 from tritonstack.runtime import (
     TritonFailedError,
@@ -21,13 +22,14 @@ from tritonstack.runtime import (
     TritonTimeoutError,
     TritonUnreachableError,
 )
+from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.sagemaker import unsupported
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.capture import Message
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool, NoInstanceError
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
-from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
-from tritonstack_local.sagemaker.multi_model import LoadRefusedError
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
+from tritonstack_local.sagemaker.multi_model import HostedModels, LoadRefusedError
 from tritonstack_local.sagemaker.records import DeploymentPlan
 from tritonstack_local.sagemaker.runtime.metrics import Exchange, MeasuredVariant, RequestMetrics, Stopwatch
 from tritonstack_local.sagemaker.servers.logs import log_group
@@ -49,6 +51,7 @@ MESSAGE_LIMIT = 2048
 
 VARIANT_HEADER = "x-Amzn-Invoked-Production-Variant"
 ATTRIBUTES_HEADER = "X-Amzn-SageMaker-Custom-Attributes"
+DEFAULT_TYPE = "text/plain; charset=utf-8"
 # Headers passed to the container, by field of the service model.
 _HANDED_ON = ("ContentType", "Accept", "CustomAttributes", "InferenceId", "TargetModel")
 
@@ -74,45 +77,55 @@ class Invocations:
         self._payload_limit_bytes = payload_limit_bytes
         self._timeout_s = timeout_s
 
-    def invoke(self, request: Request, *, scope: Scope, endpoint: str) -> Response:
-        """Handle one request."""
+    def check_size(self, size: int) -> None:
+        """Reject a request body that is too large."""
+        if size > self._payload_limit_bytes:
+            raise invalid_invocation(
+                f"1 validation error detected: Value at 'body' failed to satisfy constraint: Member must "
+                f"have length less than or equal to {self._payload_limit_bytes}, it has {size}"
+            )
+
+    async def invoke(self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Handle one request; header names are in lower case."""
         watch = Stopwatch()
-        fields = _fields(request, endpoint)
-        call = _Call(
-            scope=scope,
-            endpoint=endpoint,
-            fields=fields,
-            body=self._body(request),
-            deadline=time.monotonic() + self._timeout_s,
-            watch=watch,
-        )
-        answer: Response | None = None
+        names = _fields_by_header()
+        sent = tuple((names[name], value) for name, value in headers.items() if name in names)
+        fields = _checked_fields(endpoint, sent)
+        self.check_size(len(body))
+        deadline = time.monotonic() + self._timeout_s
+        call = _Call(scope=scope, endpoint=endpoint, fields=fields, body=body, deadline=deadline, watch=watch)
+        answer: Answer | None = None
         while answer is None:
-            answer = self._try(call)
+            answer = await self._try(call)
         return answer
 
-    def _try(self, call: _Call) -> Response | None:
+    async def _try(self, call: _Call) -> Answer | None:
         """Send the request to one instance; None if it is unreachable and has not seen the request."""
         variant, target = call.fields.get("TargetVariant"), call.fields.get("TargetModel")
         try:
-            with self._hosting.lease(
+            pool, instance = await self._hosting.reserve(
                 call.scope, call.endpoint, variant=variant, target=target, deadline=call.deadline
-            ) as (pool, instance):
-                return self._measured(call, pool, instance)
-        except TritonUnreachableError:
-            return None
+            )
         except NoInstanceError as fault:
             refused = ServiceError(
                 "ServiceUnavailable", "The service is unavailable. Try your call again.", status=503
             )
             self._count(call, fault.pool, refused.status)  # alarms on errors must count it
             raise refused from fault
-
-    def _measured(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Response:
-        """Send the request, and record metrics."""
-        status = 200
         try:
-            return self._invoke(call, pool, instance)
+            return await self._measured(call, pool, instance)
+        except TritonUnreachableError:
+            return None
+        finally:
+            pool.release(instance)
+
+    async def _measured(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:
+        """Send the request, and record metrics."""
+        status = 500
+        try:
+            answer = await self._invoke(call, pool, instance)
+            status = 200
+            return answer
         except TritonUnreachableError:
             status = 0  # not counted: another instance is tried
             raise
@@ -134,41 +147,17 @@ class Invocations:
         )
         self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
 
-    def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Response:
-        answer = self._ask(call, instance)
+    async def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:
+        answer = await self._ask(call, instance)
         if not 200 <= answer.status < 300:
             raise _model_error(pool.plan, answer.status, answer.body.decode(errors="replace"))
         _capture(pool, call, answer)
         return _passed_through(answer, pool.plan.variant)
 
-    def _body(self, request: Request) -> bytes:
-        if (request.content_length or 0) > self._payload_limit_bytes:
-            raise self._too_large(request.content_length)
-        body = request.get_data(cache=False)
-        if len(body) > self._payload_limit_bytes:
-            raise self._too_large(len(body))
-        return body
-
-    def _too_large(self, size: int | None) -> ServiceError:
-        return invalid_invocation(
-            f"1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have "
-            f"length less than or equal to {self._payload_limit_bytes}, it has {size}"
-        )
-
-    def _ask(self, call: _Call, instance: EndpointInstance) -> TritonResponse:
-        shape, fields, plan = _input_shape(), call.fields, instance.plan
-        headers = {
-            shape.members[name].serialization["name"]: fields[name] for name in _HANDED_ON if name in fields
-        }
-        container = instance.container
+    async def _ask(self, call: _Call, instance: EndpointInstance) -> TritonResponse:
+        plan = instance.plan
         try:
-            with _entrance(container, plan, fields, timeout_s=call.left_s) as path, call.watch.in_model():
-                ask = partial(container.server.request, "POST", path, body=call.body, headers=headers)
-                answer = ask(timeout_s=call.left_s)
-                # Once per request: a model that always lacks memory must not evict all others.
-                if _is_relieved(container, answer, timeout_s=call.left_s):
-                    answer = ask(timeout_s=call.left_s)
-                return answer
+            return await _answered(call, instance)
         except LoadRefusedError as refused:
             raise _model_error(plan, refused.status, refused.text) from refused
         except TritonTimeoutError as fault:
@@ -194,6 +183,15 @@ class Invocations:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """A successful response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
 class _Call:
     """One request."""
 
@@ -210,20 +208,27 @@ class _Call:
         return max(MIN_INVOCATION_S, self.deadline - time.monotonic())
 
 
+@cache
 def _input_shape() -> StructureShape:
     return service_model("sagemaker-runtime").operation_model("InvokeEndpoint").input_shape
 
 
-def _fields(request: Request, endpoint: str) -> dict[str, str]:
-    """Read and validate the request's headers; the body has a separate limit."""
-    shape = _input_shape()
-    fields = {"EndpointName": endpoint}
-    for name, member in shape.members.items():
-        value = request.headers.get(member.serialization.get("name", ""))
-        if member.serialization.get("location") == "header" and value is not None:
-            fields[name] = value
+@cache
+def _fields_by_header() -> Mapping[str, str]:
+    """Return the fields of the service model that are headers, by lower-case header name."""
+    return {
+        member.serialization["name"].lower(): name
+        for name, member in _input_shape().members.items()
+        if member.serialization.get("location") == "header"
+    }
+
+
+@lru_cache(maxsize=1024)
+def _checked_fields(endpoint: str, sent: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Validate the fields of a request without its body. Valid ones are cached: most requests repeat them."""
+    fields = {"EndpointName": endpoint, **dict(sent)}
     try:
-        validation.check(shape, {**fields, "Body": b""})
+        validation.check(_input_shape(), {**fields, "Body": b""})
         unsupported.reject_unsupported("InvokeEndpoint", fields)
         _check_target(fields)
     except ServiceError as fault:  # the runtime uses another error code
@@ -231,34 +236,47 @@ def _fields(request: Request, endpoint: str) -> dict[str, str]:
     return fields
 
 
-@contextmanager
-def _entrance(
-    container: RunningContainer, plan: DeploymentPlan, fields: Mapping[str, str], *, timeout_s: float
-) -> Iterator[str]:
-    """Return the path of a request's model, loading it first if necessary."""
-    target = fields.get("TargetModel")
-    if container.models is None:
+async def _answered(call: _Call, instance: EndpointInstance) -> TritonResponse:
+    """Send a request to its model, loading it first if necessary."""
+    models, target = instance.container.models, call.fields.get("TargetModel")
+    if models is None:
         if target is not None:
             raise invalid_invocation(
-                f"Endpoint {plan.endpoint} is not a multi-model endpoint and does not support target model "
+                f"Endpoint {call.endpoint} is not a multi-model endpoint and does not support target model "
                 "header."
             )
-        yield "/invocations"
-        return
+        return await _exchanged(call, instance, "/invocations")
     if target is None:
         raise invalid_invocation(
-            f"Request {uuid.uuid4()} is missing a target model header: endpoint {plan.endpoint} is a "
+            f"Request {uuid.uuid4()} is missing a target model header: endpoint {call.endpoint} is a "
             "multi-model endpoint."
         )
-    with container.models.in_use(target, timeout_s=timeout_s) as path:
-        yield path
+    with models.reserved(target) as model:
+        if not model.is_loaded:
+            await in_thread(partial(model.wait, call.left_s))
+        answer = await _exchanged(call, instance, model.path)
+        # Once per request: a model that always lacks memory must not evict all others.
+        if answer.status == NO_ROOM and await _is_relieved(models, timeout_s=call.left_s):
+            answer = await _exchanged(call, instance, model.path)
+        return answer
 
 
-def _is_relieved(container: RunningContainer, answer: TritonResponse, *, timeout_s: float) -> bool:
+async def _is_relieved(models: HostedModels, *, timeout_s: float) -> bool:
     """Return whether unloading an idle model freed memory for a request that lacked it."""
-    if answer.status != NO_ROOM or container.models is None:
-        return False
-    return container.models.relieve(timeout_s=timeout_s)
+    return await in_thread(partial(models.relieve, timeout_s=timeout_s))
+
+
+async def _exchanged(call: _Call, instance: EndpointInstance, path: str) -> TritonResponse:
+    shape = _input_shape()
+    headers = {
+        shape.members[name].serialization["name"]: call.fields[name]
+        for name in _HANDED_ON
+        if name in call.fields
+    }
+    with call.watch.in_model():
+        return await instance.container.server.exchange(
+            "POST", path, body=call.body, headers=headers, timeout_s=call.left_s
+        )
 
 
 def _check_target(fields: Mapping[str, str]) -> None:
@@ -287,12 +305,13 @@ def _status_of(fault: ServiceError) -> int:
     )
 
 
-def _passed_through(answer: TritonResponse, variant: str) -> Response:
+def _passed_through(answer: TritonResponse, variant: str) -> Answer:
     headers = {VARIANT_HEADER: variant}
     attributes = answer.headers.get(ATTRIBUTES_HEADER.lower())
     if attributes is not None:
         headers[ATTRIBUTES_HEADER] = attributes
-    return Response(answer.body, status=200, headers=headers, content_type=answer.headers.get("content-type"))
+    content_type = answer.headers.get("content-type", DEFAULT_TYPE)
+    return Answer(200, {"Content-Type": content_type, **headers}, answer.body)
 
 
 def _model_error(plan: DeploymentPlan, status: int, text: str) -> ServiceError:

@@ -56,8 +56,7 @@ class RequestMetrics:
 
     def __init__(self, *, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._values: Counter[tuple[MeasuredVariant, str, float, str]] = Counter()
-        self._busiest: dict[MeasuredVariant, int] = {}
+        self._tallies: dict[MeasuredVariant, _Tally] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="request metrics", daemon=True)
@@ -65,25 +64,17 @@ class RequestMetrics:
 
     def note(self, watched: MeasuredVariant, exchange: Exchange) -> None:
         """Count one request."""
-        status = exchange.status
-        values = (
-            ("Invocations", 1.0, "None"),
-            ("InvocationsPerInstance", 1 / max(1, exchange.instances), "None"),
-            ("Invocation4XXErrors", float(400 <= status < 500), "None"),
-            ("Invocation5XXErrors", float(status >= 500), "None"),
-            ("InvocationModelErrors", float(not 200 <= status < 300), "None"),
-            ("ModelLatency", _rounded(exchange.model_s), "Microseconds"),
-            ("OverheadLatency", _rounded(exchange.overhead_s), "Microseconds"),
-        )
         with self._lock:
-            for name, value, unit in values:
-                self._values[watched, name, value, unit] += 1
-            self._busiest[watched] = max(self._busiest.get(watched, 0), exchange.concurrent)
+            tally = self._tallies.get(watched)
+            if tally is None:
+                tally = self._tallies[watched] = _Tally()
+            tally.add(exchange)
 
     def close(self) -> None:
-        """Stop; unpublished values are dropped."""
+        """Publish the last values and stop."""
         self._ended.set()
         self._thread.join()
+        self.publish()
 
     def _run(self) -> None:
         while not self._ended.wait(_PUBLISH_S):
@@ -92,14 +83,48 @@ class RequestMetrics:
     def publish(self) -> None:
         """Publish collected values."""
         with self._lock:
-            values, self._values = self._values, Counter()
-            busiest, self._busiest = self._busiest, {}
-        for (watched, name, value, unit), count in values.items():
-            datum = Datum(NAMESPACE, name, watched.dimensions, value, unit, count=count)
-            self._metrics.put(watched.scope, [datum])
-        for watched, requests in busiest.items():
-            datum = Datum(NAMESPACE, "ConcurrentRequestsPerModel", watched.dimensions, float(requests))
-            self._metrics.put(watched.scope, [datum])
+            tallies, self._tallies = self._tallies, {}
+        for watched, tally in tallies.items():
+            dimensions = watched.dimensions
+            data = [
+                Datum(NAMESPACE, name, dimensions, value, unit, count=count)
+                for (name, value, unit), count in tally.values().items()
+            ]
+            data.append(Datum(NAMESPACE, "ConcurrentRequestsPerModel", dimensions, float(tally.busiest)))
+            self._metrics.put(watched.scope, data)
+
+
+class _Tally:
+    """The exchanges of a variant since the last publication. Adding one is on the path of every request."""
+
+    def __init__(self) -> None:
+        self.busiest = 0
+        self._statuses: Counter[int] = Counter()
+        self._instances: Counter[int] = Counter()
+        self._model: Counter[float] = Counter()
+        self._overhead: Counter[float] = Counter()
+
+    def add(self, exchange: Exchange) -> None:
+        self._statuses[exchange.status] += 1
+        self._instances[exchange.instances] += 1
+        self._model[_rounded(exchange.model_s)] += 1
+        self._overhead[_rounded(exchange.overhead_s)] += 1
+        self.busiest = max(self.busiest, exchange.concurrent)
+
+    def values(self) -> Counter[tuple[str, float, str]]:
+        """Count each value of each metric."""
+        values: Counter[tuple[str, float, str]] = Counter()
+        for status, count in self._statuses.items():
+            values["Invocations", 1.0, "None"] += count
+            values["Invocation4XXErrors", float(400 <= status < 500), "None"] += count
+            values["Invocation5XXErrors", float(status >= 500), "None"] += count
+            values["InvocationModelErrors", float(not 200 <= status < 300), "None"] += count
+        for instances, count in self._instances.items():
+            values["InvocationsPerInstance", 1 / max(1, instances), "None"] += count
+        for name, latencies in (("ModelLatency", self._model), ("OverheadLatency", self._overhead)):
+            for value, count in latencies.items():
+                values[name, value, "Microseconds"] += count
+        return values
 
 
 class Stopwatch:
@@ -116,7 +141,7 @@ class Stopwatch:
         try:
             yield
         finally:
-            self.model_s = time.monotonic() - began
+            self.model_s += time.monotonic() - began
 
     def overhead_s(self) -> float:
         """Return the overhead so far."""

@@ -100,6 +100,18 @@ class ContainerServer:
         """Send one request to the container; raise if there is no response."""
         return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
 
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
+    ) -> TritonResponse:
+        """Send one request from an event loop, the same one for all requests; else as `request`."""
+        return await self._contact.exchange(method, path, body=body, headers=headers, timeout_s=timeout_s)
+
     def memory_held(self) -> int:
         """Its memory use as measured by the engine, without page cache."""
         memory = self._container.stats(stream=False, one_shot=True)["memory_stats"]  # empty once it has ended

@@ -38,6 +38,11 @@ class Server(MultiModelServer, Protocol):
 
     log_path: Path
 
+    async def exchange(
+        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> TritonResponse:
+        """Send one request from the data plane's event loop."""
+
     def wait_ready(self, *, timeout_s: float) -> None:
         """Wait until it is ready, or raise."""
 

@@ -1,0 +1,141 @@
+"""A connection of the local cloud's port: it serves InvokeEndpoint requests, one after the other.
+
+Any other request is handed over to the general server, with the connection and all bytes received of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from tritonstack_local.data_plane.heads import MAX_HEAD, RequestHead, may_begin, read_head
+
+BUFFERED = 64 * 1024
+"""Bytes of later requests to keep while one is served; more stay in the socket."""
+
+Serve = Callable[[RequestHead, bytes], Awaitable[bytes]]
+"""Returns the whole response to a request."""
+HandOver = Callable[[socket.socket, bytes], None]
+"""Takes a connection, and what was received from it."""
+
+
+class FrontConnection(asyncio.Protocol):
+    """One client connection."""
+
+    def __init__(self, *, serve: Serve, hand_over: HandOver, largest_body: int) -> None:
+        self._serve = serve
+        self._hand_over = hand_over
+        self._largest_body = largest_body
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._head: RequestHead | None = None
+        self._head_size = 0
+        self._task: asyncio.Task[None] | None = None
+        self._blocked = False
+        """Whether the client has not yet read the last response."""
+        self._ended = False
+        """Whether the client has sent everything."""
+        self._closing = False
+
+    def close(self) -> None:
+        """Close the connection after the running request."""
+        self._closing = True
+        if self._transport is not None and self._task is None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        transport = cast("asyncio.Transport", transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let a running request go on: its server works on it anyway, and it is counted."""
+        self._transport = None
+
+    def data_received(self, data: bytes) -> None:
+        """Begin a request when it is complete; stop reading if the client sends far ahead."""
+        self._received += data
+        self._proceed()
+
+    def eof_received(self) -> bool:
+        """Answer what was received: the client may still read."""
+        self._ended = True
+        self._proceed()
+        return True
+
+    def pause_writing(self) -> None:
+        """Begin no request until the client has read the last response."""
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        """Begin the next request."""
+        self._blocked = False
+        self._proceed()
+
+    def _is_busy(self) -> bool:
+        return self._task is not None or self._blocked
+
+    def _proceed(self) -> None:
+        """Begin the next request, if it has been received and the last one is over."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if not self._is_busy():
+            if not self._received and self._ended:
+                transport.close()
+            elif self._received:
+                self._begin(transport)
+        if self._is_busy() and len(self._received) > BUFFERED:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        if self._head is None and not self._read_head():
+            self._give_away(transport)
+            return
+        head = self._head
+        if head is None or len(self._received) < self._head_size + head.length:
+            if self._ended:  # the general server knows how to refuse a request that is not whole
+                self._give_away(transport)
+            return
+        end = self._head_size + head.length
+        body = bytes(memoryview(self._received)[self._head_size : end])
+        del self._received[:end]
+        self._head = None
+        self._task = asyncio.get_running_loop().create_task(self._answer(head, body))
+
+    def _read_head(self) -> bool:
+        """Read the next head if it is complete; return False if the general server must read it."""
+        end = self._received.find(b"\r\n\r\n", 0, MAX_HEAD)
+        if end < 0:
+            return len(self._received) < MAX_HEAD and may_begin(self._received)
+        self._head = read_head(bytes(memoryview(self._received)[:end]))
+        self._head_size = end + 4
+        return self._head is not None and self._head.length <= self._largest_body
+
+    async def _answer(self, head: RequestHead, body: bytes) -> None:
+        response = b""
+        try:
+            response = await self._serve(head, body)
+        finally:
+            self._task = None
+            transport = self._transport
+            if transport is not None and response:
+                transport.write(response)
+            if transport is not None and not (head.keep_alive and response and not self._closing):
+                transport.close()
+            else:
+                self._proceed()
+
+    def _give_away(self, transport: asyncio.Transport) -> None:
+        """Hand the connection over. Nothing waits to be written: see `_is_busy`."""
+        received, self._received = bytes(self._received), bytearray()
+        self._transport = None
+        connection = transport.get_extra_info("socket").dup()
+        transport.abort()  # closes this descriptor only
+        connection.setblocking(True)
+        self._hand_over(connection, received)

@@ -1,0 +1,124 @@
+"""Listen on the local cloud's port, verify InvokeEndpoint requests, and write their responses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Awaitable, Iterable, Mapping
+from email.utils import formatdate
+from functools import lru_cache, partial
+from http import HTTPStatus
+from typing import Protocol
+from weakref import WeakSet
+
+from werkzeug.wrappers import Response
+
+from tritonstack.runtime.async_connections import in_thread
+from tritonstack_local.access.guard import Guard
+from tritonstack_local.data_plane.connections import FrontConnection, HandOver
+from tritonstack_local.data_plane.heads import RequestHead
+from tritonstack_local.sagemaker.runtime.invocations import PAYLOAD_LIMIT_BYTES, Answer
+from tritonstack_local.scope import Scope
+from tritonstack_local.service import wire
+from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.event_loop import EventLoopThread
+from tritonstack_local.signatures.requests import DeniedError
+
+BACKLOG = 1024
+_LONG_HASH = 256 * 1024
+"""Bodies larger than this are verified in a thread."""
+
+log = logging.getLogger(__name__)
+
+
+class Runtime(Protocol):
+    """SageMaker's runtime."""
+
+    events: EventLoopThread
+
+    def invoke(
+        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
+    ) -> Awaitable[Answer]:
+        """Serve InvokeEndpoint in the event loop."""
+
+
+class Front:
+    """Accepts all connections of a port, in the runtime's event loop."""
+
+    def __init__(
+        self, *, listener: socket.socket, guard: Guard, runtime: Runtime, hand_over: HandOver
+    ) -> None:
+        self._guard = guard
+        self._runtime = runtime
+        self._hand_over = hand_over
+        self._connections: WeakSet[FrontConnection] = WeakSet()
+        self._server = runtime.events.run(self._listen(listener))
+
+    def close(self) -> None:
+        """Stop listening, and end all connections after their running requests."""
+        self._runtime.events.run(self._stop())
+
+    async def _listen(self, listener: socket.socket) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(self._connection, sock=listener, backlog=BACKLOG)
+
+    async def _stop(self) -> None:
+        self._server.close()
+        for connection in list(self._connections):
+            connection.close()
+
+    def _connection(self) -> FrontConnection:
+        connection = FrontConnection(
+            serve=self._serve, hand_over=self._hand_over, largest_body=PAYLOAD_LIMIT_BYTES
+        )
+        self._connections.add(connection)
+        return connection
+
+    async def _serve(self, head: RequestHead, body: bytes) -> bytes:
+        try:
+            return await self._invoke(head, body)
+        except DeniedError as denied:
+            return _written(self._guard.denial(head.sent, denied))
+        except ServiceError as fault:
+            return _written(wire.runtime_fault(fault))
+        except Exception:
+            log.exception("POST %s", head.sent.path)
+            failed = ServiceError("InternalFailure", "The request failed in the local cloud.", status=500)
+            return _written(wire.runtime_fault(failed))
+
+    async def _invoke(self, head: RequestHead, body: bytes) -> bytes:
+        if len(body) > _LONG_HASH:
+            caller, content = await in_thread(partial(self._guard.admit_whole, head.sent, body))
+        else:
+            caller, content = self._guard.admit_whole(head.sent, body)
+        answer = await self._runtime.invoke(
+            scope=Scope(caller.account, caller.region),
+            endpoint=head.endpoint,
+            headers=head.headers,
+            body=content,
+        )
+        return _response(answer.status, answer.headers.items(), answer.body)
+
+
+@lru_cache(maxsize=1)
+def _date_at(second: int) -> str:
+    return formatdate(second, usegmt=True)
+
+
+def _written(response: Response) -> bytes:
+    headers = [pair for pair in response.headers.items() if pair[0].lower() != "content-length"]
+    return _response(response.status_code, headers, response.get_data())
+
+
+def _response(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    head = (
+        f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n{lines}Date: {_date_at(int(time.time()))}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("latin-1") + body
+
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
