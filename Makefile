@@ -29,7 +29,7 @@ RELEASE := .venv/.release
 help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup ## build a model, deploy it to the local AWS, call it, destroy everything
+demo: setup ## build a model, deploy it to the local cloud, call it, destroy everything
 	@.venv/bin/python -m tools.demo
 
 test: setup-dev ## run the tests that protect a change, those with a real Triton and `cdk deploy` included
@@ -94,7 +94,7 @@ wheels: setup-release ## build the wheels of this version into dist/
 		.venv/bin/uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist $$project || exit; \
 	done
 
-clean: ## stop every local AWS and delete everything that make created
+clean: ## stop every local cloud and delete everything that make created
 	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down --all; fi
 	rm -rf .venv node_modules .tritonstack cdk.out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

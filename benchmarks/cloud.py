@@ -1,4 +1,4 @@
-"""Measure the local AWS: start-up, idle cost, and the overhead of an invocation.
+"""Measure the local cloud: start-up, idle cost, and the overhead of an invocation.
 
     python -m benchmarks.cloud [--rounds 5] [--requests 500]
 
@@ -75,7 +75,7 @@ def main() -> None:
     )
     parser.add_argument("--requests", type=int, default=500, help="number of invocations of each kind")
     options = parser.parse_args()
-    table = Table("what", "measured", title="the local AWS on this machine")
+    table = Table("what", "measured", title="the local cloud on this machine")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for row in (*starting(folder, options.rounds), *serving(folder, options.requests)):

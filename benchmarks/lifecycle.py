@@ -2,8 +2,8 @@
 
     python -m benchmarks.lifecycle [--requests 300]
 
-Invocations go through boto3 to the local AWS and a real Triton. The baseline in the same run is the framework
-itself, called in this process with the same texts: tokenizer and torch, without a server.
+Invocations go through boto3 to the local cloud and a real Triton. The baseline in the same run is the
+framework itself, called in this process with the same texts: tokenizer and torch, without a server.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def deployment(project: Project, spec: EnvironmentSpec, requests: int) -> Iterat
         yield "cdk synth, first", seconds(lambda: command(*synth))
         yield "cdk synth, warm", seconds(lambda: command(*synth))
     command("tritonstack", "build", ENVIRONMENT, "--no-publish")
-    yield "start the local AWS", seconds(lambda: command("tritonstack", "up", "--detach"))
+    yield "start the local cloud", seconds(lambda: command("tritonstack", "up", "--detach"))
     yield (
         "bootstrap and deploy",
         seconds(lambda: command("tritonstack", "deploy", ENVIRONMENT, "--bootstrap")),
@@ -89,7 +89,7 @@ def framework(project: Project, workspace: Workspace, requests: int) -> Iterator
 def _invocation(project: Project, spec: EnvironmentSpec) -> Callable[[int], object]:
     address = read_address(project.cloud_dir())
     if address is None:
-        raise SystemExit("the local AWS has stopped")
+        raise SystemExit("the local cloud has stopped")
     runtime = cloud_of(spec, variables=address.environment()).client("sagemaker-runtime")
     client = EndpointClient(endpoint_name=spec.endpoint_name(ENDPOINT), runtime=runtime)
     texts = _texts(load_workspace(project, ENVIRONMENT))

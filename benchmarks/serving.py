@@ -3,8 +3,8 @@
     python -m benchmarks.serving [--rounds 5] [--seconds 15] [--connections 200]
 
 MiniLM is built as fp32 and with `precision: auto`. Each build is served by a real Triton, and called at its
-port and through InvokeEndpoint of the local AWS. The peers are benchmarks/peers/embedding.py with PyTorch and
-with the same graph files. All of them run at the same time, get the same requests, and are loaded in turns;
+port and through InvokeEndpoint of the local cloud. The peers are benchmarks/peers/embedding.py with PyTorch
+and with the same graph files. All run at the same time, get the same requests, and are loaded in turns;
 the table has the medians of all rounds. The load comes from wrk, which takes little CPU time.
 
 Before the first run: apt-get install wrk, and
@@ -260,7 +260,7 @@ def variables(made: Built) -> dict[str, str]:
 
 @contextmanager
 def invoke_endpoint(folder: Path, made: Built) -> Iterator[Server]:
-    """Start a local AWS with one endpoint; requests are signed."""
+    """Start a local cloud with one endpoint; requests are signed."""
     with started_cloud(folder / f"cloud-{label(made)}") as started:
         keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
         session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)

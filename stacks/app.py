@@ -9,7 +9,7 @@ from tritonstack.base.extras import missing_extra
 
 
 def main() -> None:
-    """Synthesize what the context asks for; exit 2 for an invalid file or a missing package."""
+    """Synthesize the stacks selected by the CDK context; exit 2 for an invalid file or a missing package."""
     try:
         from stacks.synthesis import synthesize  # noqa: PLC0415 - the extra may be missing
     except ModuleNotFoundError as error:

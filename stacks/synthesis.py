@@ -1,4 +1,4 @@
-"""What `tritonstack-app` synthesizes: the stacks that the CDK context asks for.
+"""Synthesize the stacks selected by the CDK context, for `tritonstack-app`.
 
     cdk synth -c env=dev
     cdk synth -c env=preview -c name=pr-123 -c owner=somebody -c expires=2026-11-22T08:30:00Z
@@ -29,7 +29,7 @@ from tritonstack.spec.environments.templates import RESERVED, Instance, Template
 
 
 def synthesize() -> None:
-    """Synthesize the stacks that the context asks for, from the project around the working directory."""
+    """Synthesize the stacks selected by the context, from the project around the working directory."""
     project = find_project()
     app = cdk.App()
     if delivered := app.node.try_get_context("delivery"):

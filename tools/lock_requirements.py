@@ -1,7 +1,7 @@
 """Write requirements*.txt from pyproject.toml: every package of each part, at one version.
 
     requirements.txt         app.py, the stacks, and the command line
-    requirements-local.txt   the same, and what builds and the local AWS need
+    requirements-local.txt   the same, and what builds and the local cloud need
     requirements-dev.txt     the same, and what tests and lint need
     requirements-cuda.txt    the CUDA libraries of PyPI's PyTorch; its build for CPUs needs none of them
     requirements-torch-cpu.txt
@@ -37,14 +37,17 @@ PYTHON = "3.11"
 SERVING_PYTHON = "3.10"
 """The oldest Python of SageMaker's Triton images."""
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
-    "requirements.txt": (("cli", "cdk"), "What app.py, the stacks and the command line need."),
+    "requirements.txt": (("cli", "cdk"), "Packages for app.py, the stacks, and the command line."),
     "requirements-local.txt": (
         ("cli", "cdk", "build", "local"),
-        "To build models and run the local cloud on this machine.",
+        "The same, plus packages to build models and run the local cloud.",
     ),
-    "requirements-dev.txt": (("cli", "cdk", "build", "local", "sagemaker", "dev"), "To test and to lint."),
+    "requirements-dev.txt": (
+        ("cli", "cdk", "build", "local", "sagemaker", "dev"),
+        "The same, plus packages for tests and lint.",
+    ),
 }
-CHECKOV = "checkov, which names the exact boto3 it runs with and so stands in an environment of its own."
+CHECKOV = "checkov, in its own environment because it pins boto3."
 CPU_TORCH = {
     "torch==2.13.0": (
         "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
@@ -149,7 +152,7 @@ def main() -> None:
     write("requirements-checkov.txt", CHECKOV, compiled("requirements-checkov.txt", groups["checkov"]))
     write(
         "requirements-node.txt",
-        "Node for the CDK, where the machine has none that fits.",
+        "Node for the CDK, for machines without a supported one.",
         compiled("requirements-node.txt", groups["node"]),
     )
     peers = "benchmarks/peers/requirements.txt"
@@ -162,10 +165,10 @@ def main() -> None:
     # The file has the hashes of both indexes: the one for CPUs and the one for GPUs.
     write(f"{BUILDER}/torch.txt", "PyTorch for the builder's image.", torch)
     others = [package for package in packages if package not in torch]
-    write(f"{BUILDER}/requirements.txt", "What models are built with.", others)
+    write(f"{BUILDER}/requirements.txt", "Packages that build models.", others)
     write(
         "containers/serving/requirements.txt",
-        "What Python models find in the image beside what SageMaker's own has.",
+        "Packages that the image adds to SageMaker's for Python models.",
         compiled(
             "containers/serving/requirements.txt", groups["serving"], "--no-deps", python=SERVING_PYTHON
         ),

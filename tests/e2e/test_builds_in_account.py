@@ -215,7 +215,7 @@ def test_code_of_a_models_own_ran_with_the_role_that_the_stack_made_for_it(accou
 
 def test_the_log_says_what_plays_the_image(account: Account) -> None:
     images, *_ = sorted(account.builds(), key=lambda build: build["startTime"])
-    assert "This machine plays the image aws/codebuild/standard:7.0" in account.log(images)
+    assert "This machine emulates image aws/codebuild/standard:7.0" in account.log(images)
     assert "The project is privileged" in account.log(images)
     assert [line for line in account.log(images).splitlines() if line.startswith("docker")] == [
         "docker login",

@@ -180,7 +180,7 @@ def _described_input(name: str, tensor: Tensor) -> tuple[str, memoryview]:
             remedy="convert the array, for example with .astype(numpy.float32)",
         )
     data = raw_bytes(array)
-    # Formatted by hand: a JSON encoder takes longer than the rest of encoding a small request.
+    # Formatted here: a JSON encoder takes longer than the rest of encoding a small request.
     described = (
         f'{{"name":{_quoted(name)},"shape":{list(array.shape)},"datatype":"{datatype}",'
         f'"parameters":{{"binary_data_size":{len(data)}}}}}'

@@ -277,7 +277,7 @@ def _misnamed(
     if document.record.name != expected:
         yield document.problem(
             ("name",),
-            f"the name is {document.record.name!r}, but the path requires {expected!r}",
+            f"the name is {document.record.name!r}, expected {expected!r} (from the path)",
             remedy=f"write `name: {expected}`, or rename the file",
             code="TS203",
         )

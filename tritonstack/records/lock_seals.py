@@ -1,7 +1,7 @@
 """Check that each lock entry is exactly what `tritonstack` wrote, at its own position.
 
 A merge or rebase takes whole entries from either side, so their seals stay valid. Entries that were edited,
-moved, or copied by hand are rejected (tritonstack.project.checks.compatibility).
+moved, or copied manually are rejected (tritonstack.project.checks.compatibility).
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ def broken_seal(placed: PlacedEntry) -> FileProblem | None:
     file = shown_path(placed.document.file)
     remedies = [f"`git log -p -- {file}` shows its history", *_recreate_command(placed)]
     if placed.entry.seal is None:
-        message = "no seal: this entry was written by hand or by an early version"
+        message = "no seal: this entry was written manually or by an early version"
         return placed.problem(message, remedy=remedies[-1], code="TS405")
     remedies.insert(0, f"`git checkout -- {file}` discards uncommitted changes")
     return placed.problem(
-        "invalid seal: this entry was edited by hand or copied from another place",
+        "invalid seal: this entry was edited manually or copied from another place",
         at="seal",
         remedy="; ".join(remedies),
         code="TS405",

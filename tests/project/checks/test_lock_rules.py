@@ -67,8 +67,8 @@ def test_an_edit_is_reported_with_the_line_of_the_seal_and_what_to_do(project: P
     (problem,) = check_seals(lock(project))
     line = project.lock_file("dev").read_text().splitlines().index("      seal: " + sealed(project)) + 1
     assert told([problem]) == [
-        f"dev.lock.yaml:{line}: models.minilm.cpu.seal: invalid seal: this entry was edited by "
-        "hand or copied from another place"
+        f"dev.lock.yaml:{line}: models.minilm.cpu.seal: invalid seal: this entry was edited "
+        "manually or copied from another place"
     ]
     assert "`tritonstack build dev` rewrites it" in str(problem.remedy)
 
@@ -94,7 +94,7 @@ def test_to_remove_the_seal_is_to_be_seen_as_well(project: Project) -> None:
     edit(project.lock_file("dev"), f"      seal: {sealed(project)}\n", "")
     (problem,) = check_seals(lock(project))
     assert told([problem])[0].endswith(
-        "models.minilm.cpu: no seal: this entry was written by hand or by an early version"
+        "models.minilm.cpu: no seal: this entry was written manually or by an early version"
     )
 
 

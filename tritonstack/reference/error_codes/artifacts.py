@@ -28,7 +28,7 @@ ARTIFACTS: Mapping[str, Kind] = {
     ),
     "TS405": Kind(
         "Invalid seal",
-        "An entry of a lock was edited by hand or copied from another place. Restore it from git, or let "
+        "An entry of a lock was edited manually or copied from another place. Restore it from git, or let "
         "`tritonstack build` or `promote` write it.",
     ),
     "TS406": Kind(
@@ -98,7 +98,8 @@ ARTIFACTS: Mapping[str, Kind] = {
     ),
     "TS419": Kind(
         "Another promotion is running",
-        "Somebody else promotes into the same place at this time. Wait, then rerun the command.",
+        "Another promotion into this environment is running. Wait until it has ended, then rerun the "
+        "command.",
     ),
     "TS420": Kind(
         "Copy failed",

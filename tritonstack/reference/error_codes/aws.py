@@ -54,11 +54,11 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS510": Kind(
         "Environment instance changed its lifetime",
-        "An instance of a template has expired, was extended meanwhile, or asks for a longer lifetime "
+        "An instance of a template has expired, was extended meanwhile, or requests a longer lifetime "
         "than allowed. Choose another `--ttl`, or deploy it again.",
     ),
     "TS511": Kind(
-        "Checkout does not fit",
+        "Commit not found, or files changed",
         "The commit does not exist in this clone, or files changed during the command. Fetch the commit, "
         "or rerun the command.",
     ),

@@ -30,7 +30,7 @@ FILES: Mapping[str, Kind] = {
     ),
     "TS104": Kind(
         "Unknown key",
-        "A mapping has a key that does not exist at this place. Correct the spelling, or move the key to "
+        "A mapping has a key that does not exist here. Correct the spelling, or move the key to "
         "the section that it belongs to. Some keys exist only for certain values of `kind`.",
     ),
     "TS105": Kind(
@@ -44,7 +44,7 @@ FILES: Mapping[str, Kind] = {
     ),
     "TS107": Kind(
         "Key has no value",
-        "A key is followed by nothing. It looks like a choice but would mean the default. Give a value, "
+        "A key has no value, so its default would apply. Give a value, "
         "write `{}` for the defaults of a section, or remove the key.",
     ),
     "TS108": Kind(

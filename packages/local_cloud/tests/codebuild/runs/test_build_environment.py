@@ -123,7 +123,7 @@ def test_python_and_home_are_at_the_images_paths(account):
     build = account.built(f'/opt/builder/bin/python -c "{code}"', "cd /home/builder && touch mine && ls")
     assert account.said(build) == ["/opt/builder", "mine", "state"]
     log = "\n".join(account.log(build))
-    assert f"This machine plays the image {build['environment']['image']}" in log
+    assert f"This machine emulates image {build['environment']['image']} with" in log
     assert "/opt/builder" in log
 
 

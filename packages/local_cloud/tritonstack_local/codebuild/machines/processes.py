@@ -147,8 +147,8 @@ def _can_be_shown(place: str) -> bool:
 def _notices(order: MachineOrder, emulated: EmulatedImage, why_not: str | None) -> list[str]:
     hidden = sorted({place for place in emulated.folders if not _can_be_shown(place)})
     notices = [
-        f"This machine plays the image {order.image}: its programs are those on PATH.",
-        "Every user of the image is the one who runs this cloud.",
+        f"This machine emulates image {order.image} with the programs on PATH.",
+        "All users of the image map to the user who runs the local cloud.",
     ]
     if why_not:
         notices.append(f"This system forbids namespaces ({why_not}): no folder of the image can be shown.")

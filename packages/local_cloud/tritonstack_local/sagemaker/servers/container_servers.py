@@ -165,7 +165,7 @@ class ContainerStarter:
         """Return which of the two applies."""
         if self._held(image) is None:
             return f"{introduction(self._otherwise, image)} This machine's Docker engine does not hold it."
-        return f"The image {image} itself runs, in a container of this machine's Docker engine."
+        return f"Running image {image} in the Docker engine of this machine."
 
     def __call__(self, order: ServerOrder) -> Server:
         """Start a server."""
