@@ -30,6 +30,7 @@ from rich.table import Table
 
 from benchmarks.cloud import (
     BODY,
+    CONFIG,
     JSON,
     NAME,
     REGION,
@@ -43,6 +44,8 @@ from benchmarks.load import Load, send_load
 SIGNED = 500
 """Number of different signed requests."""
 WARM_UP_S = 1.0
+BATCHED = CONFIG.replace("max_batch_size: 8", "max_batch_size: 64") + "dynamic_batching { }\n"
+"""The model must not limit the rate: batches divide its cost per request."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -70,6 +73,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         repository = write_repository(folder / "repository")
+        (repository / "double/config.pbtxt").write_text(BATCHED)
         with started_cloud(folder / "cloud") as started, bare_triton(folder, repository) as triton:
             variables = started.variables
             keys = Credentials(variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"])
@@ -84,7 +88,7 @@ def main() -> None:
                     started.pid,
                 ),
             ]
-            Console().print(measured(targets, options))
+            Console(width=120).print(measured(targets, options))
 
 
 def measured(targets: Sequence[Target], options: argparse.Namespace) -> Table:

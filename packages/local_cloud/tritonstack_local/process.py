@@ -44,6 +44,8 @@ _SIGNAL_POLL_S = 0.5
 _ADDRESS_CHECK_S = 0.5
 """Longest time that a check for a running cloud holds its lock."""
 _LOG_TAIL_LINES = 30
+_SWITCH_INTERVAL_S = 0.001
+"""Longest turn of a busy thread. InvokeEndpoint waits for several turns; Python's default is 5 ms."""
 _LEAST_ROOM = 2**20
 """Free disk space that a cloud needs to start, in bytes."""
 
@@ -121,6 +123,7 @@ def serve_cloud(
     # Imported here: finding or stopping a cloud does not need moto.
     from tritonstack_local.server import LocalCloud  # noqa: PLC0415
 
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
