@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote
 
@@ -284,8 +285,7 @@ _OWN_SITES = ("none", "same-origin")
 def check_origin(request: SentRequest, *, port: int) -> None:
     """Deny requests of web pages from other origins, and requests for another host or port."""
     hosts = request.headers.get("host", ())
-    match = _HOST.fullmatch(hosts[0].lower()) if len(hosts) == 1 else None
-    if match is None or int(match["port"] or 80) != port:
+    if len(hosts) != 1 or not _names(hosts[0], port):
         shown = ", ".join(hosts) or "none"
         raise DeniedError(
             Reason.FORBIDDEN,
@@ -297,6 +297,13 @@ def check_origin(request: SentRequest, *, port: int) -> None:
         raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
     if request.method == "OPTIONS":
         raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects CORS requests")
+
+
+@lru_cache(maxsize=64)
+def _names(host: str, port: int) -> bool:
+    """Return whether a Host header names this cloud."""
+    match = _HOST.fullmatch(host.lower())
+    return match is not None and int(match["port"] or 80) == port
 
 
 def bucket_in_host(request: SentRequest) -> str:

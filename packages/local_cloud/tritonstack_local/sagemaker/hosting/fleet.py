@@ -166,6 +166,8 @@ class Fleet:
 
     def _next(self) -> str:
         """Return the next variant by smooth weighted round robin. If all are 0, they are equal."""
+        if len(self._weights) == 1:
+            return next(iter(self._weights))
         weights = self._weights if sum(self._weights.values()) else dict.fromkeys(self._weights, 1.0)
         for name, weight in weights.items():
             self._owed[name] += weight
