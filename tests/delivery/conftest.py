@@ -17,7 +17,7 @@ from tritonstack.base.paths import Project
 
 @pytest.fixture(scope="session")
 def roads(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with three environments on the road, and previews."""
+    """A project with three environments to deliver to, and previews."""
     return write_delivery_project(tmp_path_factory.mktemp("roads"))
 
 

@@ -26,34 +26,34 @@ def committed(roads: Project, tmp_path: Path) -> Project:
     return Project(folder)
 
 
-def asked(project: Project, since: str | None) -> list[str]:
+def affected_since(project: Project, since: str | None) -> list[str]:
 
     return affected(require_delivery(project).record, changed_since(project, since))
 
 
 def test_the_first_environment_takes_every_change(committed):
-    assert asked(committed, "HEAD") == ["dev"]
+    assert affected_since(committed, "HEAD") == ["dev"]
 
 
 @pytest.mark.parametrize("file", ["prod.lock.yaml", "prod.yaml"])
 def test_another_waits_for_its_own_lock_or_file(committed, file):
     with (committed.environments_dir / file).open("a") as text:
         text.write("# changed\n")
-    assert asked(committed, "HEAD") == ["dev", "prod"]
+    assert affected_since(committed, "HEAD") == ["dev", "prod"]
 
 
 def test_one_without_a_lock_is_asked_for_when_it_gets_one(committed):
     lock = committed.lock_file("staging")
     text = lock.read_text()
     lock.unlink()
-    assert asked(committed, "HEAD") == ["dev", "staging"]
+    assert affected_since(committed, "HEAD") == ["dev", "staging"]
     lock.write_text(text)
-    assert asked(committed, "HEAD") == ["dev"]
+    assert affected_since(committed, "HEAD") == ["dev"]
 
 
 @pytest.mark.parametrize("since", [None, "", "0" * 40, "f" * 40])
 def test_all_environments_are_affected_without_a_known_previous_commit(committed, since):
-    assert asked(committed, since) == ["dev", "staging", "prod"]
+    assert affected_since(committed, since) == ["dev", "staging", "prod"]
 
 
 def test_workflows_get_lines_that_are_json(committed, capsys):
@@ -61,14 +61,14 @@ def test_workflows_get_lines_that_are_json(committed, capsys):
     said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
     outputs = {name: json.loads(value) for name, value in said.items()}
     assert outputs["environments"] == ["dev", "staging", "prod"]
-    assert outputs["asked"] == ["dev"]
-    prod = outputs["road"]["prod"]
+    assert outputs["affected"] == ["dev"]
+    prod = outputs["stages"]["prod"]
     assert (prod["account"], prod["region"], prod["approval"]) == ("222222222222", "eu-west-1", True)
     assert prod["roles"] == {
         duty.replace("-", "_"): f"arn:aws:iam::222222222222:role/tritonstack-delivery-prod-{duty}"
         for duty in ("plan", "deploy", "promote", "clean-up")
     }
-    assert "promote" not in outputs["road"]["dev"]["roles"]
+    assert "promote" not in outputs["stages"]["dev"]["roles"]
     previews = outputs["previews"]
     assert (previews["template"], previews["ttl"], previews["name_prefix"]) == ("preview", "4h", "pr")
     assert previews["roles"]["preview_execution"].endswith("role/tritonstack-delivery-dev-preview-execution")
@@ -78,7 +78,7 @@ def test_the_listed_roles_are_those_created(committed, delivery_stacks, capsys):
 
     assert run(["--project", str(committed.root), "--json", "delivery"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    for name, stop in facts["road"].items():
+    for name, stop in facts["stages"].items():
         made = {f"arn:aws:iam::{stop['account']}:role/{role}" for role in roles(delivery_stacks[name])}
         assert set(stop["roles"].values()) <= made
 

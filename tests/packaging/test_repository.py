@@ -87,7 +87,7 @@ def test_its_delivery_names_the_environments_of_the_workflows(complete: Installe
     ended = complete.run("tritonstack", "delivery", "--as-outputs", cwd=tmp_path / "shop")
     assert ended.returncode == 0, ended.stderr
     outputs = dict(line.split("=", 1) for line in ended.stdout.splitlines())
-    assert json.loads(outputs["asked"]) == names
+    assert json.loads(outputs["affected"]) == names
     assert json.loads(outputs["previews"]) is None  # the workflow of previews does nothing
 
 

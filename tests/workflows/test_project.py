@@ -88,5 +88,5 @@ def test_delivery_names_the_environments_that_a_commit_affects(project: Project,
     plan = delivery(session, since="HEAD")
     assert plan.affected == ["dev", "prod"]
     data = plan.to_json()
-    assert list(data) == ["repository", "branch", "environments", "asked", "road", "previews"]
-    assert list(data["road"]["prod"]) == ["name", "account", "region", "approval", "asked", "roles"]
+    assert list(data) == ["repository", "branch", "environments", "affected", "stages", "previews"]
+    assert list(data["stages"]["prod"]) == ["name", "account", "region", "approval", "affected", "roles"]

@@ -24,14 +24,14 @@ class DeliveryStage:
     account: str
     region: str
     approval: bool
-    asked: bool
+    affected: bool
     """Whether the change requires a deployment."""
     roles: dict[str, str]
     """The role ARN per duty."""
 
 
 def delivery_stages(
-    delivery: DeliverySpec, specs: Sequence[EnvironmentSpec], asked: Sequence[str]
+    delivery: DeliverySpec, specs: Sequence[EnvironmentSpec], names: Sequence[str]
 ) -> list[DeliveryStage]:
     """Return the delivery stages in order."""
     approvals = {item.name: item.approval for item in delivery.environments}
@@ -41,7 +41,7 @@ def delivery_stages(
             spec.account,
             spec.region,
             approvals[spec.name],
-            spec.name in asked,
+            spec.name in names,
             _roles(spec, with_previews=_beside(delivery, spec.name)),
         )
         for spec in specs

@@ -29,33 +29,35 @@ def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) 
     )
 
 
-def deployed(folder: Path, asked: list[str], **ends: str) -> str:
+def deployed(folder: Path, affected: list[str], **ends: str) -> str:
     """Return the result of prod's job after these results of the others."""
-    jobs = {"road": "success", "dev/deploy": "success", "prod/deploy": "success"}
-    told = {"road": {"asked": json.dumps(asked), "road": "{}"}}
-    given = jobs | {name if name == "road" else f"{name}/deploy": end for name, end in ends.items()}
-    said = told if given["road"] == "success" else {}
+    jobs = {"delivery": "success", "dev/deploy": "success", "prod/deploy": "success"}
+    told = {"delivery": {"affected": json.dumps(affected), "stages": "{}"}}
+    given = jobs | {name if name == "delivery" else f"{name}/deploy": end for name, end in ends.items()}
+    said = told if given["delivery"] == "success" else {}
     return runner(folder, given, said).run("deploy.yml", PUSH)["prod"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "ends", "prod"),
+    ("affected", "ends", "prod"),
     [
         (["dev", "prod"], {}, "success"),
-        (["prod"], {}, "success"),  # nothing was asked of dev: it was left out
+        (["prod"], {}, "success"),  # dev is not affected, so it was skipped
         (["dev"], {}, "skipped"),
         (["dev", "prod"], {"dev": "cancelled"}, "skipped"),  # a newer run took its place
         (["dev", "prod"], {"dev": "failure"}, "skipped"),
-        (["dev", "prod"], {"road": "cancelled"}, "skipped"),  # dev was left out as well
-        (["dev", "prod"], {"road": "failure"}, "skipped"),
+        (["dev", "prod"], {"delivery": "cancelled"}, "skipped"),  # dev was left out as well
+        (["dev", "prod"], {"delivery": "failure"}, "skipped"),
     ],
 )
-def test_prod_gets_no_commit_that_dev_was_to_see_and_did_not(tmp_path, asked, ends, prod):
-    assert deployed(tmp_path, asked, **ends) == prod
+def test_prod_gets_no_commit_that_dev_was_to_see_and_did_not(tmp_path, affected, ends, prod):
+    assert deployed(tmp_path, affected, **ends) == prod
 
 
 def test_a_cancelled_run_stops(tmp_path):
-    ended = runner(tmp_path, {"road": "success"}, {"road": {"asked": '["dev", "prod"]', "road": "{}"}})
+    ended = runner(
+        tmp_path, {"delivery": "success"}, {"delivery": {"affected": '["dev", "prod"]', "stages": "{}"}}
+    )
     ended.cancelled = True
     assert set(ended.run("deploy.yml", PUSH).values()) == {"skipped"}
 
@@ -71,7 +73,7 @@ GOING_ON = [
 @pytest.mark.parametrize(("job", "before"), GOING_ON)
 def test_no_job_goes_on_after_one_that_was_cancelled(job: dict[str, Any], before: str):
     """Except the one that reports the status of a dispatched run; this is a push."""
-    outputs = {"asked": '["dev", "prod"]', "road": "{}", "previews": "{}", "environments": "[]"}
+    outputs = {"affected": '["dev", "prod"]', "stages": "{}", "previews": "{}", "environments": "[]"}
     scope = Scope(
         {
             "github": {"event": Payload(), "event_name": "push"},

@@ -10,9 +10,9 @@ SCOPE = Scope(
     {
         "github": {"event_name": "push", "event": Payload(action="closed")},
         "needs": {
-            "road": {
+            "delivery": {
                 "result": "success",
-                "outputs": {"asked": '["dev"]', "road": '{"dev": {"roles": {"plan": "arn"}}}'},
+                "outputs": {"affected": '["dev"]', "stages": '{"dev": {"roles": {"plan": "arn"}}}'},
             },
             "dev": {"result": "cancelled", "outputs": {}},
         },
@@ -28,16 +28,16 @@ SCOPE = Scope(
         ("github.event_name != 'push'", False),
         ("github.event.action == 'closed' && 'a' || 'b'", "a"),
         ("github.event.before", None),
-        ("contains(fromJSON(needs.road.outputs.asked), 'prod')", False),
-        ("fromJSON(needs.road.outputs.road)[matrix.environment].roles.plan", "arn"),
+        ("contains(fromJSON(needs.delivery.outputs.affected), 'prod')", False),
+        ("fromJSON(needs.delivery.outputs.stages)[matrix.environment].roles.plan", "arn"),
         ("!(true && false)", True),
         ("'it''s'", "it's"),
         ("contains(needs.*.result, 'cancelled')", True),
         ("needs.*.result", ["success", "cancelled"]),
         ("cancelled()", False),
-        ("false && needs.road.outputs.raod", False),
+        ("false && needs.delivery.outputs.satges", False),
         ("true || fromJSON('')", True),
-        ("true && (false && needs.road.outputs.raod || 'b')", "b"),
+        ("true && (false && needs.delivery.outputs.satges || 'b')", "b"),
     ],
 )
 def test_what_is_known_comes_to_its_value(text, value):
@@ -47,9 +47,9 @@ def test_what_is_known_comes_to_its_value(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "needs.road.outputs.raod",
-        "needs.*.outputs.asked",
-        "true && needs.road.outputs.raod",
+        "needs.delivery.outputs.satges",
+        "needs.*.outputs.affected",
+        "true && needs.delivery.outputs.satges",
         "secrets.KEY",
         "startsWith('a', 'a')",
         "1 < 2",

@@ -115,10 +115,10 @@ previews: {{template: preview, environment: dev, ttl: 4h}}
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GithubDelivery]:
+def delivered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GithubDelivery]:
     """Both clouds running and bootstrapped, with the delivery stacks deployed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    root = tmp_path_factory.mktemp("road")
+    root = tmp_path_factory.mktemp("delivery")
     for name in ("models", "containers"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     site = furnished_site(root, shared=("server", "artifacts"))
@@ -178,188 +178,198 @@ def deploy_delivery_stacks(site: Site, environment: str) -> dict[str, Any]:
     return template
 
 
-def test_the_roles_exist_in_both_accounts(road: GithubDelivery) -> None:
+def test_the_roles_exist_in_both_accounts(delivered: GithubDelivery) -> None:
     for environment in ENVIRONMENTS:
-        iam = road.cloud(environment).client("iam")
+        iam = delivered.cloud(environment).client("iam")
         there = {
             role["RoleName"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]
         }
-        assert set(roles(road.runner.delivery_stacks[environment])) <= there
+        assert set(roles(delivered.runner.delivery_stacks[environment])) <= there
         role = iam.get_role(RoleName=f"tritonstack-delivery-{environment}-deploy")["Role"]
         assert role["PermissionsBoundary"]["PermissionsBoundaryArn"].endswith(
             f"tritonstack-delivery-{environment}-boundary"
         )
-    assert "tritonstack-delivery-dev-promotion-reader" in roles(road.runner.delivery_stacks["dev"])
+    assert "tritonstack-delivery-dev-promotion-reader" in roles(delivered.runner.delivery_stacks["dev"])
 
 
-def test_a_change_of_a_model_is_built_and_its_lock_proposed(road: GithubDelivery) -> None:
-    event = road.push("A model")
-    assert road.run("build.yml", event) == {"road": "success", "build": "success"}, road.told()
-    (pull,) = road.proposals()
+def test_a_change_of_a_model_is_built_and_its_lock_proposed(delivered: GithubDelivery) -> None:
+    event = delivered.push("A model")
+    assert delivered.run("build.yml", event) == {"delivery": "success", "build": "success"}, delivered.told()
+    (pull,) = delivered.proposals()
     assert (pull["base"], pull["head"]) == ("main", "build/dev")
-    assert road.runner.taken == [("build", "tritonstack-delivery-dev-deploy")]
+    assert delivered.runner.taken == [("build", "tritonstack-delivery-dev-deploy")]
 
 
-def test_merged_it_is_deployed_to_dev_and_verified_there_alone(road: GithubDelivery) -> None:
-    event = road.merge("build/dev")
-    results = road.run("deploy.yml", event)
-    assert results == {"road": "success", "dev": "success", "prod": "skipped"}, road.told()
-    kinds = [found.kind for found in events(road, "dev")]
+def test_merged_it_is_deployed_to_dev_and_verified_there_alone(delivered: GithubDelivery) -> None:
+    event = delivered.merge("build/dev")
+    results = delivered.run("deploy.yml", event)
+    assert results == {"delivery": "success", "dev": "success", "prod": "skipped"}, delivered.told()
+    kinds = [found.kind for found in events(delivered, "dev")]
     assert kinds[-2:] == ["deployed", "verified"]
-    assert events(road, "prod") == []
-    (foundation,) = list_stacks(road.cloud("prod"), prefix="tritonstack-prod-")
+    assert events(delivered, "prod") == []
+    (foundation,) = list_stacks(delivered.cloud("prod"), prefix="tritonstack-prod-")
     assert foundation.name == "tritonstack-prod-foundation"
 
 
-def test_promotion_is_proposed_with_the_output_of_the_dry_run(road: GithubDelivery) -> None:
+def test_promotion_is_proposed_with_the_output_of_the_dry_run(delivered: GithubDelivery) -> None:
     event = Event("workflow_dispatch", MAIN, {}, {"source": "dev", "target": "prod"})
-    assert road.run("promote.yml", event) == {"road": "success", "promote": "success"}, road.told()
-    pull = road.proposals()[-1]
+    assert delivered.run("promote.yml", event) == {"delivery": "success", "promote": "success"}, (
+        delivered.told()
+    )
+    pull = delivered.proposals()[-1]
     assert (pull["base"], pull["head"]) == ("main", "promote/prod")
     assert "would promote minilm-embedding" in pull["body"]
-    assert recorded_calls(road.runner.folder)[-1][-1] == "promote/prod"
+    assert recorded_calls(delivered.runner.folder)[-1][-1] == "promote/prod"
 
 
-def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(road: GithubDelivery) -> None:
+def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(delivered: GithubDelivery) -> None:
     event = Event("workflow_dispatch", "refs/heads/promote/prod", {})
-    results = road.run("pull-request.yml", event)
-    assert results["checks"] == results["status"] == "success", road.told()
-    (status,) = json.loads((road.runner.folder / "github.json").read_text())["statuses"]
-    assert (status["sha"], status["context"]) == (road.runner.commit_of(event.ref), "checks")
+    results = delivered.run("pull-request.yml", event)
+    assert results["checks"] == results["status"] == "success", delivered.told()
+    (status,) = json.loads((delivered.runner.folder / "github.json").read_text())["statuses"]
+    assert (status["sha"], status["context"]) == (delivered.runner.commit_of(event.ref), "checks")
 
 
-def test_merged_it_is_deployed_to_prod_and_verified(road: GithubDelivery) -> None:
-    event = road.merge("promote/prod")
-    results = road.run("deploy.yml", event)
-    assert results == {"road": "success", "dev": "success", "prod": "success"}, road.told()
-    kinds = [found.kind for found in events(road, "prod")]
+def test_merged_it_is_deployed_to_prod_and_verified(delivered: GithubDelivery) -> None:
+    event = delivered.merge("promote/prod")
+    results = delivered.run("deploy.yml", event)
+    assert results == {"delivery": "success", "dev": "success", "prod": "success"}, delivered.told()
+    kinds = [found.kind for found in events(delivered, "prod")]
     assert kinds == ["promoted", "deployed", "verified"]
-    assert digests(road, "dev") == digests(road, "prod") != set()
+    assert digests(delivered, "dev") == digests(delivered, "prod") != set()
 
 
-def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(road: GithubDelivery) -> None:
-    event = pull_request(road, "opened")
+def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(delivered: GithubDelivery) -> None:
+    event = pull_request(delivered, "opened")
     done = {
-        **dict.fromkeys(("checks", "road", "diff"), "success"),
+        **dict.fromkeys(("checks", "delivery", "diff"), "success"),
         **dict.fromkeys(("left-out", "status"), "skipped"),
     }
-    assert road.run("pull-request.yml", event) == done, road.told()
-    assert road.run("preview.yml", event) == {
-        "road": "success",
+    assert delivered.run("pull-request.yml", event) == done, delivered.told()
+    assert delivered.run("preview.yml", event) == {
+        "delivery": "success",
         "deploy": "success",
         "destroy": "skipped",
-    }, road.told()
-    said = json.loads((road.runner.folder / "github.json").read_text())["comments"]
+    }, delivered.told()
+    said = json.loads((delivered.runner.folder / "github.json").read_text())["comments"]
     marks = [comment["body"].splitlines()[0] for comment in said]
     assert marks == [f"<!-- tritonstack: {about} -->" for about in ("diff-dev", "diff-prod", "preview")]
     assert "is InService" in said[-1]["body"]
-    stack = describe_stack(road.cloud("dev"), "tritonstack-pr-7-foundation")
+    stack = describe_stack(delivered.cloud("dev"), "tritonstack-pr-7-foundation")
     assert stack is not None
-    found = road.cloud("dev").client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
+    found = delivered.cloud("dev").client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
     assert found["RoleARN"].endswith("role/tritonstack-delivery-dev-preview-execution")
-    published = f"cdk-preview-assets-{road.site.spec_of('dev').account}-{road.site.spec_of('dev').region}"
-    listed = road.cloud("dev").client("s3").list_objects_v2(Bucket=published)
+    published = (
+        f"cdk-preview-assets-{delivered.site.spec_of('dev').account}-{delivered.site.spec_of('dev').region}"
+    )
+    listed = delivered.cloud("dev").client("s3").list_objects_v2(Bucket=published)
     assert any(item["Key"].endswith(".json") for item in listed["Contents"])
 
 
-def test_closed_its_environment_goes(road: GithubDelivery) -> None:
-    event = pull_request(road, "closed")
-    assert road.run("preview.yml", event) == {
-        "road": "success",
+def test_closed_its_environment_goes(delivered: GithubDelivery) -> None:
+    event = pull_request(delivered, "closed")
+    assert delivered.run("preview.yml", event) == {
+        "delivery": "success",
         "deploy": "skipped",
         "destroy": "success",
-    }, road.told()
-    assert list_stacks(road.cloud("dev"), prefix="tritonstack-pr-7-") == []
+    }, delivered.told()
+    assert list_stacks(delivered.cloud("dev"), prefix="tritonstack-pr-7-") == []
 
 
 @pytest.mark.parametrize("whose", [{"fork": "somebody/tritonstack"}, {"actor": "dependabot[bot]"}])
 def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(
-    road: GithubDelivery, whose: dict[str, str]
+    delivered: GithubDelivery, whose: dict[str, str]
 ) -> None:
-    event = pull_request(road, "opened", **whose)
-    before = len(road.runner.taken)
-    assert road.run("pull-request.yml", event) == {
+    event = pull_request(delivered, "opened", **whose)
+    before = len(delivered.runner.taken)
+    assert delivered.run("pull-request.yml", event) == {
         "checks": "success",
-        "road": "skipped",
+        "delivery": "skipped",
         "left-out": "success",
         "diff": "skipped",
         "status": "skipped",
-    }, road.told()
-    assert "::notice::GitHub gives a fork and Dependabot no credentials" in road.runner.ran[-1].output
-    assert set(road.run("preview.yml", event).values()) == {"skipped"}
-    assert len(road.runner.taken) == before
+    }, delivered.told()
+    assert "::notice::GitHub gives a fork and Dependabot no credentials" in delivered.runner.ran[-1].output
+    assert set(delivered.run("preview.yml", event).values()) == {"skipped"}
+    assert len(delivered.runner.taken) == before
 
 
-def test_every_night_what_is_left_is_looked_for(road: GithubDelivery) -> None:
+def test_every_night_what_is_left_is_looked_for(delivered: GithubDelivery) -> None:
     event = Event("schedule", MAIN, {"schedule": "41 3 * * *"})
-    assert road.run("clean-up.yml", event) == dict.fromkeys(("road", "reap", "audit"), "success"), road.told()
+    assert delivered.run("clean-up.yml", event) == dict.fromkeys(("delivery", "reap", "audit"), "success"), (
+        delivered.told()
+    )
     hourly = Event("schedule", MAIN, {"schedule": "17 * * * *"})
-    assert road.run("clean-up.yml", hourly)["audit"] == "skipped"
+    assert delivered.run("clean-up.yml", hourly)["audit"] == "skipped"
 
 
-def test_a_rollback_without_a_target_fails_and_proposes_nothing(road: GithubDelivery) -> None:
-    before = len(recorded_calls(road.runner.folder))
+def test_a_rollback_without_a_target_fails_and_proposes_nothing(delivered: GithubDelivery) -> None:
+    before = len(recorded_calls(delivered.runner.folder))
     event = Event("workflow_dispatch", MAIN, {}, {"environment": "prod", "endpoint": "minilm"})
-    assert road.run("rollback.yml", event) == {"road": "success", "rollback": "failure"}
-    assert "no earlier artifacts of endpoint 'minilm' in git" in road.told()
-    assert [call for call in recorded_calls(road.runner.folder)[before:] if call[0] == "gh"] == []
+    assert delivered.run("rollback.yml", event) == {"delivery": "success", "rollback": "failure"}
+    assert "no earlier artifacts of endpoint 'minilm' in git" in delivered.told()
+    assert [call for call in recorded_calls(delivered.runner.folder)[before:] if call[0] == "gh"] == []
 
 
-def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(road: GithubDelivery) -> None:
+def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(delivered: GithubDelivery) -> None:
     """A second version of the model is delivered to dev, and rolled back."""
-    first = digests(road, "dev")
-    model = road.site.project.model_file("minilm-embedding")
+    first = digests(delivered, "dev")
+    model = delivered.site.project.model_file("minilm-embedding")
     model.write_text(model.read_text().replace("max_batch: 32", "max_batch: 16"))
-    assert road.run("build.yml", road.push("Smaller batches"))["build"] == "success", road.told()
-    assert road.run("deploy.yml", road.merge("build/dev"))["dev"] == "success", road.told()
-    assert digests(road, "dev") != first
+    assert delivered.run("build.yml", delivered.push("Smaller batches"))["build"] == "success", (
+        delivered.told()
+    )
+    assert delivered.run("deploy.yml", delivered.merge("build/dev"))["dev"] == "success", delivered.told()
+    assert digests(delivered, "dev") != first
     event = Event("workflow_dispatch", MAIN, {}, {"environment": "dev", "endpoint": "minilm"})
-    assert road.run("rollback.yml", event) == {"road": "success", "rollback": "success"}, road.told()
-    assert [found.kind for found in events(road, "dev")][-1] == "verified"
-    pull = road.proposals()[-1]
+    assert delivered.run("rollback.yml", event) == {"delivery": "success", "rollback": "success"}, (
+        delivered.told()
+    )
+    assert [found.kind for found in events(delivered, "dev")][-1] == "verified"
+    pull = delivered.proposals()[-1]
     assert pull["head"] == "rollback/dev/minilm"
     assert "minilm: tritonstack-dev-minilm" in pull["body"]  # what `verify` said
-    road.merge("rollback/dev/minilm")
-    assert digests(road, "dev") == first
+    delivered.merge("rollback/dev/minilm")
+    assert digests(delivered, "dev") == first
 
 
-def test_every_command_of_every_workflow_was_run(road: GithubDelivery) -> None:
-    assert set(DELIVERY_COMMANDS) <= {ran.command for ran in road.runner.ran}
+def test_every_command_of_every_workflow_was_run(delivered: GithubDelivery) -> None:
+    assert set(DELIVERY_COMMANDS) <= {ran.command for ran in delivered.runner.ran}
 
 
-def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(road: GithubDelivery) -> None:
-    assert len(road.runner.called) > 100
+def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(delivered: GithubDelivery) -> None:
+    assert len(delivered.runner.called) > 100
     refused = {
         f"{role}: {action_of(service, operation)}"
-        for role, service, operation in road.runner.called
-        if (service, operation) not in FREE and not allows(road, role, action_of(service, operation))
+        for role, service, operation in delivered.runner.called
+        if (service, operation) not in FREE and not allows(delivered, role, action_of(service, operation))
     }
     assert sorted(refused) == []
 
 
-def allows(road: GithubDelivery, role: str, action: str) -> bool:
+def allows(delivered: GithubDelivery, role: str, action: str) -> bool:
     """Return whether a role may perform an action at all; test_permissions.py checks the resources."""
     return any(
         could(template, role, action)
-        for template in road.runner.delivery_stacks.values()
+        for template in delivered.runner.delivery_stacks.values()
         if role in roles(template)
     )
 
 
-def digests(road: GithubDelivery, environment: str) -> set[str]:
+def digests(delivered: GithubDelivery, environment: str) -> set[str]:
     """Return the digests in the merged lock of an environment."""
-    models = load_lock(road.site.project.lock_file(environment)).record.models
+    models = load_lock(delivered.site.project.lock_file(environment)).record.models
     return {entry.digest for targets in models.values() for entry in targets.values()}
 
 
-def events(road: GithubDelivery, environment: str) -> list[Any]:
-    spec = load_workspace(road.site.project, environment).spec
-    return read_events(road.cloud(environment), spec.artifact_bucket)
+def events(delivered: GithubDelivery, environment: str) -> list[Any]:
+    spec = load_workspace(delivered.site.project, environment).spec
+    return read_events(delivered.cloud(environment), spec.artifact_bucket)
 
 
-def pull_request(road: GithubDelivery, action: str, *, fork: str = SLUG, actor: str = "ann") -> Event:
+def pull_request(delivered: GithubDelivery, action: str, *, fork: str = SLUG, actor: str = "ann") -> Event:
     """Pull request 7, with its merge commit where GitHub keeps it."""
-    road._git("update-ref", "refs/pull/7/merge", road.head())
+    delivered._git("update-ref", "refs/pull/7/merge", delivered.head())
     return Event(
         "pull_request",
         "refs/pull/7/merge",

@@ -107,7 +107,7 @@ def pull_request(runner: Runner, whose: str) -> Event:
 
 
 def test_an_ordinary_pull_request_has_its_check_and_nothing_beside_it(runner):
-    runner.ends, runner.said = {"road": "success"}, {"road": {"environments": "[]", "road": "{}"}}
+    runner.ends, runner.said = {"delivery": "success"}, {"delivery": {"environments": "[]", "stages": "{}"}}
     results = runner.run("pull-request.yml", pull_request(runner, SLUG))
     assert (results["checks"], results["status"]) == ("success", "skipped")
     assert statuses(runner) == []

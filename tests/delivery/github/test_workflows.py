@@ -63,11 +63,13 @@ def test_actionlint_finds_nothing():
 def test_actionlint_would_find_something(tmp_path):
     shutil.copytree(ROOT / ".github", tmp_path / ".github")
     file = tmp_path / ".github" / "workflows" / "deploy.yml"
-    file.write_text(file.read_text().replace("needs.road.outputs.asked", "needs.raod.outputs.asked"))
+    file.write_text(
+        file.read_text().replace("needs.delivery.outputs.affected", "needs.delviery.outputs.affected")
+    )
     found = lint(tmp_path)
     assert found.returncode == 1
     assert "deploy.yml" in found.stdout
-    assert 'property "raod" is not defined' in found.stdout
+    assert 'property "delviery" is not defined' in found.stdout
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -222,11 +224,14 @@ def test_each_rollback_is_a_proposal_of_its_own():
 def test_deploy_follows_the_order_of_delivery_yaml():
     content = read_workflow(WORKFLOWS / "deploy.yml")
     assert content["on"]["push"]["branches"] == [DELIVERY.branch]
-    road = {name: job for name, job in content["jobs"].items() if name != "road"}
-    assert tuple(road) == DELIVERY.names
+    jobs = {name: job for name, job in content["jobs"].items() if name != "delivery"}
+    assert tuple(jobs) == DELIVERY.names
     before: list[str] = []
-    for name, job in road.items():
-        assert listed(job["needs"]) == ["road", *before]  # one put aside leaves out the next: that hides it
+    for name, job in jobs.items():
+        assert listed(job["needs"]) == [
+            "delivery",
+            *before,
+        ]  # one put aside leaves out the next: that hides it
         assert job["with"]["environment"] == name
         assert f"'{name}'" in job["if"]
         before.append(name)

@@ -22,7 +22,7 @@ class DeliveryPlan:
     @property
     def affected(self) -> list[str]:
         """The environments that the change must be deployed to."""
-        return [stage.name for stage in self.stages if stage.asked]
+        return [stage.name for stage in self.stages if stage.affected]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
@@ -30,8 +30,8 @@ class DeliveryPlan:
             "repository": self.spec.repository,
             "branch": self.spec.branch,
             "environments": list(self.spec.names),
-            "asked": self.affected,
-            "road": {stage.name: asdict(stage) for stage in self.stages},
+            "affected": self.affected,
+            "stages": {stage.name: asdict(stage) for stage in self.stages},
             "previews": self._previews(),
         }
 

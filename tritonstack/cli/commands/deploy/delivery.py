@@ -44,7 +44,7 @@ def _lines(plan: DeliveryPlan) -> list[str]:
     spec = plan.spec
     lines = [f"{spec.repository}, branch {spec.branch}"]
     for stage in plan.stages:
-        state = "affected" if stage.asked else "not affected"
+        state = "affected" if stage.affected else "not affected"
         approval = "; deploys after approval" if stage.approval else ""
         lines.append(f"{stage.name} ({stage.account}, {stage.region}): {state}{approval}")
     if spec.previews:
