@@ -35,6 +35,7 @@ def test_a_workflow_takes_a_session_and_returns_a_frozen_result(name: str) -> No
     result = hints["return"]
     assert dataclasses.is_dataclass(result)
     assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert callable(getattr(result, "to_json", None))
 
 
 def test_the_package_exports_what_type_checkers_see() -> None:

@@ -69,8 +69,8 @@ def _summary(outlook: DeployOutlook) -> str:
     parts = [
         f"{count} {'stack' if count == 1 else 'stacks'} {action}" for action, count in counts.items() if count
     ]
-    if outlook.shelves:
-        parts.append(f"{sum(map(len, outlook.shelves.values()))} models copied to model prefixes")
+    if outlook.model_prefixes:
+        parts.append(f"{sum(map(len, outlook.model_prefixes.values()))} models copied to model prefixes")
     return f"This deployment: {', '.join(parts)}."
 
 
@@ -116,7 +116,7 @@ def _resource_lines(changes: Iterable[PlannedChange]) -> Iterator[str]:
 def _other_lines(outlook: DeployOutlook) -> Iterator[str]:
     """Describe changes other than those of requested stacks."""
     yield from outlook.leftovers
-    for endpoint, models in outlook.shelves.items():
+    for endpoint, models in outlook.model_prefixes.items():
         shown = ", ".join(models[:_LISTED]) + (" and more" if len(models) > _LISTED else "")
         go = "1 model is" if len(models) == 1 else f"{len(models)} models are"
         yield f"{endpoint}: {go} copied to its model prefix; the stack does not change: {shown}"

@@ -91,7 +91,7 @@ def test_what_is_protected_is_rejected_with_the_way_to_lift_it(
         (("--yes", "--confirm", "dev"), 0, "kept (retained by its stack): AWS::S3::Bucket kept"),
     ],
 )
-def test_what_keeps_data_wants_its_name_beside_yes(
+def test_data_to_keep_requires_the_name_beside_yes(
     here: Project,
     account: str,
     capsys: pytest.CaptureFixture[str],
@@ -147,7 +147,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(
     ]
     assert run(["--project", str(here.root), "--json", "destroy", *instance]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["dry_run"], told["running_builds"], told["wants_its_name"]) == (True, [], False)
+    assert (told["dry_run"], told["running_builds"], told["requires_name"]) == (True, [], False)
     assert len(standing(account)) == 2
     assert tell(here, "destroy", "preview", "--name", "pr-1", "--yes") == 0
     capsys.readouterr()
@@ -237,8 +237,8 @@ def test_the_status_of_all_lists_temporary_environments(
     assert said[-1].split()[-4:-1] == ["bob", "expired", "at"]
     assert run(["--project", str(here.root), "--json", "status"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [item["verdict"] for item in told["for_a_while"]] == ["lives", "expired", "expired"]
-    assert told["not_looked_at"] == []
+    assert [item["verdict"] for item in told["expiring"]] == ["active", "expired", "expired"]
+    assert told["not_searched"] == []
     assert tell(here, "status", "dev") == 0
     assert "for a while" not in capsys.readouterr().out
 

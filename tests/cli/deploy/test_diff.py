@@ -102,7 +102,7 @@ def test_for_machines_it_is_one_document(
     deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
     code, out = said(capsys, built, "--json")
     result = json.loads(out)
-    assert (code, result["refused"], result["shelves"]) == (0, False, {})
+    assert (code, result["refused"], result["model_prefixes"]) == (0, False, {})
     assert [(plan["stack"], plan["action"], plan["reasons"]) for plan in result["stacks"]] == [
         (STACK, "roll-out", ["KmsKeyId"])
     ]

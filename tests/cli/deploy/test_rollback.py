@@ -69,7 +69,7 @@ class Dev:
     def verify(self, _state: Any, workspace: Any, _cloud: Any, *, endpoints: tuple[str, ...]) -> Verdict:
         check = Check("answers", faults=() if self.right else ("0.5 instead of 0.25",))
         found = [EndpointVerdict(name, workspace.spec.endpoint_name(name), (check,)) for name in endpoints]
-        return Verdict("dev", Revision(None), tuple(found), asked=True)
+        return Verdict("dev", Revision(None), tuple(found), tested=True)
 
     def locked(self) -> str:
         return load_lock(self.project.lock_file("dev")).record.models["minilm"]["cpu"].digest[:2]

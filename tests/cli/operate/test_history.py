@@ -92,7 +92,7 @@ def test_an_instance_is_listed_beside_the_environment_whose_lock_it_uses(
     told = json.loads(out)
     assert (code, told["environments"], told["incomplete"]) == (0, ["dev", "pr-1"], [])
     (artifact,) = told["artifacts"]
-    assert [(item["kind"], item["environment"]) for item in artifact["happenings"]] == [
+    assert [(item["kind"], item["environment"]) for item in artifact["entries"]] == [
         ("built", "dev"),
         ("deployed", "dev"),
         ("verified", "dev"),
@@ -122,13 +122,13 @@ def test_for_machines(deployed: Project, capsys: pytest.CaptureFixture[str]) -> 
     (artifact,) = told["artifacts"]
     assert code == 0
     assert (artifact["digest"], artifact["target"]) == (DIGEST, "cpu")
-    assert [item["kind"] for item in artifact["happenings"]] == ["built", "deployed", "verified"]
+    assert [item["kind"] for item in artifact["entries"]] == ["built", "deployed", "verified"]
 
 
 def test_offline_makes_no_call(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, built, "--json", "history", "minilm", "--offline")
     assert (code, err) == (0, "")
-    assert [item["kind"] for item in json.loads(out)["artifacts"][0]["happenings"]] == ["built"]
+    assert [item["kind"] for item in json.loads(out)["artifacts"][0]["entries"]] == ["built"]
 
 
 @pytest.mark.usefixtures("account")

@@ -199,9 +199,9 @@ def test_one_command_takes_it_back(site: Site) -> None:
 
 def test_the_history_tells_it_all(site: Site) -> None:
     kinds = [
-        (happening["environment"], happening["kind"])
+        (entry["environment"], entry["kind"])
         for artifact in site.asked("history", "price")["artifacts"]
-        for happening in artifact["happenings"]
+        for entry in artifact["entries"]
     ]
     for wanted in (
         ("dev", "built"),

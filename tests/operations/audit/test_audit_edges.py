@@ -48,7 +48,7 @@ def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytes
     found = audit(cloud, SCOPE)
     assert sorted(item.id for item in found.present) == sorted(mine)
     assert ([item.id for item in found.unseen], found.refusals) == ([foreign], ())
-    assert found.facts()["not_looked_at"] == [{"type": "AWS::KMS::Key", "id": foreign}]
+    assert found.to_json()["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
 
 
 def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

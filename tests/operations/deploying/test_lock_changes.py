@@ -75,7 +75,7 @@ def test_a_change_is_described(
 ) -> None:
     change = ArtifactChange("minilm", "cpu", before, figures, artifact(NEW, **facts))
     assert change.description == words
-    assert change.facts()["words"] == words
+    assert change.to_json()["summary"] == words
 
 
 def test_only_undeployed_changes_are_reported(project: Project) -> None:

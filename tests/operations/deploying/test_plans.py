@@ -178,5 +178,5 @@ def test_every_rollout_is_described(template: Template, policy: dict[str, Any], 
 
 
 def test_plans_are_facts_for_machines(template: Template) -> None:
-    facts = json.loads(json.dumps(plan(None, template).facts()))
+    facts = json.loads(json.dumps(plan(None, template).to_json()))
     assert (facts["stack"], facts["action"], facts["endpoint"]) == (STACK, "create", FULL)

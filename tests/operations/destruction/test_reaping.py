@@ -38,19 +38,19 @@ def test_expired_environments_are_listed_with_their_owner() -> None:
     ("stacks", "expected"),
     [
         ([stack("t-a-foundation", None)], {}),
-        ([stack("t-a-foundation", FUTURE)], {"t-a": "lives"}),
+        ([stack("t-a-foundation", FUTURE)], {"t-a": "active"}),
         ([stack("t-a-foundation", "tomorrow")], {"t-a": "unreadable"}),
         ([stack("t-a-foundation", protected=True)], {"t-a": "protected"}),
         ([stack("t-a-foundation"), stack("t-a-endpoint-x", protected=True)], {"t-a": "protected"}),
         # A deploy that gave it more time has reached only one of them.
-        ([stack("t-a-foundation", FUTURE), stack("t-a-endpoint-x", PAST)], {"t-a": "lives"}),
+        ([stack("t-a-foundation", FUTURE), stack("t-a-endpoint-x", PAST)], {"t-a": "active"}),
         ([stack("t-a-foundation", None), stack("t-a-endpoint-x", PAST)], {"t-a": "expired"}),
         # Somebody else's stack that is called like one of ours.
         ([stack("t-a-network", description="Our network")], {}),
         ([stack("t-a")], {}),
         (
             [stack("t-a-foundation"), stack("t-a-two-foundation", FUTURE)],
-            {"t-a": "expired", "t-a-two": "lives"},
+            {"t-a": "expired", "t-a-two": "active"},
         ),
     ],
 )

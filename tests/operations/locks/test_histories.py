@@ -99,7 +99,7 @@ def test_a_lock_without_provenance_still_dates_its_entries() -> None:
 def test_figures_are_those_of_the_build() -> None:
     (artifact,) = history_of(history_from_locks("dev", "m", [version(entry("11", built=BUILT))]))
     assert artifact.figures == Figures(min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5)
-    assert artifact.facts()["figures"]["p99_ms"] == 4.5
+    assert artifact.to_json()["figures"]["p99_ms"] == 4.5
 
 
 def test_unreadable_versions_are_ignored() -> None:

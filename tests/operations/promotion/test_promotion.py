@@ -98,7 +98,7 @@ def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files: Pro
     )
     decision = decided(files)
     assert (decision.entries, decision.same, decision.obstacles) == ((), [], [])
-    assert [item.entry.digest for item in decision.given_up] == [bad.digest]
+    assert [item.entry.digest for item in decision.rolled_back] == [bad.digest]
     assert [item.entry.digest for item in decided(files, "minilm").entries] == [bad.digest]
 
 

@@ -176,9 +176,7 @@ def answer(**changes: Any) -> SmokeResult:
 
 
 def test_answers_are_counted_and_wrong_ones_reported() -> None:
-    shadow = answer(
-        outcome="cannot-be-asked", variant="shadow", example="", detail="impossible", milliseconds=None
-    )
+    shadow = answer(outcome="skipped", variant="shadow", example="", detail="impossible", milliseconds=None)
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
     assert check.faults == ("main: minilm, first: wrong (30 ms): off by 2",)
     assert check.notes == ("shadow: minilm was not tested: impossible",)
@@ -186,20 +184,20 @@ def test_answers_are_counted_and_wrong_ones_reported() -> None:
 
 
 def test_unchecked_models_are_listed_beside_the_verdict() -> None:
-    shadow = answer(outcome="cannot-be-asked", variant="shadow", detail="impossible", milliseconds=None)
-    cut_short = answer(outcome="cannot-be-asked", example="step 2", detail="it keeps a state")
+    shadow = answer(outcome="skipped", variant="shadow", detail="impossible", milliseconds=None)
+    cut_short = answer(outcome="skipped", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
     assert found.description.endswith("; untested, answers unknown: search/shadow")
-    (endpoint,) = found.facts()["endpoints"]
-    assert endpoint["not_asked"] == [{"variant": "shadow", "model": "minilm", "why": "impossible"}]
+    (endpoint,) = found.to_json()["endpoints"]
+    assert endpoint["not_tested"] == [{"variant": "shadow", "model": "minilm", "why": "impossible"}]
     assert found.endpoints[0].checks[-1].notes == (
         "shadow: minilm was not tested: impossible",
-        "main: minilm, step 2: cannot-be-asked (12 ms): it keeps a state",
+        "main: minilm, step 2: skipped (12 ms): it keeps a state",
     )
 
 
-def verdict(*endpoints: EndpointVerdict, asked: bool = True, **facts: Any) -> Verdict:
-    return Verdict("dev", Revision("c" * 40), endpoints, asked=asked, **facts)
+def verdict(*endpoints: EndpointVerdict, tested: bool = True, **facts: Any) -> Verdict:
+    return Verdict("dev", Revision("c" * 40), endpoints, tested=tested, **facts)
 
 
 GOOD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", compared=3),))
@@ -208,7 +206,7 @@ BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one
 
 def test_a_verdict_in_a_line() -> None:
     assert verdict(GOOD).description == "verified: dev matches commit cccccccc (3 values compared)"
-    assert verdict(GOOD, asked=False).description.endswith("; no smoke requests were sent")
+    assert verdict(GOOD, tested=False).description.endswith("; no smoke requests were sent")
     assert verdict(BAD).description == "failed: 1 difference from commit cccccccc"
     assert verdict(BAD).faults == ["search: alarms: one rings"]
 
@@ -221,8 +219,8 @@ def test_the_recorded_verdict(workspace: Workspace) -> None:
     assert kinds(workspace, verdict(GOOD)) == [("verified", "")]
     assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one rings")]
     # Its answers are unchecked, so a promotion must not rely on it.
-    assert kinds(workspace, verdict(GOOD, asked=False)) == []
-    assert kinds(workspace, verdict(BAD, asked=False)) == [("refuted", "search: alarms: one rings")]
+    assert kinds(workspace, verdict(GOOD, tested=False)) == []
+    assert kinds(workspace, verdict(BAD, tested=False)) == [("refuted", "search: alarms: one rings")]
 
 
 def test_an_error_in_a_shared_stack_refutes_all_endpoints(workspace: Workspace) -> None:

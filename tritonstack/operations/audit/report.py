@@ -71,14 +71,14 @@ class Report:
         """Return the resources with scheduled deletion."""
         return [item for item in self.items if item.pending]
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the report for `--json`."""
         return {
             "resources": [asdict(item) for item in self.present],
             "orphans": [asdict(item) for item in self.orphans],
             "pending_deletion": [asdict(item) for item in self.pending],
             "refused": [asdict(item) for item in self.refusals],
-            "not_looked_at": [asdict(item) for item in self.unseen],
+            "not_described": [asdict(item) for item in self.unseen],
         }
 
 

@@ -89,7 +89,7 @@ class PlannedChange:
         """Return the remedy of a rejected change."""
         return "rename it, or revert the change that replaces it" if self.refused else None
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the change for `--json`."""
         return asdict(self) | {"refused": self.refused}
 

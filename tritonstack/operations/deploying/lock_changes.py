@@ -39,7 +39,7 @@ class ArtifactChange:
         parts = [f"{self.model} ({self.target}): {digests}{come}", *self._provenance(), *self._figures()]
         return "; ".join(parts)
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the change for `--json`."""
         built, promoted = self.after.built, self.after.promoted
         return {
@@ -51,7 +51,7 @@ class ArtifactChange:
             "figures_after": self.after.figures and self.after.figures.model_dump(),
             "built": built and built.model_dump(),
             "promoted": promoted and promoted.model_dump(),
-            "words": self.description,
+            "summary": self.description,
         }
 
     def _provenance(self) -> Iterator[str]:
@@ -87,9 +87,9 @@ class ImageChange:
         was = f"{_short(self.before)} → " if self.before else ""
         return f"image {self.folder} ({self.kind}): {was}{_short(self.after)}"
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the change for `--json`."""
-        return asdict(self) | {"words": self.description}
+        return asdict(self) | {"summary": self.description}
 
 
 def artifact_changes(

@@ -59,9 +59,9 @@ class StackPlan:
             return []
         return [self.rollout, *(f"two phases, because {hazard.what}" for hazard in self.hazards)]
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the plan for `--json`."""
-        return asdict(self) | {"words": self.description}
+        return asdict(self) | {"summary": self.description}
 
     def _description(self) -> str:
         if self.endpoint is None or self.action in ("create", "nothing", "change"):

@@ -42,9 +42,9 @@ class TakenName:
         """Return the remedy."""
         return _REMEDY
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the violation for `--json`."""
-        return asdict(self) | {"words": self.description}
+        return asdict(self) | {"summary": self.description}
 
 
 def names_to_create(stack: str, deployed: Template | None, new: Template) -> Iterator[TakenName]:

@@ -14,7 +14,7 @@ from tritonstack.operations.destruction.destroy import OnUpdate, destroy_environ
 from tritonstack.operations.stacks import StackState, list_stacks
 from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
 
-Verdict = Literal["expired", "lives", "protected", "unreadable"]
+Verdict = Literal["expired", "active", "protected", "unreadable"]
 OUR_DESCRIPTION = "tritonstack:"
 """How the description of each stack of this project begins."""
 
@@ -95,4 +95,4 @@ def _verdict(stacks: Iterable[StackState], expires: str, now: datetime) -> Verdi
         parse_moment(expires)
     except UsageError:
         return "unreadable"
-    return "expired" if has_expired({EXPIRES: expires}, now) else "lives"
+    return "expired" if has_expired({EXPIRES: expires}, now) else "active"

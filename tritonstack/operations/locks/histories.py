@@ -34,7 +34,7 @@ class HistoryEntry:
     indirect: bool = False
     """Whether it comes from another environment, which knows only its direct source."""
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the event for `--json`."""
         return {
             "kind": self.kind,
@@ -55,13 +55,13 @@ class ArtifactHistory:
     figures: Figures | None = None
     entries: list[HistoryEntry] = field(default_factory=list)
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the history for `--json`."""
         return {
             "digest": self.digest,
             "target": self.target,
             "figures": self.figures.model_dump(exclude_none=True) if self.figures else None,
-            "happenings": [happening.facts() for happening in self.entries],
+            "entries": [entry.to_json() for entry in self.entries],
         }
 
 

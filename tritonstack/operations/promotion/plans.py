@@ -57,7 +57,7 @@ class Decision:
     """Entries that the target's lock already has."""
     built_in_target: Sequence[str] = ()
     """Entries that the target built itself because the source has none for its machines."""
-    given_up: Sequence[Entry] = ()
+    rolled_back: Sequence[Entry] = ()
     """Entries that were rolled back in the target; naming the model promotes them again."""
     obstacles: Sequence[Obstacle] = ()
 
@@ -106,11 +106,11 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     artifacts = sorted((item for item in found if isinstance(item, Replacement)), key=_place)
     images = sorted((item for item in found_images if isinstance(item, Replacement)), key=_place)
     obstacles = [item for item in (*found, *found_images) if isinstance(item, Obstacle)]
-    given_up: list[Entry] = []
+    rolled_back: list[Entry] = []
     if not models:
-        given_up = [*filter(_is_given_up, artifacts), *filter(_is_given_up, images)]
-    artifacts = [item for item in artifacts if item not in given_up]
-    images = [item for item in images if item not in given_up]
+        rolled_back = [*filter(_is_rolled_back, artifacts), *filter(_is_rolled_back, images)]
+    artifacts = [item for item in artifacts if item not in rolled_back]
+    images = [item for item in images if item not in rolled_back]
     decision = Decision(
         artifacts=[item for item in artifacts if not _is_same(target, item)],
         images=[item for item in images if not _is_same(target, item)],
@@ -119,7 +119,7 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
             *(item for item in images if _is_same(target, item)),
         ],
         built_in_target=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
-        given_up=given_up,
+        rolled_back=rolled_back,
         obstacles=sorted(obstacles, key=lambda item: item.subject),
     )
     if decision.obstacles:
@@ -288,7 +288,7 @@ def _is_same(target: Workspace, item: Entry) -> bool:
     return not isinstance(item.entry, LockedImage) or getattr(item.seen, "tag", None) == item.entry.tag
 
 
-def _is_given_up(item: Entry) -> bool:
+def _is_rolled_back(item: Entry) -> bool:
     back = item.seen.rolled_back if item.seen else None
     return back is not None and back.instead_of == item.entry.digest
 

@@ -22,8 +22,8 @@ from tritonstack.project.workspace import Workspace
 _TARGETS_AT_ONCE = 4
 """Models of one endpoint that are tested in parallel: a multi-model endpoint loads each."""
 
-SmokeOutcome = Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
-"""wrong: unexpected answer. failed: error or no answer. not-checked: no examples. cannot-be-asked: not
+SmokeOutcome = Literal["ok", "wrong", "failed", "not-checked", "skipped"]
+"""wrong: unexpected answer. failed: error or no answer. not-checked: no examples. skipped: not
 callable, such as a shadow variant."""
 
 
@@ -57,9 +57,9 @@ class SmokeResult:
     @property
     def is_fault(self) -> bool:
         """Return whether the answers are not known to be right."""
-        return self.outcome not in ("ok", "cannot-be-asked")
+        return self.outcome not in ("ok", "skipped")
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the result for `--json`."""
         return asdict(self)
 
@@ -86,9 +86,9 @@ def smoke_endpoint(
         return [result for results in answered for result in results]
 
 
-def not_asked(results: Sequence[SmokeResult]) -> list[UntestedVariant]:
+def not_tested(results: Sequence[SmokeResult]) -> list[UntestedVariant]:
     """Return the variants without a request, and the reasons. Pure."""
-    asked = {(one.variant, one.model) for one in results if one.outcome != "cannot-be-asked"}
+    asked = {(one.variant, one.model) for one in results if one.outcome != "skipped"}
     left = {(one.variant, one.model): one.detail for one in results}
     return [UntestedVariant(*key, reason) for key, reason in left.items() if key not in asked]
 
@@ -97,7 +97,7 @@ def _smoke(
     cloud: Cloud, workspace: Workspace, target: SmokeTarget, deadline: Deadline
 ) -> Iterator[SmokeResult]:
     if target.why_not:
-        yield _result(target, RequestResult("", "cannot-be-asked", target.why_not))
+        yield _result(target, RequestResult("", "skipped", target.why_not))
         return
     if target.artifact is None:
         remedy = f"run `tritonstack build {workspace.spec.name}`"

@@ -37,7 +37,7 @@ class RequestResult:
     """The result of one request."""
 
     example: str
-    outcome: Literal["ok", "wrong", "failed", "not-checked", "cannot-be-asked"]
+    outcome: Literal["ok", "wrong", "failed", "not-checked", "skipped"]
     detail: str = ""
     milliseconds: float | None = None
 
@@ -54,7 +54,7 @@ def ask_all(
         if index and example.sequence and not target.one_machine:
             yield RequestResult(
                 example.name,
-                "cannot-be-asked",
+                "skipped",
                 "the model is stateful, and requests may reach different instances",
             )
             return

@@ -34,7 +34,7 @@ class Check:
         """Return whether there are no faults."""
         return not self.faults
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the check for `--json`."""
         return asdict(self) | {"passed": self.passed}
 

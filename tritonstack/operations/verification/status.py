@@ -100,7 +100,7 @@ class EnvironmentStatus:
         known = [one.deployed for one in self.endpoints if one.deployed]
         return max(known, key=lambda event: event.at, default=None)
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the status for `--json`."""
         last = self.deployed
         return {

@@ -33,7 +33,7 @@ class Traffic:
     p99_ms: float | None = None
     """The slowest variant; None without answers."""
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the traffic for `--json`."""
         return asdict(self)
 

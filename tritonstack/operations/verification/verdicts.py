@@ -16,7 +16,7 @@ from tritonstack.operations.deploying.plans import plan_stack
 from tritonstack.operations.deploying.stored_templates import as_written
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.operations.revisions import Revision
-from tritonstack.operations.smoke.asking import SmokeResult, UntestedVariant, not_asked
+from tritonstack.operations.smoke.asking import SmokeResult, UntestedVariant, not_tested
 from tritonstack.operations.verification.artifact_checks import artifact_check
 from tritonstack.operations.verification.checks import Check, shortened
 from tritonstack.operations.verification.endpoint_checks import endpoint_checks
@@ -62,19 +62,19 @@ class EndpointVerdict:
         return [f"{check.aspect}: {fault}" for check in self.checks for fault in check.faults]
 
     @property
-    def not_asked(self) -> list[UntestedVariant]:
+    def not_tested(self) -> list[UntestedVariant]:
         """Return the variants that were not tested."""
-        return not_asked(self.smoke)
+        return not_tested(self.smoke)
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the findings for `--json`."""
         return {
             "name": self.name,
             "endpoint": self.full_name,
             "passed": self.passed,
-            "checks": [check.facts() for check in self.checks],
-            "smoke": [result.facts() for result in self.smoke],
-            "not_asked": [asdict(one) for one in self.not_asked],
+            "checks": [check.to_json() for check in self.checks],
+            "smoke": [result.to_json() for result in self.smoke],
+            "not_tested": [asdict(one) for one in self.not_tested],
             "not_compared": dict(self.not_compared),
         }
 
@@ -89,7 +89,7 @@ class Verdict:
     endpoints: tuple[EndpointVerdict, ...]
     stacks: tuple[Check, ...] = ()
     """Shared stacks; empty if only some endpoints were requested."""
-    asked: bool = False
+    tested: bool = False
     """Whether smoke requests were sent; without them, the answers are unknown."""
 
     @property
@@ -122,23 +122,23 @@ class Verdict:
     @property
     def _unanswered(self) -> str:
         """Return the untested variants as text."""
-        if not self.asked:
+        if not self.tested:
             return "; no smoke requests were sent"
-        left = [f"{one.name}/{variant.variant}" for one in self.endpoints for variant in one.not_asked]
+        left = [f"{one.name}/{variant.variant}" for one in self.endpoints for variant in one.not_tested]
         return f"; untested, answers unknown: {', '.join(left)}" if left else ""
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the verdict for `--json`."""
         return {
             "environment": self.environment,
             "commit": self.revision.text,
             "uncommitted": list(self.revision.files),
             "passed": self.passed,
-            "asked": self.asked,
-            "stacks": [check.facts() for check in self.stacks],
-            "endpoints": [one.facts() for one in self.endpoints],
+            "tested": self.tested,
+            "stacks": [check.to_json() for check in self.stacks],
+            "endpoints": [one.to_json() for one in self.endpoints],
             "faults": self.faults,
-            "words": self.description,
+            "summary": self.description,
         }
 
     @property
@@ -194,15 +194,13 @@ def with_smoke(verdict: EndpointVerdict, results: Sequence[SmokeResult]) -> Endp
 def smoke_check(results: Sequence[SmokeResult]) -> Check:
     """Summarize smoke results. Pure."""
     texts = {result: shortened(str(result).partition("/")[2]) for result in results}
-    left = not_asked(results)
+    left = not_tested(results)
     unasked = [f"{one.variant}: {one.model} was not tested: {one.why}" for one in left]
     whole = {(one.variant, one.model) for one in left}
     partly = [
-        texts[one]
-        for one in results
-        if one.outcome == "cannot-be-asked" and (one.variant, one.model) not in whole
+        texts[one] for one in results if one.outcome == "skipped" and (one.variant, one.model) not in whole
     ]
-    asked = [result for result in results if result.outcome != "cannot-be-asked"]
+    asked = [result for result in results if result.outcome != "skipped"]
     right = [result for result in asked if not result.is_fault]
     slowest = max((result.milliseconds or 0.0 for result in asked), default=0.0)
     return Check(
@@ -224,7 +222,7 @@ def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
     refuted = [one.name for one in verdict.endpoints if shared or not one.passed]
     passed = [one.name for one in verdict.endpoints if one.name not in refuted]
     events = []
-    if passed and verdict.asked:
+    if passed and verdict.tested:
         events.append(new_event("verified", workspace, endpoints=passed, revision=verdict.revision))
     if refuted:
         # If one of two endpoints with the same artifact fails, the artifact is not verified.

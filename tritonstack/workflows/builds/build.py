@@ -49,7 +49,7 @@ class BuildResult:
             "changed": self.changed,
             "commit": self.built.commit,
             "uncommitted": list(self.built.uncommitted or ()),
-            "artifacts": [outcome.facts() for outcome in self.outcomes],
+            "artifacts": [outcome.to_json() for outcome in self.outcomes],
         }
 
 

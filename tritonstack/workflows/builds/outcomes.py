@@ -29,7 +29,7 @@ class Outcome:
     """Its folder on this machine, if any."""
     error: TritonstackError | None = None
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON data."""
         found = self.manifest or self.needed.locked
         return {

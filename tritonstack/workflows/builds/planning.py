@@ -39,7 +39,7 @@ class PlannedArtifact:
             "reason": self.reason,
             "where": self.where,
             "digest": self.digest,
-            "words": self.text,
+            "summary": self.text,
         }
 
 
@@ -57,7 +57,7 @@ class PlannedImage:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan of this image as JSON data."""
-        return {"image": self.tag, "build": not self.up_to_date, "words": self.text}
+        return {"image": self.tag, "build": not self.up_to_date, "summary": self.text}
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class DeployOutlook:
     workspace: Workspace
     changes: Changes
     resource_changes: Mapping[str, Sequence[PlannedChange]]
-    shelves: Mapping[str, Sequence[str]]
+    model_prefixes: Mapping[str, Sequence[str]]
     """Endpoint -> the models that a deploy copies to its model prefix."""
     artifacts: Sequence[ArtifactChange]
     images: Sequence[ImageChange]
@@ -55,7 +55,7 @@ class DeployOutlook:
     def changes_nothing(self) -> bool:
         """True if a deploy would change nothing."""
         plans = all(plan.action == "nothing" for plan in self.changes.plans)
-        return plans and not self.shelves
+        return plans and not self.model_prefixes
 
     @property
     def models(self) -> list[str]:
@@ -83,16 +83,16 @@ class DeployOutlook:
         return {
             "environment": self.workspace.spec.name,
             "stacks": [
-                plan.facts()
+                plan.to_json()
                 | {
-                    "resources": [planned.facts() for planned in self.resource_changes.get(plan.stack, ())],
-                    "taken_names": [one.facts() for one in self.taken_by(plan.stack)],
+                    "resources": [planned.to_json() for planned in self.resource_changes.get(plan.stack, ())],
+                    "taken_names": [one.to_json() for one in self.taken_by(plan.stack)],
                 }
                 for plan in self.changes.plans
             ],
-            "models": [change.facts() for change in self.artifacts],
-            "images": [change.facts() for change in self.images],
-            "shelves": dict(self.shelves),
+            "models": [change.to_json() for change in self.artifacts],
+            "images": [change.to_json() for change in self.images],
+            "model_prefixes": dict(self.model_prefixes),
             "leftovers": list(self.changes.leftovers),
             "refused": self.refused,
             "diff": "\n".join(self.cdk_lines),
@@ -130,7 +130,7 @@ def plan_deploy(
         workspace=workspace,
         changes=changes,
         resource_changes=resource_changes(cdk_lines, changes.deployed, templates),
-        shelves=_missing_models(workspace, cloud),
+        model_prefixes=_missing_models(workspace, cloud),
         artifacts=artifact_changes(workspace, before, deployed_digests(workspace, latest, deployed)),
         images=image_changes(workspace, before),
         cdk_lines=cdk_lines,

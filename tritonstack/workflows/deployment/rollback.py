@@ -48,7 +48,7 @@ class Rollback:
             "endpoint": self.plan.endpoint,
             "origin": self.plan.origin,
             "changed": self.changed,
-            "with_it": list(self.plan.others),
+            "also_rolled_back": list(self.plan.others),
             "steps": [
                 {
                     "name": step.slot.name,

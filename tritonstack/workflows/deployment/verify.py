@@ -88,7 +88,7 @@ def verify_workspace(
         revision=revision,
         endpoints=tuple(found),
         stacks=tuple(stacks),
-        asked=smoke,
+        tested=smoke,
     )
     if record:
         record_verdict(cloud, workspace, verdict)

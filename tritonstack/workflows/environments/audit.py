@@ -44,7 +44,7 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit as JSON data."""
-        return {subject: report.facts() for subject, report in self.reports.items()}
+        return {subject: report.to_json() for subject, report in self.reports.items()}
 
 
 def audit(

@@ -58,7 +58,7 @@ class DestructionPlan:
             "keys": list(preview.keys),
             "log_groups": list(preview.log_groups),
             "retained": [asdict(item) for item in preview.retained],
-            "wants_its_name": self.needs_name,
+            "requires_name": self.needs_name,
         }
 
 

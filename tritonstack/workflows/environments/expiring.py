@@ -20,7 +20,7 @@ __all__ = ["ExpiringEnvironment", "ExpiringEnvironments", "ExpiryState", "expiry
 _AT_ONCE = 4
 _TEXTS: Mapping[str, str] = {
     "expired": "expired at {expires}",
-    "lives": "expires at {expires}",
+    "active": "expires at {expires}",
     "protected": "is protected; kept",
     "unreadable": "has an invalid `expires` tag; kept",
 }

@@ -47,7 +47,7 @@ class ModelHistory:
             "model": self.model,
             "environments": list(self.environments),
             "incomplete": list(self.gaps),
-            "artifacts": [artifact.facts() for artifact in self.artifacts],
+            "artifacts": [artifact.to_json() for artifact in self.artifacts],
         }
 
 

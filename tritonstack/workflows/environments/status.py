@@ -32,10 +32,10 @@ class Statuses:
 
     def to_json(self) -> dict[str, Any]:
         """Return the statuses as JSON data."""
-        data: dict[str, Any] = {"environments": [one.facts() for one in self.environments]}
+        data: dict[str, Any] = {"environments": [one.to_json() for one in self.environments]}
         if self.expiring is not None:
-            data["for_a_while"] = [asdict(case.state) for case in self.expiring.cases]
-            data["not_looked_at"] = self.expiring.gaps
+            data["expiring"] = [asdict(case.state) for case in self.expiring.cases]
+            data["not_searched"] = self.expiring.gaps
         return data
 
 

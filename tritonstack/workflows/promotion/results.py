@@ -47,8 +47,8 @@ class PromotionOutline:
                 for item, first in zip(self.decision.entries, won, strict=True)
             ],
             "up_to_date": [_entry_json(item) for item in self.decision.same],
-            "own": list(self.decision.built_in_target),
-            "given_up": [_entry_json(item) for item in self.decision.given_up],
+            "target_builds": list(self.decision.built_in_target),
+            "rolled_back": [_entry_json(item) for item in self.decision.rolled_back],
             "to_copy": [_entry_json(item) for item in self.missing],
             "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in self.failed],
         }

@@ -83,7 +83,7 @@ def _skipped_lines(outline: PromotionOutline) -> list[str]:
     return built_in_target + [
         f"{item.describe()}: skipped; {back.by} rolled it back in {name} at {back.at}; "
         "name the model to promote it anyway"
-        for item in outline.decision.given_up
+        for item in outline.decision.rolled_back
         if item.seen and (back := item.seen.rolled_back)
     ]
 

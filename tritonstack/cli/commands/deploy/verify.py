@@ -49,6 +49,6 @@ def verify(
         record=record,
         wait=wait,
     )
-    state.output.result(verdict.facts(), text="\n".join(verdict_lines(verdict)))
+    state.output.result(verdict.to_json(), text="\n".join(verdict_lines(verdict)))
     if not verdict.passed:
         raise typer.Exit(1)
