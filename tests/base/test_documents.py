@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.projects import ENVIRONMENT
 from tritonstack.base.documents import Record, load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml_nodes import TextualDumper, load_yaml
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
@@ -109,6 +111,32 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "region: eu-west-1",
             "region: eu-west-1\nregion: eu-west-2",
             "dev.yaml:4: region: duplicate key\n  help: keep one of the two",
+        ),
+        (
+            "region: eu-west-1",
+            "region:",
+            "dev.yaml:3: region: key has no value\n  help: give a value",
+        ),
+        (
+            "region: eu-west-1",
+            "region: eu-west-1\ntags:",
+            "dev.yaml:4: tags: key has no value\n  help: give a value, or remove the key",
+        ),
+        (
+            "region: eu-west-1",
+            "region: eu-west-1\ntags: {team: ~}",
+            "dev.yaml:4: tags.team: key has no value\n  help: give a value, or remove the key",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind:",
+            "dev.yaml:7: endpoints.search.kind: key has no value\n  help: give a value",
+        ),
+        (
+            "    kind: ensemble",
+            "    kind: ensemble\n    alarms: {latency_p99_ms: 1e-3x}",
+            'dev.yaml:8: endpoints.search.alarms.latency_p99_ms: expected a number, got "1e-3x"\n'
+            "  help: write a number",
         ),
         (
             "  search:",
@@ -235,3 +263,30 @@ def test_shared_values_of_two_endpoints_are_allowed(tmp_path: Path) -> None:
 def test_dates_stay_text(tmp_path: Path) -> None:
     # YAML would parse this value as a date, and the message would name a type that the user did not write.
     assert "'2025-04-01'" in complaint(tmp_path, ENVIRONMENT.replace('"25.04"', "2025-04-01"))
+
+
+def test_a_section_without_a_value(tmp_path: Path) -> None:
+    found = complaint(tmp_path, ENVIRONMENT.partition("  search:")[0])
+    assert found == "dev.yaml:5: endpoints: key has no value\n  help: give a value"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("1e3", 1000.0),
+        ("1E+3", 1000.0),
+        ("-1.5e3", -1500.0),
+        (".5e1", 5.0),
+        ("1.e2", 100.0),
+        ("1.5", 1.5),
+        ("e3", "e3"),
+        ("1e", "1e"),
+        ("1e3x", "1e3x"),
+        ("'1e3'", "1e3"),
+    ],
+)
+def test_numbers_with_an_exponent(text: str, value: object) -> None:
+    found = load_yaml(text)
+    assert (type(found), found) == (type(value), value)
+    assert load_yaml(yaml.dump([value], Dumper=TextualDumper)) == [value]

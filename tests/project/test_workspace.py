@@ -147,3 +147,21 @@ def test_the_same_names_in_another_account_are_fine(project: Project) -> None:
     project.environment_file("dev-eu").write_text(beside.replace("111111111111", "222222222222"))
     edit(project.environment_file("dev"), "  search:", "  eu-x:")
     assert validate_project(project) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "remedy", "code"),
+    [
+        ("devv", "unknown environment 'devv'", "did you mean 'dev'?", "TS202"),
+        ("nope", "unknown environment 'nope'", "available: dev", "TS202"),
+        ("prod", "'prod' is this environment", "name another environment: dev", "TS418"),
+    ],
+)
+def test_a_promotion_source_is_another_environment(
+    project: Project, source: str, message: str, remedy: str, code: str
+) -> None:
+    text = project.environment_file("dev").read_text().replace("name: dev", "name: prod")
+    project.environment_file("prod").write_text(f"{text}promotion: {{source: {source}}}\n")
+    (problem,) = validate_project(project)
+    assert (problem.file.name, problem.line, problem.field) == ("prod.yaml", 10, "promotion.source")
+    assert (problem.message, problem.remedy, problem.code) == (message, remedy, code)

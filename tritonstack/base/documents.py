@@ -67,6 +67,8 @@ _BOUNDS = {
     "less_than_equal": ("<=", "le"),
 }
 
+_NO_VALUE = "key has no value"
+
 _CODES = {
     "extra_forbidden": "TS104",
     "missing": "TS106",
@@ -109,7 +111,7 @@ class Record(BaseModel):
         refuse(
             Fault(
                 (name,),
-                "key has no value",
+                _NO_VALUE,
                 "write `{}` for the defaults, give a value, or remove the key",
                 code="TS107",
             )
@@ -238,9 +240,26 @@ def _problems(
         if details["type"] == "union_tag_not_found":
             yield from _unknown_keys(file, lines, details["input"], record_type, path)
         path = (*path, tag)
+    if _has_no_value(data, path):
+        remedy = _value_remedy(record_type, data, path)
+        yield FileProblem(file, nearest_line(lines, path), field_text(path), _NO_VALUE, remedy, code="TS107")
+        return
     message, remedy = _described(record_type, data, path, details)
     code = _CODES.get(details["type"], _CODES["value_error"])
     yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
+
+
+def _has_no_value(data: Any, path: FieldPath) -> bool:
+    """Check whether the last part of a path is a key that is followed by nothing."""
+    if not path or not isinstance(path[-1], str):
+        return False
+    return holds(value_at(data, path[:-1]), path[-1]) and value_at(data, path) is None
+
+
+def _value_remedy(record_type: type[Record], data: Any, path: FieldPath) -> str:
+    fields = [branch.record.model_fields for branch in branches_at(record_type, path[:-1])]
+    required = any(path[-1] in known and known[str(path[-1])].is_required() for known in fields)
+    return "give a value" if required else "give a value, or remove the key"
 
 
 def _unknown_keys(

@@ -7,6 +7,7 @@ is made.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -27,13 +28,25 @@ _CHECKED = {
 
 # libyaml's, which reads ten times faster than Python's: an endpoint can have a thousand models.
 class TextualLoader(yaml.CSafeLoader):
-    """Keeps dates as text: no field is a date, and a conversion would be a surprise."""
+    """Keeps dates as text: no field is a date, and a conversion would be a surprise.
+
+    Reads numbers such as 1e-3 as YAML 1.2 does; YAML 1.1 reads them as text.
+    """
 
 
 TextualLoader.yaml_implicit_resolvers = {
     first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+\Z")
+
+
+class TextualDumper(yaml.SafeDumper):
+    """Quotes texts that TextualLoader would read as numbers, such as the digest 12e4."""
+
+
+for _class in (TextualLoader, TextualDumper):
+    _class.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
 
 
 class LimitError(yaml.MarkedYAMLError):

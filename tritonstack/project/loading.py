@@ -19,7 +19,7 @@ from tritonstack.project.checks.ensembles import composition_problems
 from tritonstack.project.checks.regions import region_problems
 from tritonstack.project.files.contents import content_problems
 from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.names import environment_names, model_names, template_names
+from tritonstack.project.names import environment_names, ignored_files, model_names, template_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.spec.environments.delivery import load_delivery
@@ -144,7 +144,7 @@ def load_model(project: Project, name: str) -> Document[ModelSpec]:
 
 def validate_project(project: Project) -> list[FileProblem]:
     """Return all errors in all files of a project."""
-    problems: set[FileProblem] = set()
+    problems = set(ignored_files(project))
     for name in model_names(project):
         try:
             problems.update(content_problems(load_model(project, name)))
@@ -255,6 +255,7 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
     for name, model in workspace.models.items():
         yield from _misnamed(model, name)
     yield from region_problems(document)
+    yield from _promotion_source(workspace)
     known = model_names(workspace.project)
     for name in spec.endpoints:
         for served in dict.fromkeys(workspace.serves(name)):
@@ -269,6 +270,30 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
                     code="TS201",
                 )
         yield from environment_problems(workspace, name)
+
+
+def _promotion_source(workspace: Workspace) -> Iterator[FileProblem]:
+    """Check that an environment is promoted from another environment of the project."""
+    document, promotion = workspace.environment, workspace.spec.promotion
+    if promotion is None:
+        return
+    place = ("promotion", "source")
+    others = [name for name in environment_names(workspace.project) if name != workspace.spec.name]
+    if promotion.source == workspace.spec.name:
+        yield document.problem(
+            place,
+            f"{promotion.source!r} is this environment",
+            remedy=f"name another environment: {', '.join(others) or 'none exists'}",
+            code="TS418",
+        )
+    elif promotion.source not in others:
+        suggestion, listing = closest(promotion.source, others), ", ".join(others) or "none"
+        yield document.problem(
+            place,
+            f"unknown environment {promotion.source!r}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {listing}",
+            code="TS202",
+        )
 
 
 def _misnamed(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+from tritonstack.base.errors import FileProblem
 from tritonstack.base.paths import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
 
 
@@ -20,3 +24,31 @@ def template_names(project: Project) -> list[str]:
 def model_names(project: Project) -> list[str]:
     """Return the models of a project, sorted."""
     return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
+
+
+def ignored_files(project: Project) -> Iterator[FileProblem]:
+    """Yield files and folders of environments and models whose names make them ineffective."""
+    for file in (*project.root.glob("delivery.*"), *project.environments_dir.glob("[!.]*")):
+        if file.suffix != ".yaml" and _is_yaml(file):
+            yield _ignored(file, f"rename it to {file.stem}.yaml")
+    for entry in project.models_dir.glob("[!._]*"):
+        if _is_yaml(entry):
+            yield _ignored(entry, f"move it to models/{entry.stem}/model.yaml")
+        elif entry.is_dir() and not (entry / "model.yaml").exists():
+            yield from _without_model(entry)
+
+
+def _without_model(folder: Path) -> Iterator[FileProblem]:
+    misnamed = [file for file in folder.glob("model.*") if _is_yaml(file)]
+    for file in misnamed:
+        yield _ignored(file, "rename it to model.yaml")
+    if not misnamed and any(folder.glob("[!._]*")):
+        yield _ignored(folder, "add its model.yaml, or remove the folder", " because it has no model.yaml")
+
+
+def _is_yaml(file: Path) -> bool:
+    return file.suffix.lower() in (".yaml", ".yml") and file.is_file()
+
+
+def _ignored(file: Path, remedy: str, reason: str = "") -> FileProblem:
+    return FileProblem(file, None, "", f"ignored{reason}", remedy, code="TS220")

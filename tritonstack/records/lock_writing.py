@@ -17,6 +17,7 @@ import yaml
 from tritonstack.base import files
 from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.base.revisions import is_committed, is_hashed
+from tritonstack.base.yaml_nodes import TextualDumper
 from tritonstack.records.locks import (
     Built,
     EntryT,
@@ -189,7 +190,7 @@ def lock_text(lock: Lock) -> str:
     data = lock.model_dump(mode="json", exclude_none=True)
     if not lock.images:
         del data["images"]
-    return _HEADER + yaml.safe_dump(data, sort_keys=True, default_flow_style=False)
+    return _HEADER + yaml.dump(data, Dumper=TextualDumper, sort_keys=True, default_flow_style=False)
 
 
 def _was_replaced(initial_lock: Lock, now: Lock, manifest: Manifest) -> bool:

@@ -190,3 +190,10 @@ def delivery_order(shop: Setting) -> None:
         "delivery.yaml", "branch: main\nrepository: acme/shop\nenvironments: [{name: prod}, {name: dev}]\n"
     )
     shop.validate()
+
+
+@example("TS220")
+def wrong_suffix(shop: Setting) -> None:
+    """`environments/staging.yml` instead of `staging.yaml`."""
+    shop.write("environments/staging.yml", ENVIRONMENT)
+    shop.validate()

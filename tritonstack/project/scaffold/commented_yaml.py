@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from tritonstack.base.documents import Record
+from tritonstack.base.yaml_nodes import TextualDumper
 
 _WIDTH = 100
 _INDENT = "  "
@@ -47,7 +48,7 @@ def _lines(
 
 def _entry(key: str, value: Any) -> list[str]:
     """Return a key with its value, with lists in block style."""
-    text = yaml.safe_dump({key: value}, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    text = yaml.dump({key: value}, Dumper=TextualDumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
     if isinstance(value, str | int | float) or not value:
         return text.splitlines()
     body = [f"{_INDENT}- {_flow(item)}" for item in value] if isinstance(value, list | tuple) else None
@@ -55,7 +56,14 @@ def _entry(key: str, value: Any) -> list[str]:
 
 
 def _flow(value: Any) -> str:
-    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10_000)
+    text = yaml.dump(
+        value,
+        Dumper=TextualDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=10_000,
+    )
     return text.removesuffix("\n").removesuffix("\n...")
 
 

@@ -99,4 +99,9 @@ PROJECT: Mapping[str, Kind] = {
         "The order or the environments in the delivery file do not fit the `promotion` sections, or too "
         "many environments share one CDK bootstrap.",
     ),
+    "TS220": Kind(
+        "File is ignored",
+        "The name of a file or folder means that nothing reads it: environments, templates, and locks end "
+        "with `.yaml`, and each folder in `models/` has a `model.yaml`. Rename it, or remove it.",
+    ),
 }
