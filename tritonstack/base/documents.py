@@ -241,11 +241,10 @@ def _problems(
             yield from _unknown_keys(file, lines, details["input"], record_type, path)
         path = (*path, tag)
     if _has_no_value(data, path):
-        remedy = _value_remedy(record_type, data, path)
-        yield FileProblem(file, nearest_line(lines, path), field_text(path), _NO_VALUE, remedy, code="TS107")
-        return
-    message, remedy = _described(record_type, data, path, details)
-    code = _CODES.get(details["type"], _CODES["value_error"])
+        code, message, remedy = "TS107", _NO_VALUE, _value_remedy(record_type, path)
+    else:
+        code = _CODES.get(details["type"], _CODES["value_error"])
+        message, remedy = _described(record_type, data, path, details)
     yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
 
 
@@ -256,7 +255,7 @@ def _has_no_value(data: Any, path: FieldPath) -> bool:
     return holds(value_at(data, path[:-1]), path[-1]) and value_at(data, path) is None
 
 
-def _value_remedy(record_type: type[Record], data: Any, path: FieldPath) -> str:
+def _value_remedy(record_type: type[Record], path: FieldPath) -> str | None:
     fields = [branch.record.model_fields for branch in branches_at(record_type, path[:-1])]
     required = any(path[-1] in known and known[str(path[-1])].is_required() for known in fields)
     return "give a value" if required else "give a value, or remove the key"
