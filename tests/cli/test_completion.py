@@ -14,7 +14,7 @@ import pytest
 from tritonstack.cli.main import run
 from tritonstack.cli.registry import COMMANDS, load_command
 
-NAMES = {"endpoint", "endpoints", "environment", "environments", "model", "models", "target"}
+NAMES = {"endpoint", "environment", "environments", "model", "models", "target"}
 HEAVY = {"aws_cdk", "boto3", "botocore", "docker", "numpy", "pydantic", "torch"}
 Completions = Callable[..., tuple[list[str], str]]
 ENVIRONMENT = "endpoints:\n  search: {kind: single}\n  # ranking:\n  summaries:\n    kind: single\n"
@@ -129,11 +129,15 @@ def test_completion_knows_the_parameters_of_each_command(name):
     assert parameters(name, completing=True) == parameters(name, completing=False)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_parameter_that_takes_a_name_completes_it(name):
-    command = load_command(name)
-    commands = [command, *getattr(command, "commands", {}).values()]
-    for parameter in (parameter for one in commands for parameter in one.params):
-        if parameter.name in NAMES:
-            assert parameter._custom_shell_complete is not None, parameter.name
-            assert "incomplete" in inspect.signature(parameter._custom_shell_complete).parameters
+def test_each_parameter_that_takes_a_name_completes_it():
+    found = {
+        (command.name, one.name, parameter.name): parameter._custom_shell_complete
+        for command in map(load_command, COMMANDS)
+        for one in (command, *getattr(command, "commands", {}).values())
+        for parameter in one.params
+        if parameter.name in NAMES
+    }
+    assert {parameter for *_, parameter in found} == NAMES
+    assert [where for where, complete in found.items() if complete is None] == []
+    for where, complete in found.items():
+        assert "incomplete" in inspect.signature(complete).parameters, where

@@ -207,6 +207,7 @@ def test_a_damaged_reply_raises_nothing_but_its_own_error(outputs, payload, as_j
         reply = decode_reply(header if as_json else header + payload, content_type=content_type)
     except MalformedReplyError:
         return
+    assert len(reply.outputs) == len(outputs)
     for output, array in zip(outputs, reply.outputs.values(), strict=True):
         assert list(array.shape) == output["shape"]
         assert array.dtype == numpy_type(output["datatype"])

@@ -121,10 +121,13 @@ def test_the_documented_app_makes_a_gpu_endpoint_and_a_multi_model_one(documente
 def test_the_documented_app_serves_from_its_own_bucket_with_its_own_key(documented):
     (bucket,) = documented.find_resources("AWS::S3::Bucket")
     (key,) = documented.find_resources("AWS::KMS::Key")
-    for model in documented.find_resources("AWS::SageMaker::Model").values():
+    models = documented.find_resources("AWS::SageMaker::Model").values()
+    assert len(models) == 2
+    for model in models:
         url = model["Properties"]["PrimaryContainer"]["ModelDataUrl"]["Fn::Join"][1]
         assert {"Ref": bucket} in url
     policies = documented.find_resources("AWS::IAM::Policy").values()
+    assert len(policies) == 2
     for policy in policies:
         decrypting = [
             s

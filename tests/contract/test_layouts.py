@@ -248,6 +248,10 @@ def test_an_ensemble_that_is_not_recognized_is_one_folder_among_others(
 ) -> None:
     name = "unseen" + scheduler.encode().hex()
     many.lay(name, chain(scheduler=scheduler))
-    if many.load(name, f"{name}.tar.gz").status == 200:
+    loaded = many.load(name, f"{name}.tar.gz")
+    if loaded.status == 200:
         factor = output(many.invoke(name, f"{name}.tar.gz", numbers(1)))["data"]
         assert factor in ([DOUBLES], [TREBLES], [CHAINS])
+    else:  # The ensemble was chosen, without the models that it combines.
+        assert loaded.status == 400
+        assert many.described(name).status == 404

@@ -62,10 +62,13 @@ def runs(instance: InstanceType, release: TritonRelease) -> bool:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_is_chosen_is_never_refused(release: str) -> None:
-    for instance in INSTANCE_TYPES.values():
-        ami = chosen_ami(instance, RELEASES[release])
-        if runs(instance, RELEASES[release]) and ami:
-            assert ami_fault(ami, instance, RELEASES[release]) is None, instance.name
+    chosen = {
+        instance.name: ami_fault(ami, instance, RELEASES[release])
+        for instance in INSTANCE_TYPES.values()
+        if runs(instance, RELEASES[release]) and (ami := chosen_ami(instance, RELEASES[release]))
+    }
+    assert chosen
+    assert {name: fault for name, fault in chosen.items() if fault} == {}
 
 
 @pytest.mark.parametrize(
@@ -107,9 +110,13 @@ def test_a_host_image_that_a_file_names(ami: str, instance: str, release: str, m
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_newest_image_runs_every_release_on_every_gpu_that_it_knows(release: str) -> None:
-    for instance in INSTANCE_TYPES.values():
-        if runs(instance, RELEASES[release]):
-            assert ami_fault(NEWEST.name, instance, RELEASES[release]) is None, instance.name
+    faults = {
+        instance.name: ami_fault(NEWEST.name, instance, RELEASES[release])
+        for instance in INSTANCE_TYPES.values()
+        if runs(instance, RELEASES[release])
+    }
+    assert faults
+    assert {name: fault for name, fault in faults.items() if fault} == {}
 
 
 @pytest.mark.parametrize(

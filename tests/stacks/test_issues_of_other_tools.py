@@ -52,14 +52,19 @@ def test_start_and_stop_schedules_317(bare_project, synthesize):
 
 
 def test_the_model_is_not_made_before_the_roles_policy_432(every):
-    for template in every_endpoint(every):
+    templates = every_endpoint(every)
+    assert templates
+    for template in templates:
         policies = set(template.find_resources("AWS::IAM::Policy"))
-        for model in template.find_resources(MODEL).values():
-            assert policies & set(model["DependsOn"])
+        models = template.find_resources(MODEL)
+        assert models
+        assert [name for name, model in models.items() if not policies & set(model["DependsOn"])] == []
 
 
 def test_no_role_has_full_access(every):
-    for template in every_endpoint(every):
+    templates = every_endpoint(every)
+    assert templates
+    for template in templates:
         text = json.dumps(template.to_json())
         assert "FullAccess" not in text
         assert "ManagedPolicyArns" not in text
@@ -75,9 +80,14 @@ def test_multi_model_endpoints_23154(every):
 
 
 def test_deployment_guardrails_23152(every):
-    for template in every_endpoint(every):
-        if not template.find_resources("AWS::SageMaker::InferenceComponent"):
-            assert properties(template, ENDPOINT)["DeploymentConfig"]
+    guarded = [
+        template
+        for template in every_endpoint(every)
+        if not template.find_resources("AWS::SageMaker::InferenceComponent")
+    ]
+    assert guarded
+    for template in guarded:
+        assert properties(template, ENDPOINT)["DeploymentConfig"]
 
 
 def test_data_capture_23150(every):

@@ -59,7 +59,9 @@ def test_the_comments_describe_every_key_of_the_recipe(project, kind):
     add(project, "fresh", kind)
     text = project.model_file("fresh").read_text()
     plain = " ".join(line.strip().removeprefix("# ") for line in text.splitlines())
-    for key, field in RECIPES[kind].model_fields.items():
+    fields = RECIPES[kind].model_fields
+    assert fields
+    for key, field in fields.items():
         assert re.search(rf"^  (# )?{key}:", text, re.M), key
         assert field.description is None or " ".join(field.description.split()) in plain, key
 

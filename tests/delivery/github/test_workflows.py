@@ -32,6 +32,19 @@ def jobs() -> list[Any]:
     ]
 
 
+def jobs_with_tokens(*, event: str | None = None) -> list[Any]:
+    """Return the jobs that can assume roles, of the workflows that an event starts."""
+    found = [
+        job
+        for job in jobs()
+        if "id-token" in job.values[2]["permissions"]
+        and "uses" not in job.values[2]
+        and event in (None, *read_workflow(WORKFLOWS / job.values[0])["on"])
+    ]
+    assert found, event
+    return found
+
+
 def steps() -> list[Any]:
     found = [
         (f"{file.stem}/{name}", index, step)
@@ -104,21 +117,18 @@ def test_a_job_ends_in_time(file, name, job):
     assert "uses" in job or 0 < job["timeout-minutes"] <= 350
 
 
-@pytest.mark.parametrize(("file", "name", "job"), jobs())
+@pytest.mark.parametrize(("file", "name", "job"), jobs_with_tokens())
 def test_jobs_that_assume_roles_run_one_at_a_time(file, name, job):
     """One at a time per environment: concurrent deploys replace each other's change sets."""
     content = read_workflow(WORKFLOWS / file)
-    if "id-token" in job["permissions"] and "uses" not in job:
-        assert "concurrency" in job or "concurrency" in content
-        cancels = content.get("concurrency", {}).get("cancel-in-progress", False)
-        assert not cancels or file == "pull-request.yml"  # which changes nothing
+    assert "concurrency" in job or "concurrency" in content
+    cancels = content.get("concurrency", {}).get("cancel-in-progress", False)
+    assert not cancels or file == "pull-request.yml"  # which changes nothing
 
 
-@pytest.mark.parametrize(("file", "name", "job"), jobs())
+@pytest.mark.parametrize(("file", "name", "job"), jobs_with_tokens(event="pull_request"))
 def test_a_fork_gets_no_credentials(file, name, job):
     content = read_workflow(WORKFLOWS / file)
-    if "pull_request" not in content["on"] or "id-token" not in job["permissions"]:
-        return
     guards = [job.get("if", ""), *(content["jobs"][one].get("if", "") for one in [job["needs"]])]
     for guard in ("head.repo.full_name == github.repository", "github.actor != 'dependabot[bot]'"):
         assert any(guard in str(one) for one in guards)

@@ -452,13 +452,16 @@ def test_a_key_is_used_for_the_environments_own_buckets_alone(delivery_stacks):
 
 
 def test_every_role_is_bounded(delivery_stacks):
-    for name, template in delivery_stacks.items():
-        for role in roles(template).values():
-            boundary = role["PermissionsBoundary"]
-            if name == "prod":
-                assert boundary == f"arn:aws:iam::{PROD}:policy/team-boundary"
-            else:
-                assert template["Resources"][boundary["Ref"]]["Type"] == "AWS::IAM::ManagedPolicy"
+    found = {
+        name: [role["PermissionsBoundary"] for role in roles(template).values()]
+        for name, template in delivery_stacks.items()
+    }
+    assert set(found) == {"dev", "staging", "prod"}
+    assert all(found.values())
+    assert set(found.pop("prod")) == {f"arn:aws:iam::{PROD}:policy/team-boundary"}
+    for name, boundaries in found.items():
+        resources = delivery_stacks[name]["Resources"]
+        assert {resources[one["Ref"]]["Type"] for one in boundaries} == {"AWS::IAM::ManagedPolicy"}
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
@@ -555,11 +558,17 @@ def test_an_environment_is_recognized_by_tags_that_its_file_sets(delivery_stacks
 
 def test_policies_fit_what_iam_takes(delivery_stacks):
     """6,144 characters per managed policy, 10,240 for all inline policies of a role, without whitespace."""
-    for template in delivery_stacks.values():
-        for item in template["Resources"].values():
-            if document := item["Properties"].get("PolicyDocument"):
-                limit = 6_144 if item["Type"] == "AWS::IAM::ManagedPolicy" else 10_240
-                assert len(json.dumps(document, separators=(",", ":"))) <= limit
+    limits = {"AWS::IAM::ManagedPolicy": 6_144, "AWS::IAM::Policy": 10_240}
+    policies = [
+        item
+        for template in delivery_stacks.values()
+        for item in template["Resources"].values()
+        if item["Type"] in limits
+    ]
+    assert {item["Type"] for item in policies} == set(limits)
+    for item in policies:
+        document = item["Properties"]["PolicyDocument"]
+        assert len(json.dumps(document, separators=(",", ":"))) <= limits[item["Type"]]
 
 
 def test_previews_that_nothing_bounds_are_not_delivered(roads, tmp_path):

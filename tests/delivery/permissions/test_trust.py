@@ -75,12 +75,20 @@ def test_any_other_token_opens_nothing(delivery_stacks, claims):
 
 
 def test_no_condition_holds_a_pattern(delivery_stacks):
-    for template in delivery_stacks.values():
-        for role in roles(template).values():
-            for statement in role["AssumeRolePolicyDocument"]["Statement"]:
-                if statement["Action"] == "sts:AssumeRoleWithWebIdentity":
-                    assert set(statement["Condition"]) == {"StringEquals"}
-                    assert "*" not in str(statement["Condition"])
+    conditions = {
+        name: [
+            statement["Condition"]
+            for role in roles(template).values()
+            for statement in role["AssumeRolePolicyDocument"]["Statement"]
+            if statement["Action"] == "sts:AssumeRoleWithWebIdentity"
+        ]
+        for name, template in delivery_stacks.items()
+    }
+    assert set(conditions) == {"dev", "staging", "prod"}
+    assert all(conditions.values())
+    for condition in (one for found in conditions.values() for one in found):
+        assert set(condition) == {"StringEquals"}
+        assert "*" not in str(condition)
 
 
 def test_an_account_gets_one_github_provider(delivery_stacks):

@@ -41,6 +41,7 @@ def test_packed_files_are_unpacked_unchanged(tmp_path: Path) -> None:
     folder = fill(tmp_path / "in", ["m/1/model.py", "m/config.pbtxt"])
     packed = pack(folder, tmp_path / "a.tar.gz")
     unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
+    assert [entry.path for entry in packed.files] == ["m/1/model.py", "m/config.pbtxt"]
     for entry in packed.files:
         assert sha256_of(tmp_path / "out" / entry.path) == entry.sha256
         assert (tmp_path / "out" / entry.path).stat().st_size == entry.size_bytes

@@ -100,6 +100,7 @@ def test_a_rolling_update_without_rollback_alarms(every):
 
 
 def test_every_rollback_alarm_exists(every):
+    assert every.workspace.spec.endpoints
     for name in every.workspace.spec.endpoints:
         template = every.endpoint(name)
         alarms = {

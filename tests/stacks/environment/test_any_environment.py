@@ -23,6 +23,7 @@ def test_random_valid_environments_synthesise(tmp_path_factory, data):
     add_environment(app, workspace=workspace)
     app.synth()
     spec = workspace.spec
+    assert spec.endpoints
     for name in spec.endpoints:
         template = json.loads((outdir / f"{spec.base}-endpoint-{name}.template.json").read_text())
         assert endpoint_names(template) == [spec.endpoint_name(name)], errors(outdir)

@@ -285,7 +285,9 @@ def test_the_log_is_encrypted_kept_for_a_while_and_written_by_all(template):
 
 
 def test_builds_of_different_models_run_at_once_and_not_for_ever(template):
-    for item in of_type(template, "AWS::CodeBuild::Project"):
+    projects = of_type(template, "AWS::CodeBuild::Project")
+    assert projects
+    for item in projects:
         limits = (item["ConcurrentBuildLimit"], item["TimeoutInMinutes"], item["QueuedTimeoutInMinutes"])
         assert limits == (2, 300, 480)  # the environment's file asks for 2
         assert item["EncryptionKey"] == {"Ref": "KeyArn"}
@@ -300,10 +302,11 @@ def test_no_limit_is_set_that_an_account_could_be_below(sample):
 
 
 def test_no_project_runs_before_its_role_may_do_anything(template):
-    policies = {n for n, item in template["Resources"].items() if item["Type"] == "AWS::IAM::Policy"}
-    for item in template["Resources"].values():
-        if item["Type"] == "AWS::CodeBuild::Project":
-            assert policies & set(item["DependsOn"])
+    resources = template["Resources"]
+    policies = {name for name, item in resources.items() if item["Type"] == "AWS::IAM::Policy"}
+    projects = [item for item in resources.values() if item["Type"] == "AWS::CodeBuild::Project"]
+    assert projects
+    assert [item for item in projects if not policies & set(item["DependsOn"])] == []
 
 
 def synthesized(folder: Path, workspace: Any) -> Path:

@@ -65,6 +65,7 @@ def test_every_taggable_resource_has_owner_purpose_and_expiry(instance: Assembly
 
 
 def test_every_stack_has_the_tags_too(instance: Assembly) -> None:
+    assert instance.stacks
     for stack in instance.stacks:
         assert LEASE.items() <= instance.manifest(stack)["properties"]["tags"].items(), stack
 
@@ -86,7 +87,9 @@ def test_untaggable_resources_belong_to_tagged_ones(instance: Assembly) -> None:
 
 def test_a_changed_expiry_updates_tags_in_place(instance: Assembly) -> None:
     """So an extension rolls out no endpoint: SageMaker's configurations and models accept new tags."""
-    for kind in sorted({kind for _, kind, _ in resources(instance) if takes_tags(kind)} - UNTOLD):
+    kinds = {kind for _, kind, _ in resources(instance) if takes_tags(kind)} - UNTOLD
+    assert kinds >= {"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"}
+    for kind in sorted(kinds):
         assert schema(kind).get("tagging", {}).get("tagUpdatable") is True, kind
         assert "/properties/Tags" not in schema(kind).get("createOnlyProperties", []), kind
 
@@ -101,6 +104,7 @@ def test_an_instance_records_its_parameters(instance: Assembly) -> None:
 
 
 def test_no_stack_of_it_is_protected(instance: Assembly) -> None:
+    assert instance.stacks
     for stack in instance.stacks:
         assert not instance.manifest(stack)["properties"].get("terminationProtection"), stack
 

@@ -6,7 +6,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,6 +99,7 @@ def losses(cloud: RestartableCloud) -> list[str]:
     return [notice for notice in cloud.cloud.notices if "coming back" not in notice]
 
 
+@contextmanager
 def started(folder: Path) -> Iterator[tuple[RestartableCloud, list[str]]]:
     """Start the cloud twice: the second start has no notices."""
     cloud = RestartableCloud(folder, account_id=ACCOUNT)
@@ -120,7 +121,7 @@ EVERYTHING = [["bodies"], ["a", "a", "b", "gone"], 5, "v", ["r"], LOGS, ["stack"
 
 
 def test_intact_state_starts_without_notices(folder: Path) -> None:
-    for cloud, lost in started(folder):
+    with started(folder) as (cloud, lost):
         assert lost == []
         assert answers(cloud) == EVERYTHING
 
@@ -130,7 +131,7 @@ def lose_each_row(folder: Path, tmp_path: Path, rows: list[tuple[str, str]]) -> 
         copy = tmp_path / str(number)
         shutil.copytree(folder, copy)
         damage_row(copy, kind, key)
-        for cloud, lost in started(copy):
+        with started(copy) as (cloud, lost):
             assert f"the state is damaged; lost: {kind} {key}; everything else was kept" in lost[0]
             assert str(copy / "state.set-aside-1") in lost[0]
             there = answers(cloud)
@@ -157,7 +158,7 @@ def test_lost_bodies_are_reported_and_the_others_kept(folder: Path, *, truncate:
     for body in (folder / "state" / "objects").iterdir():
         if body.read_bytes() in {b"second", b"half"}:
             body.write_bytes(b"x") if truncate else body.unlink()
-    for cloud, lost in started(folder):
+    with started(folder) as (cloud, lost):
         assert "the bodies of 2 objects" in lost[0]
         assert lost[1].startswith("lost objects without content: s3://bodies/a, the upload ")
         assert lost[1].endswith("of s3://bodies/parts")
@@ -169,7 +170,7 @@ def test_lost_bodies_are_reported_and_the_others_kept(folder: Path, *, truncate:
 
 def test_a_missing_database_is_reported(folder: Path) -> None:
     (folder / "state" / "cloud.db").unlink()
-    for cloud, lost in started(folder):
+    with started(folder) as (cloud, lost):
         assert "cloud.db: the file is missing" in lost[0]
         assert answers(cloud)[0] == []
     assert len(list((folder / "state.set-aside-1" / "objects").iterdir())) > 3
@@ -179,7 +180,7 @@ def test_lost_rows_and_lost_bodies_together(folder: Path) -> None:
     damage_row(folder, *next(row for row in rows_of(folder) if row[0] == "cloudformation"))
     for body in (folder / "state" / "objects").iterdir():
         body.unlink()
-    for cloud, lost in started(folder):
+    with started(folder) as (cloud, lost):
         assert any("cloudformation " in notice for notice in lost)
         assert any("s3://bodies/b" in notice for notice in lost)
         assert answers(cloud)[3:6] == ["v", ["r"], LOGS]
@@ -204,7 +205,7 @@ def lose_bytes(folder: Path, tmp_path: Path, seeds: range) -> int:
         copy = tmp_path / str(seed)
         shutil.copytree(folder, copy)
         damage_bytes(copy, seed)
-        for cloud, lost in started(copy):
+        with started(copy) as (cloud, lost):
             told += bool(lost)
             there = answers(cloud)
             assert lost or there == EVERYTHING

@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -62,7 +63,7 @@ def test_instances_are_limited_by_the_machine(tmp_path, tritons):
     def make_app(dependencies):
         return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
-    for cloud in run_cloud(make_app, tmp_path, machine=ServerSlots(cores=2)):
+    with contextmanager(run_cloud)(make_app, tmp_path, machine=ServerSlots(cores=2)) as cloud:
         assert counts(created(cloud, InitialInstanceCount=5)) == (2, 5)
         cloud.sagemaker.delete_endpoint(EndpointName="e")
         cloud.gone("e")

@@ -155,7 +155,7 @@ def test_each_stage_is_reported_and_shifts_traffic(tmp_path, tritons):
         return SageMakerApp(dependencies=dependencies, start_server=tritons)
 
     half_a_second = TimeScale(minute_s=0.5)
-    for cloud in run_cloud(make_app, tmp_path, time_scale=half_a_second):
+    with contextmanager(run_cloud)(make_app, tmp_path, time_scale=half_a_second) as cloud:
         ready(cloud)
         update(cloud, policy({**CANARY, "WaitIntervalInSeconds": 90}, bake=91))
         assert baking(cloud, "90 seconds") == (

@@ -108,11 +108,15 @@ def test_a_rejected_request_is_not_counted(endpoint):
     assert published(endpoint, "Invocations", samples=1)[:2] == (1, 1)
 
 
-@pytest.mark.parametrize("name", ["CPUUtilization", "MemoryUtilization", "DiskUtilization"])
-def test_each_instance_publishes_its_resource_use(endpoint, name):
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("CPUUtilization", 100 * os.cpu_count()), ("MemoryUtilization", 100), ("DiskUtilization", 100)],
+)
+def test_each_instance_publishes_its_resource_use(endpoint, name, limit):
     total, _, largest = published(endpoint, name, samples=2, namespace="/aws/sagemaker/Endpoints")
-    assert 0 <= largest <= 100 * os.cpu_count()
-    assert total >= 0
+    assert 0 <= largest <= limit
+    # A process always occupies memory; an idle one may use no CPU time and write no files.
+    assert total > 0 or name != "MemoryUtilization"
 
 
 def test_process_usage_includes_descendants():
