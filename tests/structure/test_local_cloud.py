@@ -6,26 +6,35 @@ import ast
 
 from tests.structure.test_cycles import MODULES
 
-ALLOWED = {"tritonstack.spec.environments.environment", "tritonstack.workflows.local_cloud"}
-
-
-def attributes(tree: ast.Module) -> set[str]:
-    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+FACT, ACCESS = "tritonstack.spec.environments.environment", "tritonstack.workflows.local_cloud"
 
 
 def test_only_two_modules_ask_whether_an_account_is_local() -> None:
-    asking = {
+    assert _importing("is_embedded") == {FACT, ACCESS}
+
+
+def test_only_the_environment_reads_whether_it_is_on_aws() -> None:
+    """Other modules ask what they need to know, such as whether it has a registry."""
+    reading = {
         name
         for name, module in MODULES.items()
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "is_embedded" for alias in node.names)
+        if isinstance(node, ast.Attribute) and node.attr == "on_aws"
     }
-    assert asking == ALLOWED
+    assert reading == {FACT}
 
 
-def test_stacks_constructs_and_builds_do_not_tell_the_local_cloud_from_aws() -> None:
-    for package in ("stacks", "tritonstack.constructs", "model_build"):
-        names = [name for name in MODULES if f"{name}.".startswith(f"{package}.")]
-        assert len(names) > 1, package
-        reading = [name for name in names if "on_aws" in attributes(MODULES[name].tree)]
-        assert reading == []
+def test_only_workflows_choose_by_it() -> None:
+    """Constructs, stacks, builds, and operations do the same on the local cloud as on AWS."""
+    found = _importing("is_local") | _importing("has_registry") | _importing("image_store")
+    assert found
+    assert {name for name in found if not name.startswith("tritonstack.workflows.")} == set()
+
+
+def _importing(wanted: str) -> set[str]:
+    return {
+        name
+        for name, module in MODULES.items()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and any(alias.name == wanted for alias in node.names)
+    }

@@ -21,8 +21,8 @@ from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Built
-from tritonstack.workflows.artifacts.local_images import ImageNotBuiltError
 from tritonstack.workflows.builds.custom_images import lock_images
+from tritonstack.workflows.images.local_images import ImageNotBuiltError
 
 MANIFEST = json.dumps({"schemaVersion": 2, "layers": []})
 

@@ -1,14 +1,27 @@
-"""Images of the local cloud's environments: promotion tags the same image of this machine's engine."""
+"""Images of the local cloud's environments are in this machine's engine: promotion tags the same image.
+
+Those of environments on AWS are in ECR; promotion copies them only to another registry.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 from docker.errors import ImageNotFound
 
-from tritonstack.workflows.artifacts import local_images
-from tritonstack.workflows.artifacts.local_images import ImageNotBuiltError, held_digest, tag_image
+from tests.projects import edit
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.paths import Project
+from tritonstack.operations.aws import Cloud
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import LockedImage
+from tritonstack.workflows.images import local_images
+from tritonstack.workflows.images.local_images import ImageNotBuiltError, held_digest, tag_image
+from tritonstack.workflows.images.stores import ImageStore
+from tritonstack.workflows.local_cloud import image_store
 
 DIGEST = f"sha256:{'ab' * 32}"
 DEV, PROD = (
@@ -54,3 +67,44 @@ def test_an_image_gets_its_name_in_the_other_environment(engine: Engine) -> None
 def test_an_image_that_another_machine_holds() -> None:
     with pytest.raises(ImageNotBuiltError, match="cannot tag it v1"):
         tag_image(f"sha256:{'cd' * 32}", PROD)
+
+
+def stores_of(project: Project) -> tuple[ImageStore, ImageStore]:
+    """Return the image stores of one environment on AWS, and on the local cloud."""
+    on_aws = load_workspace(project, "dev").spec
+    edit(project.environment_file("dev"), on_aws.account, "000000000003")
+    local = load_workspace(project, "dev").spec
+    registry, engine = (image_store(spec, Cloud(spec.account, spec.region, {})) for spec in (on_aws, local))
+    return registry, engine
+
+
+def copied(source: ImageStore, target: ImageStore) -> str:
+    image = LockedImage(digest=DIGEST, tag="v2")
+
+    def counter(total: int) -> Callable[[int], None]:
+        pytest.fail(f"{total} bytes are copied")
+
+    return target.copy(source, image, counter=counter, sleep=time.sleep)
+
+
+def test_the_local_cloud_keeps_images_in_the_engine(project: Project, engine: Engine) -> None:
+    _, local = stores_of(project)
+    assert local.digest("v2") is None
+    assert local.bytes_from(local, DIGEST) == 0
+    assert copied(local, local) == "the same image in the local engine"
+    assert local.digest("v2") == DIGEST
+    assert [
+        name
+        for name in engine.names
+        if name.startswith("000000000003.dkr.ecr.") and name.endswith("/serving:v2")
+    ]
+
+
+@pytest.mark.usefixtures("engine")
+def test_images_are_not_copied_between_an_engine_and_a_registry(project: Project) -> None:
+    registry, local = stores_of(project)
+    for source, target in ((registry, local), (local, registry)):
+        assert target.bytes_from(source, DIGEST) == 0
+        with pytest.raises(TritonstackError, match="without a registry") as raised:
+            copied(source, target)
+        assert raised.value.remedy == "build it for dev: `tritonstack build dev`"

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
 from tritonstack.base.errors import UsageError
 from tritonstack.base.extras import install_command
+from tritonstack.base.naming import image_repository_name
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud, CloudAccessError
+from tritonstack.operations.promotion.access import readable_cloud
+from tritonstack.operations.promotion.image_copying import Registry
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.workflows.images.stores import EngineImages, ImageStore, RegistryImages
 
 if TYPE_CHECKING:
     from tritonstack_local.cloud_folder import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
@@ -86,6 +91,33 @@ def find_cloud(
             code="TS614",
         )
     return Cloud(account, region, address.environment())
+
+
+def cloud_to_read(
+    project: Project, spec: EnvironmentSpec, *, beside: EnvironmentSpec, cloud: Cloud, profile: str | None
+) -> Cloud:
+    """Return read access to the cloud of an environment; `cloud` is that of the environment `beside`."""
+    subject = f"environment {spec.name!r}"
+    local = find_cloud(project, spec.account, spec.region, subject=subject, profile=profile)
+    if local is not None:
+        return local
+    return readable_cloud(spec, profile=profile, at_hand=None if is_local(beside.account) else cloud)
+
+
+def has_registry(spec: EnvironmentSpec) -> bool:
+    """Return True if an environment's custom images are in ECR.
+
+    Those of a local cloud stay in the Docker engine of this machine.
+    """
+    return not is_local(spec.account)
+
+
+def image_store(spec: EnvironmentSpec, cloud: Cloud) -> ImageStore:
+    """Return the store of an environment's custom images."""
+    registry = Registry(cloud, image_repository_name(spec.base, "serving"))
+    if has_registry(spec):
+        return RegistryImages(spec.name, registry)
+    return EngineImages(spec.name, registry.uri)
 
 
 def stop_cloud(state_dir: Path) -> bool:

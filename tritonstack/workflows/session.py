@@ -8,11 +8,10 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud, require_account
 from tritonstack.operations.instances import read_instance
-from tritonstack.operations.promotion.access import readable_cloud
 from tritonstack.project.loading import find_template, load_instance, load_workspace, sample_instance
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.workflows.local_cloud import find_cloud
+from tritonstack.workflows.local_cloud import cloud_to_read, find_cloud
 from tritonstack.workflows.reporter import NullReporter, Reporter
 
 
@@ -65,7 +64,4 @@ class Session:
         self, spec: EnvironmentSpec, *, beside: EnvironmentSpec, cloud: Cloud, profile: str | None = None
     ) -> Cloud:
         """Return read access to the cloud of an environment; `cloud` is that of the environment `beside`."""
-        if not spec.on_aws:
-            return self.cloud(spec, profile=profile)
-        at_hand = cloud if beside.on_aws else None
-        return readable_cloud(spec, profile=profile, at_hand=at_hand)
+        return cloud_to_read(self.project, spec, beside=beside, cloud=cloud, profile=profile)

@@ -246,7 +246,7 @@ def test_an_instance_is_rolled_back_with_the_lock_that_it_runs(
 def test_another_promotion_meanwhile_is_not_overwritten(
     dev: Dev, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(*_: Any) -> bool:
+    def slow(*_: Any, **__: Any) -> bool:
         add_to_lock(dev.project.lock_file("dev"), [manifest("minilm", digest="44" * 32)], built=BUILT)
         return False
 

@@ -51,28 +51,33 @@ class Unchecked:
         return f"{self.environment} was not checked online: {self.reason}"
 
 
-def check_online(workspace: Workspace, reach: Callable[[], Cloud]) -> Findings | Unchecked:
-    """Return the differences between a lock and its account; `reach` returns the cloud or raises an error."""
+def check_online(
+    workspace: Workspace, reach: Callable[[], Cloud], *, has_registry: bool
+) -> Findings | Unchecked:
+    """Return the differences between a lock and its account; `reach` returns the cloud or raises an error.
+
+    Without a registry, images are in the local Docker engine and are not checked.
+    """
     name, bucket = workspace.spec.name, workspace.spec.artifact_bucket
     try:
         cloud = reach()
         if not _exists(cloud, bucket):
             return Unchecked(name, f"bucket {bucket} does not exist; the foundation is not deployed")
-        return _check(cloud, workspace)
+        return _check(cloud, workspace, has_registry=has_registry)
     except (BotoCoreError, ClientError) as error:
         return Unchecked(name, f"AWS error: {error}")
     except TritonstackError as error:
         return Unchecked(name, error.message)
 
 
-def _check(cloud: Cloud, workspace: Workspace) -> Findings:
+def _check(cloud: Cloud, workspace: Workspace, *, has_registry: bool) -> Findings:
     s3, ecr, found = cloud.client("s3"), cloud.client("ecr"), Findings()
 
     def check(placed: PlacedEntry) -> Findings:
         if isinstance(placed.entry, LockedArtifact):
             return _check_artifact(s3, workspace.spec.artifact_bucket, placed, placed.entry)
         if isinstance(placed.entry, LockedImage):
-            return _check_image(ecr, workspace, placed, placed.entry)
+            return _check_image(ecr, workspace, placed, placed.entry) if has_registry else _unchecked(placed)
         return Findings()
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -124,10 +129,6 @@ def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
 
 def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: LockedImage) -> Findings:
     found = Findings()
-    if not workspace.spec.on_aws:
-        note = "stored in the local Docker engine; the local cloud has no registry to check"
-        found.notes.append(placed.problem(note, code="TS415"))
-        return found
     uri = locked_uri(workspace.spec, image)
     repository = uri.partition("/")[2].partition("@")[0]
     tags = _tags(ecr, repository, image.digest)
@@ -145,6 +146,13 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
                 code="TS411",
             )
         )
+    return found
+
+
+def _unchecked(image: PlacedEntry) -> Findings:
+    found = Findings()
+    note = "stored in the local Docker engine; the local cloud has no registry to check"
+    found.notes.append(image.problem(note, code="TS415"))
     return found
 
 

@@ -21,14 +21,18 @@ from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, Ro
 from tritonstack.records.manifests import MANIFEST_NAME
 
 
-def ensure_available(cloud: Cloud, workspace: Workspace, step: RollbackStep, artifacts_dir: Path) -> bool:
+def ensure_available(
+    cloud: Cloud, workspace: Workspace, step: RollbackStep, artifacts_dir: Path, *, has_registry: bool
+) -> bool:
     """Check that a rollback target is available; return whether it was restored.
 
-    An artifact that exists only locally is available: the deployment publishes it.
+    An artifact that exists only locally is available: the deployment publishes it. Without a registry, images
+    are in the local Docker engine, and the deployment checks them.
     """
     entry, name = step.then.entry, step.slot.name
     if isinstance(entry, LockedImage):
-        _require_image(cloud, workspace, entry)
+        if has_registry:
+            _require_image(cloud, workspace, entry)
         return False
     if not isinstance(entry, LockedArtifact):
         return False
@@ -89,8 +93,6 @@ def _images(plan: RollbackPlan) -> Iterator[TouchedImage]:
 
 
 def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> None:
-    if not workspace.spec.on_aws:
-        return  # local Docker images are checked by the deployment
     uri = locked_uri(workspace.spec, image)
     if not is_image_there(cloud, uri):
         raise RollbackError(

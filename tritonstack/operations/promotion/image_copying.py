@@ -30,6 +30,7 @@ _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
 )
 _LAYERS_ASKED_AT_ONCE = 100
+_ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 _ENDED_BEFORE = ("LayerAlreadyExistsException", "UploadNotFoundException")
 
 OnBytes = Callable[[int], None]
@@ -116,7 +117,7 @@ def tagged_digest(registry: Registry, tag: str) -> str | None:
     try:
         found = ecr.describe_images(**registry.place, imageIds=[{"imageTag": tag}])
     except ClientError as error:
-        if error_code(error) == "ImageNotFoundException":
+        if error_code(error) in _ABSENT:
             return None
         raise
     return str(found["imageDetails"][0]["imageDigest"])

@@ -50,7 +50,7 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
             remedy=f'add "{spec.python}"',
             code="TS212",
         )
-    if spec.on_aws:  # for the local cloud, the build checks the server
+    if spec.served_by_image:
         yield from numpy_problems(document, release=spec.release.name, subject="the image")
 
 

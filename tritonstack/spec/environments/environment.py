@@ -186,6 +186,11 @@ class EnvironmentSpec(Record):
         return not is_embedded(self.account)
 
     @property
+    def served_by_image(self) -> bool:
+        """Whether SageMaker's image serves its models; on the local cloud, builds check the local server."""
+        return self.on_aws
+
+    @property
     def builds_in_account(self) -> bool:
         """Whether jobs in its account build models; in the local cloud only on request."""
         if self.builds.enabled is None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from botocore.exceptions import ClientError
@@ -16,13 +17,14 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
-from tritonstack.operations.promotion.image_copying import Registry, copy_image, image_bytes, tagged_digest
 from tritonstack.operations.promotion.plans import Artifact, Entry
 from tritonstack.operations.promotion.uploading import UploadTarget, land_archive
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
-from tritonstack.records.locks import LockedArtifact, LockedImage
+from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME
+from tritonstack.workflows.images.stores import ImageStore
+from tritonstack.workflows.local_cloud import image_store
 from tritonstack.workflows.reporter import Step, Steps
 from tritonstack.workflows.session import Session
 
@@ -48,14 +50,9 @@ class EnvironmentAccess:
         return self.workspace.spec.artifact_bucket
 
     @property
-    def images(self) -> Registry:
-        """The registry of its custom images."""
-        return Registry(self.cloud, naming.image_repository_name(self.workspace.spec.base, "serving"))
-
-    @property
-    def embedded(self) -> bool:
-        """True if it has no registry: its images are in the local Docker engine."""
-        return not self.workspace.spec.on_aws
+    def images(self) -> ImageStore:
+        """Its custom images."""
+        return image_store(self.workspace.spec, self.cloud)
 
     def artifact(self, item: Artifact) -> SourceArtifact:
         """Return the location of an artifact of this side."""
@@ -91,9 +88,9 @@ def bytes_to_copy(source: EnvironmentAccess, target: EnvironmentAccess, item: En
     """Return the bytes to copy for an entry that is missing entirely."""
     if isinstance(item.entry, LockedArtifact):
         return item.entry.archive_bytes
-    if source.embedded or not has_bucket(target):
+    if not has_bucket(target):
         return 0
-    return image_bytes(source.images, target.images, item.entry.digest)
+    return target.images.bytes_from(source.images, item.entry.digest)
 
 
 def copy_all(
@@ -119,12 +116,7 @@ def copy_all(
 def _is_there(side: EnvironmentAccess, item: Entry) -> bool:
     if isinstance(item.entry, LockedArtifact):
         return is_published(side.cloud, bucket=side.bucket, model=item.name, artifact=item.entry)
-    if not side.embedded:
-        return has_bucket(side) and tagged_digest(side.images, item.entry.tag) == item.entry.digest
-    # Imported here: only environments with custom images need Docker's library.
-    from tritonstack.workflows.artifacts.local_images import held_digest  # noqa: PLC0415
-
-    return held_digest(f"{side.images.uri}:{item.entry.tag}") == item.entry.digest
+    return side.images.digest(item.entry.tag) == item.entry.digest
 
 
 def _copy(
@@ -156,7 +148,8 @@ def _copied(
     if isinstance(item.entry, LockedArtifact):
         origin = source.artifact(Replacement(item.name, item.key, item.entry, None))
         return _copy_artifact(session.project.artifacts_dir, step, origin, target, stopped)
-    return _copy_image(step, source, target, item.entry, stopped)
+    counter = partial(_counter, step, "sent", stopped=stopped)
+    return target.images.copy(source.images, item.entry, counter=counter, sleep=stopped.wait)
 
 
 def _copy_artifact(
@@ -169,39 +162,6 @@ def _copy_artifact(
     proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=_counter(step, "sent", size, stopped))
     publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
     return f"{size / 1e6:.1f} MB, verified: {proof}"
-
-
-def _copy_image(
-    step: Step,
-    source: EnvironmentAccess,
-    target: EnvironmentAccess,
-    image: LockedImage,
-    stopped: threading.Event,
-) -> str:
-    name = target.workspace.spec.name
-    if source.embedded != target.embedded:
-        raise TritonstackError(
-            "images of the local cloud are in the local Docker engine, without a registry",
-            remedy=f"build it for {name}: `tritonstack build {name}`",
-            code="TS411",
-        )
-    if source.embedded:
-        # Imported here: only environments with custom images need Docker's library.
-        from tritonstack.workflows.artifacts.local_images import tag_image  # noqa: PLC0415
-
-        tag_image(image.digest, f"{target.images.uri}:{image.tag}")
-        return "the same image in the local engine"
-    total = image_bytes(source.images, target.images, image.digest)
-    on_bytes = _counter(step, "sent", total, stopped)
-    copy_image(
-        source.images,
-        target.images,
-        digest=image.digest,
-        tag=image.tag,
-        on_bytes=on_bytes,
-        sleep=stopped.wait,
-    )
-    return f"{total / 1e6:.1f} MB, verified by digest"
 
 
 def _counter(step: Step, title: str, total: int, stopped: threading.Event) -> Callable[[int], None]:

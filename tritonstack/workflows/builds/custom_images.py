@@ -20,9 +20,10 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import Built, LockedImage
 from tritonstack.runtime.docker_engine import docker_engine, held_image
-from tritonstack.workflows.artifacts.local_images import ImageNotBuiltError
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN
 from tritonstack.workflows.builds.remote_build import build_images_remotely, prepare_build_infra
+from tritonstack.workflows.images.local_images import ImageNotBuiltError
+from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
 
 
@@ -49,7 +50,7 @@ def lock_images(
 def _digest(
     session: Session, workspace: Workspace, cloud: Cloud | None, image: OwnImage, *, locally: bool
 ) -> str:
-    if cloud is None or not workspace.spec.on_aws:
+    if cloud is None or not has_registry(workspace.spec):
         return _built_here(session, workspace, image)
     digest = image_digest(cloud, image.uri)
     if digest is None:

@@ -29,6 +29,7 @@ from tritonstack.records.locks import RolledBack
 from tritonstack.workflows.deployment.deploying import deploy_workspace
 from tritonstack.workflows.deployment.verify import verify_workspace
 from tritonstack.workflows.environments.requirements import require_endpoint
+from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
 
 __all__ = ["Rollback", "RollbackPlan", "RollbackRefutedError", "require_no_instance", "rollback"]
@@ -132,8 +133,9 @@ def _apply(
     session: Session, workspace: Workspace, cloud: Cloud, plan: RollbackPlan, back: RolledBack
 ) -> None:
     """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
+    store, registry = session.project.artifacts_dir, has_registry(workspace.spec)
     for step in plan.steps:
-        if ensure_available(cloud, workspace, step, session.project.artifacts_dir):
+        if ensure_available(cloud, workspace, step, store, has_registry=registry):
             session.reporter.note(f"{step.description}: restored after its deletion")
     if plan.written is None:
         artifacts, images = entries_to_write(workspace, plan, back)

@@ -27,6 +27,7 @@ from tritonstack.project.loading import (
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.delivery import load_delivery
 from tritonstack.spec.environments.environment import shared_bootstraps
+from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
 
 
@@ -122,7 +123,8 @@ def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[st
     for workspace in workspaces:
         name = workspace.cli_arguments
         with session.reporter.step(f"checking {name} online"):
-            found = check_online(workspace, partial(session.cloud, workspace.spec))
+            cloud = partial(session.cloud, workspace.spec)
+            found = check_online(workspace, cloud, has_registry=has_registry(workspace.spec))
         if isinstance(found, Unchecked):
             missed.append(found)
             continue

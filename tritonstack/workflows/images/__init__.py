@@ -1,0 +1,1 @@
+"""Custom images of environments: in ECR, or in the Docker engine of this machine."""
