@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tritonstack.base.errors import InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
+from tritonstack.runtime import sandbox
 from tritonstack.workflows import CloudOptions, Session, down, down_all, up
 from tritonstack.workflows.local import up as module
 from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds
@@ -26,6 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
     def detached(settings: Any, *, port: int | None) -> CloudAddress:
         calls.append((settings.account_id, port))
+        calls.extend([("expose", True)] if settings.expose else [])
         return ADDRESS
 
     def foreground(_: Any, *, port: int | None, on_ready: Callable[[CloudAddress], None]) -> None:
@@ -42,6 +46,21 @@ def test_a_cloud_starts_in_the_background(project: Project, started: list[tuple[
     assert started == [("000000000003", 4711)]
     assert (cloud.endpoint_url, cloud.account, cloud.pid) == ("http://localhost:1", "000000000003", 7)
     assert cloud.profile.parent == project.cloud_dir("000000000003")
+
+
+def test_exposure_is_a_setting_of_one_cloud(
+    project: Project, started: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "why_no_namespaces", lambda: "forbidden")
+    notes: list[str] = []
+    session = Session(project)
+    monkeypatch.setattr(session.reporter, "note", notes.append)
+    up(session, replace(OPTIONS, expose=True))
+    assert (started, notes) == ([("000000000003", 4711), ("expose", True)], [])
+    assert sandbox.EXPOSE not in os.environ
+    up(session, OPTIONS)
+    assert started[2:] == [("000000000003", 4711)]
+    assert "endpoints cannot start" in notes[0]
 
 
 def test_with_a_callback_it_runs_until_it_ends(project: Project, started: list[tuple[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tritonstack.base.errors import UsageError
+from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack_local.cloud_folder import (
     CloudAddress,
     CloudFailedError,
@@ -56,6 +57,29 @@ def wait_until(condition, *, timeout_s=60):
 def folder(tmp_path):
     yield tmp_path / "state"
     stop(state_dir=tmp_path / "state")
+
+
+def test_exposure_is_allowed_to_the_process_of_one_cloud_only(folder, monkeypatch):
+    monkeypatch.delenv(EXPOSE, raising=False)
+    seen = folder.parent / "seen.json"
+    program = """
+import json, os, sys
+import tritonstack_local.server
+from tritonstack_local.process import serve_cloud
+from tritonstack_local.settings import CloudSettings
+class StandIn:
+    def __init__(self, *args, **options):
+        open(sys.argv[1], "w").write(json.dumps(dict(os.environ)))
+        raise SystemExit
+tritonstack_local.server.LocalCloud = StandIn
+serve_cloud(CloudSettings.from_json(sys.argv[2]))
+"""
+    usual = {"account_id": "111122223333", "region": "eu-west-1", "server_home": folder}
+    for expose in (True, False):
+        settings = CloudSettings(state_dir=folder, **usual, expose=expose)
+        subprocess.run([sys.executable, "-c", program, seen, settings.to_json()], check=False)
+        assert json.loads(seen.read_text()).get(EXPOSE) == ("1" if expose else None)
+        seen.unlink()
 
 
 def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from tritonstack.base.errors import UsageError
+from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack_local.cloud_folder import (
     LOCK,
     CloudAddress,
@@ -117,7 +118,7 @@ def serve_cloud(
     """Serve in this process until SIGINT or SIGTERM."""
     _check_account(settings.account_id)
     settings = settings.resolved()
-    isolated = _isolated(os.environ)
+    isolated = _isolated(os.environ, expose=settings.expose)
     os.environ.clear()
     os.environ.update(isolated)
     # Imported here: finding or stopping a cloud does not need moto.
@@ -258,9 +259,9 @@ def _free_port(port: int | None) -> socket.socket:
 _AWS_ISOLATION = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
 
 
-def _isolated(environment: Mapping[str, str]) -> dict[str, str]:
+def _isolated(environment: Mapping[str, str], *, expose: bool = False) -> dict[str, str]:
     kept = {key: value for key, value in environment.items() if not key.startswith(("AWS_", "MOTO_"))}
-    return kept | _AWS_ISOLATION
+    return kept | _AWS_ISOLATION | ({EXPOSE: "1"} if expose else {})
 
 
 _PR_SET_PDEATHSIG = 1

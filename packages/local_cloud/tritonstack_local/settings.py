@@ -48,6 +48,8 @@ class CloudSettings:
     AWS has no such limit: the memory of the instance type decides, as it does here by default. With this
     number, tests need not fill the memory of this machine.
     """
+    expose: bool = False
+    """Whether Triton can listen on every network interface if it cannot be isolated."""
 
     def resolved(self) -> CloudSettings:
         """Return the settings with absolute paths."""

@@ -28,6 +28,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Promoted, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
+from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.builds import local_build, remote_build
 
 STAND_IN = Path(__file__).parent / "stand_in_job.py"
@@ -347,6 +348,22 @@ def test_explain_for_machines(project: Project, capsys: pytest.CaptureFixture[st
     assert run(["--project", str(project.root), "--json", "build", "dev", "--explain"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["artifacts"]
     assert (row["model"], row["build"], row["reason"]) == ("minilm", True, "never built for cpu")
+
+
+def test_exposure_is_allowed_for_the_builds_of_one_command(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+
+    def noting(state: Context, needed: NeededArtifact) -> list[str]:
+        script = f'echo "exposed: ${{{EXPOSE}-no}}" >> {seen}; exec "$@"'
+        return ["sh", "-c", script, "sh", *stand_in_command(state, needed)]
+
+    monkeypatch.setattr(local_build, "_command", noting)
+    assert build(capsys, project, "--no-publish", "--expose")[0] == 0
+    serve(project, "other")
+    assert build(capsys, project, "--no-publish")[0] == 0
+    assert seen.read_text().splitlines() == ["exposed: 1", "exposed: no"]
 
 
 @pytest.mark.usefixtures("stand_in")

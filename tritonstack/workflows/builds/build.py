@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock, attest_builds
 from tritonstack.records.locks import Built
 from tritonstack.records.manifests import Manifest
-from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.artifacts.publishing import fill_model_prefixes, local_manifest, publish_artifact
 from tritonstack.workflows.builds.local_build import build_locally, most_at_once
 from tritonstack.workflows.builds.outcomes import Outcome, failure_of
@@ -71,8 +69,6 @@ def build(
     started and not followed. With `expose`, Triton can listen on every network interface if it cannot be
     isolated. Raises TritonstackError if a build fails; the others are locked all the same.
     """
-    if expose:
-        os.environ[EXPOSE] = "1"
     workspace = load_workspace(session.project, environment)
     artifacts = needed_artifacts(workspace, models)
     locally = local or not publish
@@ -83,7 +79,7 @@ def build(
             f"building from commit {short_commit(str(built.commit))}; uncommitted: "
             f"{list_files(built.uncommitted, most=10)}; protected environments do not accept such builds"
         )
-    run = _Build(session, workspace, cloud, locally, built)
+    run = _Build(session, workspace, cloud, locally, built, expose)
     images_changed = _lock_images(session, workspace, cloud, built, locally=locally)
     try:
         run.run(artifacts, at_once=at_once or most_at_once(), wait=wait)
@@ -104,6 +100,7 @@ class _Build:
     cloud: Cloud | None
     here: bool
     built: Built
+    expose: bool
 
     def __post_init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -126,7 +123,13 @@ class _Build:
         if local:
             if self.cloud is not None:
                 prepare_bucket(self.session, self.workspace, self.cloud)
-            build_locally(self.session, local, at_once=at_once, on_done=self.outcomes.append)
+            build_locally(
+                self.session,
+                local,
+                at_once=at_once,
+                expose=self.expose,
+                on_done=self.outcomes.append,
+            )
 
     def keep(self) -> bool:
         """Publish local builds and lock all that succeeded; return whether the lock changed."""

@@ -23,6 +23,7 @@ from model_build.store.artifacts import read_manifest
 from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.operations.builds.jobs import parse_event
 from tritonstack.project.build_plans import NeededArtifact
+from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome, error_from, show_event
 from tritonstack.workflows.extras import require
 from tritonstack.workflows.reporter import Step, Steps
@@ -46,11 +47,19 @@ def most_at_once() -> int:
 
 
 def build_locally(
-    session: Session, needed: Sequence[NeededArtifact], *, at_once: int, on_done: Callable[[Outcome], None]
+    session: Session,
+    needed: Sequence[NeededArtifact],
+    *,
+    at_once: int,
+    on_done: Callable[[Outcome], None],
+    expose: bool = False,
 ) -> None:
-    """Build each artifact; a failure does not stop the others."""
+    """Build each artifact; a failure does not stop the others.
+
+    With `expose`, Triton can listen on every network interface if it cannot be isolated.
+    """
     require("isal", feature="building models")
-    children = _Children()
+    children = _Children(expose)
     pool = ThreadPoolExecutor(at_once)
     running: set[Future[Outcome]] = set()
     try:
@@ -80,6 +89,7 @@ def build_locally(
 class _Children:
     """The build processes."""
 
+    expose: bool
     processes: set[subprocess.Popen[str]] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     ended: bool = False
@@ -91,7 +101,7 @@ class _Children:
                 raise BuildInterruptedError("interrupted")
             process = subprocess.Popen(
                 command,
-                env=_environment(),
+                env=_environment(expose=self.expose),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -140,12 +150,13 @@ def _command(session: Session, needed: NeededArtifact) -> list[str]:
     ]
 
 
-def _environment() -> dict[str, str]:
-    """Return variables with which the child imports the same packages."""
+def _environment(*, expose: bool) -> dict[str, str]:
+    """Return variables with which the child imports the same packages, and may expose its servers."""
     packages = str(Path(model_build.__file__).resolve().parents[1])
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")])),
+        **({EXPOSE: "1"} if expose else {}),
     }
 
 

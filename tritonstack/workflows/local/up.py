@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.operations.aws import CONFLICTING_VARIABLES
 from tritonstack.reference.images import image_account
 from tritonstack.runtime import ExposureRefusedError
-from tritonstack.runtime.sandbox import EXPOSE, require_namespaces_or_consent
+from tritonstack.runtime.sandbox import require_namespaces_or_consent
 from tritonstack.workflows.local_cloud import (
     cloud_settings,
     is_local,
@@ -100,9 +99,8 @@ def up(
         return _running(session, address)
     if options.containers:
         _require_engine()
-    if options.expose:
-        os.environ[EXPOSE] = "1"
-    _warn_about_endpoints(session)
+    if not options.expose:
+        _warn_about_endpoints(session)
     settings = cloud_settings(
         state_dir=folder,
         server_home=session.project.server_dir,
@@ -111,6 +109,7 @@ def up(
         minute_s=options.minute_s,
         containers=options.containers,
         loaded_models=options.loaded_models,
+        expose=options.expose,
     )
     if on_ready is None:
         with session.reporter.step("starting the local cloud"):
