@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import boto3
 import pytest
@@ -17,7 +17,8 @@ import tritonstack.workflows
 from tests.projects import edit
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.workflows.environments.destroy import destroy, plan_destruction
+from tritonstack.operations.destruction.destroy import DestructionPreview
+from tritonstack.workflows.environments.destroy import DestructionPlan, destroy, plan_destruction
 from tritonstack.workflows.reporter import NullReporter
 from tritonstack.workflows.session import Session
 
@@ -91,6 +92,20 @@ def test_a_script_destroys_in_silence_and_only_by_name(
     assert destruction.destroyed.stacks == ("tritonstack-dev-foundation",)
     assert [item.id for item in destruction.destroyed.retained] == ["kept"]
     assert capsys.readouterr() == ("", "")
+
+
+KINDS_TO_DESTROY = sorted({field.name for field in dataclasses.fields(DestructionPreview)} - {"retained"})
+
+
+@pytest.mark.parametrize("kind", KINDS_TO_DESTROY)
+def test_a_plan_with_any_resource_to_delete_is_not_empty(project: Project, kind: str) -> None:
+    def is_empty(**found: Any) -> bool:
+        return DestructionPlan(target, DestructionPreview(**found), needs_name=False).is_empty
+
+    target: Any = None
+    assert is_empty()
+    assert is_empty(retained=("one",))
+    assert not is_empty(**{kind: ("one",)})
 
 
 def test_the_null_reporter_accepts_every_report() -> None:

@@ -44,6 +44,14 @@ class DestructionPlan:
     needs_name: bool
     """True if the environment keeps data or was ever protected: `destroy` then needs its name."""
 
+    @property
+    def is_empty(self) -> bool:
+        """True if `destroy` would neither stop nor delete anything."""
+        found = self.foreseen
+        stopped = found.builds or found.jobs
+        emptied = found.buckets or found.repositories or found.keys
+        return not (stopped or found.layers or emptied or found.log_groups)
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
         preview = self.foreseen

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from typing import Any
 
 from tritonstack.base.extras import install_command
 from tritonstack.base.paths import Project
@@ -28,10 +29,31 @@ class InstallationCheck:
     remedy: str | None = None
     """How to get it; None if it is there."""
 
+    @property
+    def installed(self) -> bool:
+        """True if it is there."""
+        return self.remedy is None
 
-def check_project(project: Project) -> list[InstallationCheck]:
+
+@dataclass(frozen=True)
+class Installation:
+    """What is installed for a project, and what is missing."""
+
+    checks: tuple[InstallationCheck, ...]
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing is missing."""
+        return all(check.installed for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the checks as JSON data."""
+        return {"ok": self.complete, "checks": [asdict(check) for check in self.checks]}
+
+
+def check_project(project: Project) -> Installation:
     """Check every requirement of a project."""
-    return list(_checks(project))
+    return Installation(tuple(_checks(project)))
 
 
 def _checks(project: Project) -> Iterator[InstallationCheck]:

@@ -69,8 +69,7 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
 def _preview_lines(plan: DestructionPlan) -> Iterator[str]:
     preview = plan.foreseen
-    nothing = not (preview.builds or preview.jobs or preview.layers or preview.log_groups)
-    summary = "nothing to destroy" if nothing else "would be destroyed in this order"
+    summary = "nothing to destroy" if plan.is_empty else "would be destroyed in this order"
     yield f"{plan.target.name}: {summary}"
     yield from (f"  would be stopped   build {build.description}" for build in preview.builds)
     if preview.jobs:
@@ -81,7 +80,7 @@ def _preview_lines(plan: DestructionPlan) -> Iterator[str]:
     yield from (f"  after KMS's delay  key {key}" for key in preview.keys)
     yield from (f"  would be deleted   log group {name}" for name in preview.log_groups)
     yield from (f"  would be kept      {item.type} {item.id}" for item in preview.retained)
-    if plan.needs_name and not nothing:
+    if plan.needs_name and not plan.is_empty:
         yield f"requires its name: typed, or --yes --confirm {plan.target.name}"
 
 

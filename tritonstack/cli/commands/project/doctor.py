@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import typer
 
 from tritonstack.cli.context import Context
@@ -19,14 +17,12 @@ def doctor(context: typer.Context) -> None:
     Example: tritonstack doctor
     """
     state: Context = context.obj
-    checks = check_project(state.project)
+    installation = check_project(state.project)
     lines = [
-        f"{'missing' if check.remedy else 'ok':8}{check.name}: {check.detail}"
+        f"{'ok' if check.installed else 'missing':8}{check.name}: {check.detail}"
         + (f"\n  help: {check.remedy}" if check.remedy else "")
-        for check in checks
+        for check in installation.checks
     ]
-    missing = [check.name for check in checks if check.remedy]
-    data = {"ok": not missing, "checks": [asdict(check) for check in checks]}
-    state.output.result(data, text="\n".join(lines))
-    if missing:
+    state.output.result(installation.to_json(), text="\n".join(lines))
+    if not installation.complete:
         raise typer.Exit(1)
