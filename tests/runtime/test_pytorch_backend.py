@@ -12,7 +12,7 @@ import pytest
 
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonServer
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.e2e
 Start = Callable[..., TritonServer]
 
 CONFIG = """
@@ -137,6 +137,7 @@ def test_forward_arguments_in_any_order_are_answered_in_one_run_and_a_bad_one_sp
     assert "PyTorch execute failure" in json.loads(bad.body)["error"]
 
 
+@pytest.mark.soak
 def test_numbered_names_and_the_order_of_the_file(start: Start, tmp_path: Path) -> None:
     """Outputs without numbers are taken in the file's order, as are inputs that match no argument."""
     config = CONFIG.replace('"row"', '"INPUT__1"').replace('"x"', '"INPUT__0"')
@@ -146,6 +147,7 @@ def test_numbered_names_and_the_order_of_the_file(start: Start, tmp_path: Path) 
     assert answers(answer) == {"y": [15.0], "batch": [1]}
 
 
+@pytest.mark.soak
 def test_texts_and_a_model_without_batching(start: Start, tmp_path: Path) -> None:
     config = """
     backend: "pytorch"
@@ -159,6 +161,7 @@ def test_texts_and_a_model_without_batching(start: Start, tmp_path: Path) -> Non
     assert answers(answer) == {"OUTPUT__0": ["GRößE", "B", ""], "OUTPUT__1": [7, 1, 0]}
 
 
+@pytest.mark.soak
 def test_a_module_that_takes_one_dictionary(start: Start, tmp_path: Path) -> None:
     config = """
     backend: "pytorch"
@@ -172,6 +175,7 @@ def test_a_module_that_takes_one_dictionary(start: Start, tmp_path: Path) -> Non
     assert answers(answer) == {"difference": [2.0]}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
@@ -192,6 +196,7 @@ def test_an_answer_that_the_original_would_refuse(
     assert reason in json.loads(answer.body)["error"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("written", "instead", "reason"),
     [
@@ -234,6 +239,7 @@ def test_a_module_with_an_argument_that_is_not_a_tensor_is_rejected(start: Start
         server.wait_ready(timeout_s=60)
 
 
+@pytest.mark.soak
 def test_a_file_that_is_not_a_module_is_named(start: Start, tmp_path: Path) -> None:
     models = save_module(tmp_path / "models", scale_module())
     (models / "scale/1/model.pt").write_bytes(b"no module")
@@ -242,6 +248,7 @@ def test_a_file_that_is_not_a_module_is_named(start: Start, tmp_path: Path) -> N
         server.wait_ready(timeout_s=60)
 
 
+@pytest.mark.soak
 def test_models_in_python_do_not_see_the_linked_library(start: Start, tmp_path: Path) -> None:
     folder = tmp_path / "models/looks"
     (folder / "1").mkdir(parents=True)
