@@ -23,8 +23,9 @@ def class_names(root: Path) -> dict[str, list[str]]:
 
 def test_a_public_class_name_has_one_definition() -> None:
     places = defaultdict(list)
-    for package in ("tritonstack", "stacks", "model_build"):
+    for package in ("tritonstack", "stacks", "model_build", "packages/local_cloud/tritonstack_local"):
         for name, files in class_names(ROOT / package).items():
             places[name] += files
     assert {name: files for name, files in places.items() if len(files) > 1 and name not in ONE_CONCEPT} == {}
+    assert {"Session", "BuildInfra", "CloudSettings"} <= places.keys()  # each package is read
     assert all(len(places[name]) > 1 for name in ONE_CONCEPT)

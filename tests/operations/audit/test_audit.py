@@ -13,14 +13,14 @@ from botocore.exceptions import ClientError
 
 from tests.reviewed_templates import reviewed_templates
 from tritonstack.operations.audit import report as reports
-from tritonstack.operations.audit.found import STACK_TAG, Found, Listing, Scope
+from tritonstack.operations.audit.found import STACK_TAG, AuditScope, Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS, NOTHING, PARTS, listed_types
 from tritonstack.operations.audit.report import Ownership, audit, decide, merge
 from tritonstack.operations.audit.tagged import Lists, still_there, tagged, type_and_id
 from tritonstack.operations.aws import Cloud
 
 BASE = "tritonstack-dev"
-SCOPE = Scope(BASE, {"project": "tritonstack", "environment": "dev"})
+SCOPE = AuditScope(BASE, {"project": "tritonstack", "environment": "dev"})
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 ALLOWED = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
@@ -311,7 +311,7 @@ def test_leftovers_are_found_by_name_per_type(cloud: Cloud, kind: str) -> None:
     assert kind in {item.type for item in found}
     assert {item.type for item in found} <= set(listing.types)
     # One whose name only begins alike is not meant.
-    assert list(listing.find(cloud, Scope(BASE[:-1]))) == []
+    assert list(listing.find(cloud, AuditScope(BASE[:-1]))) == []
 
 
 @pytest.mark.parametrize("kind", PLAYED)
@@ -321,7 +321,7 @@ def test_leftovers_of_types_without_emulation_are_found_by_name(
     monkeypatch.setattr(Cloud, "client", lambda *_: SimulatedPages(PLAYED[kind]))
     cloud = Cloud("1", "us-east-1", {})
     assert [item.type for item in listing_of(kind).find(cloud, SCOPE)] == [kind]
-    assert list(listing_of(kind).find(cloud, Scope(BASE[:-1]))) == []
+    assert list(listing_of(kind).find(cloud, AuditScope(BASE[:-1]))) == []
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def owned(**owners: str) -> Ownership:
     return Ownership(frozenset(owners.values()), keys)
 
 
-def decided(found: Found, ownership: Ownership, scope: Scope = SCOPE, **more: Any) -> list[str | None]:
+def decided(found: Found, ownership: Ownership, scope: AuditScope = SCOPE, **more: Any) -> list[str | None]:
     return [item.stack for item in decide([found], ownership, scope, **more)]
 
 
@@ -464,7 +464,7 @@ def test_resources_of_an_environment_with_a_similar_name_are_excluded() -> None:
 
 
 def test_the_prefix_alone_selects_all_environments() -> None:
-    whole = Scope("tritonstack", whole=True)
+    whole = AuditScope("tritonstack", whole=True)
     assert decided(bucket("theirs"), owned(theirs=OTHERS), whole) == [OTHERS]
 
 
@@ -506,7 +506,7 @@ def test_a_service_that_fails_is_named_and_the_others_are_reported(
 
     listings = (Listing("sns", ("AWS::SNS::Topic",), refuse), Listing("s3", ("AWS::S3::Bucket",), tell))
     monkeypatch.setattr(reports, "LISTINGS", listings)
-    found = audit(cloud, Scope(BASE))
+    found = audit(cloud, AuditScope(BASE))
     assert [(item.service, "AccessDenied" in item.message) for item in found.refusals] == [("sns", True)]
     assert [item.id for item in found.present] == ["mine", "before"]
 

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from tritonstack.constructs.delivery.preview_grants import find_everything
-from tritonstack.operations.audit.found import Scope
+from tritonstack.operations.audit.found import AuditScope
 from tritonstack.operations.audit.report import audit
 from tritonstack.operations.aws import Cloud
 
@@ -80,7 +80,7 @@ class Recorder:
 def test_the_clean_up_role_allows_every_call_of_an_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: set[tuple[str, str]] = set()
     monkeypatch.setattr(Cloud, "client", lambda _, service: Recorder(service, asked))
-    audit(Cloud("1", "us-east-1", {}), Scope(BASE, {"project": "tritonstack"}))
+    audit(Cloud("1", "us-east-1", {}), AuditScope(BASE, {"project": "tritonstack"}))
     assert len(asked) > 35
     actions = {action_of(*question) for question in asked}
     allowed = {action for grant in find_everything() for action in grant.actions}

@@ -40,7 +40,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Scope:
+class AuditScope:
     """The names and tags to search for in an account."""
 
     base: str
@@ -71,7 +71,7 @@ class UnreadableResource:
     id: str
 
 
-Find = Callable[[Cloud, Scope], Iterator[Found | UnreadableResource]]
+Find = Callable[[Cloud, AuditScope], Iterator[Found | UnreadableResource]]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tritonstack.operations.audit.found import Found, Key, Scope, pages, tags_of
+from tritonstack.operations.audit.found import AuditScope, Found, Key, pages, tags_of
 from tritonstack.operations.aws import Cloud
 
 VPC = "AWS::EC2::VPC"
 
 
-def networks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def networks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List networks and their parts."""
     ec2 = cloud.client("ec2")
     own_vpcs = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
@@ -33,7 +33,7 @@ def networks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::EC2::FlowLog", log["FlowLogId"], _tags(log), within=_network(vpc, own_vpcs))
 
 
-def machine_images(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def machine_images(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List images and snapshots of this account; no stack creates any, so they are leftovers."""
     ec2 = cloud.client("ec2")
     for image in pages(ec2, "describe_images", "Images", Owners=["self"]):
@@ -52,7 +52,7 @@ def _tags(item: Mapping[str, Any]) -> dict[str, str]:
     return tags_of(item.get("Tags") or item.get("TagSet") or ())
 
 
-def _is_ours(item: Mapping[str, Any], scope: Scope) -> bool:
+def _is_ours(item: Mapping[str, Any], scope: AuditScope) -> bool:
     named = (item.get(key, "") for key in ("GroupName", "Name", "Description"))
     return scope.tagged(_tags(item)) or any(scope.names(str(text)) for text in named)
 

@@ -12,10 +12,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tritonstack.base import naming
 from tritonstack.operations.audit.found import (
     STACK_TAG,
+    AuditScope,
     Found,
     Key,
     Listing,
-    Scope,
     UnreadableResource,
     pages,
 )
@@ -108,7 +108,7 @@ class Ownership:
         return self.owners.get(found.within) if found.within else None
 
 
-def audit(cloud: Cloud, scope: Scope, *, others: Iterable[str] = ()) -> Report:
+def audit(cloud: Cloud, scope: AuditScope, *, others: Iterable[str] = ()) -> Report:
     """Run all listings in parallel.
 
     `others` are the name prefixes of other environments with files.
@@ -150,7 +150,7 @@ def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer
 
 
 def decide(
-    found: Iterable[Found], owned: Ownership, scope: Scope, *, others: Iterable[str] = ()
+    found: Iterable[Found], owned: Ownership, scope: AuditScope, *, others: Iterable[str] = ()
 ) -> list[Item]:
     """Assign resources to stacks; leave out environments whose names merely share the prefix."""
     deployed = {naming.base_of_stack(stack) for stack in owned.stacks}
@@ -182,7 +182,7 @@ def merge(found: Iterable[Found]) -> list[Found]:
     return list(merged.values())
 
 
-def read_ownership(cloud: Cloud, scope: Scope) -> Ownership:
+def read_ownership(cloud: Cloud, scope: AuditScope) -> Ownership:
     """Return the resources of the stacks whose names begin with the base."""
     client = cloud.client("cloudformation")
     states = {
@@ -214,7 +214,7 @@ def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]
     return owned
 
 
-def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> _Answer:
+def _ask(cloud: Cloud, scope: AuditScope, listing: Listing) -> _Answer:
     found: list[Found] = []
     unseen: list[UnreadableResource] = []
     try:
@@ -228,7 +228,7 @@ def _ask(cloud: Cloud, scope: Scope, listing: Listing) -> _Answer:
     return _Answer(found, unseen)
 
 
-def _belongs_to_others(found: Found, owner: str | None, scope: Scope, others: Sequence[str]) -> bool:
+def _belongs_to_others(found: Found, owner: str | None, scope: AuditScope, others: Sequence[str]) -> bool:
     """Return whether a resource belongs to another environment with the same name prefix."""
     if owner is not None:
         return naming.base_of_stack(owner) not in (scope.base, None)

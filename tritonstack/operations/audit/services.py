@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.operations.audit.found import (
+    AuditScope,
     Find,
     Found,
-    Scope,
     UnreadableResource,
     created_in_other_region,
     pages,
@@ -31,28 +31,28 @@ _NO_ARNS = ("PendingConfirmation", "Deleted")
 _SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
 
 
-def stacks(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def stacks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List CloudFormation stacks."""
     for stack in pages(cloud.client("cloudformation"), "describe_stacks", "Stacks"):
         if scope.names(stack["StackName"]):
             yield Found("AWS::CloudFormation::Stack", stack["StackName"], tags_of(stack.get("Tags", ())))
 
 
-def buckets(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def buckets(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List buckets of all regions; the bucket name contains the region."""
     for bucket in cloud.client("s3").list_buckets()["Buckets"]:
         if scope.names(bucket["Name"]) and not _is_in_other_region(bucket["Name"], cloud.region):
             yield Found("AWS::S3::Bucket", bucket["Name"])
 
 
-def aliases(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def aliases(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List key aliases."""
     for alias in pages(cloud.client("kms"), "list_aliases", "Aliases"):
         if scope.names(alias["AliasName"], "alias/"):
             yield Found("AWS::KMS::Alias", alias["AliasName"])
 
 
-def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | UnreadableResource]:
+def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource]:
     """List keys; a key has no name, so its tags decide.
 
     A key whose policy denies this caller was not created by these stacks, which delegate access to IAM.
@@ -78,7 +78,7 @@ def keys(cloud: Cloud, scope: Scope) -> Iterator[Found | UnreadableResource]:
         yield from (found for found in pool.map(describe, ids) if found)
 
 
-def repositories(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def repositories(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List repositories and their images."""
     ecr = cloud.client("ecr")
     for repository in pages(ecr, "describe_repositories", "repositories"):
@@ -92,7 +92,7 @@ def repositories(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::ECR::Image", f"{name}@{label}", within=home.key)
 
 
-def log_groups(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def log_groups(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List log groups of stacks and those that services create."""
     logs = cloud.client("logs")
     services = (
@@ -116,7 +116,7 @@ def of_sagemaker(kind: str) -> Find:
     without the stack's name; the tag listing finds those."""
     operation = f"list_{snake_case(kind)}s"
 
-    def find(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+    def find(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         for item in pages(cloud.client("sagemaker"), operation, f"{kind}s", NameContains=scope.base):
             if scope.names(item[f"{kind}Name"]):
                 yield Found(f"AWS::SageMaker::{kind}", item[f"{kind}Arn"])
@@ -124,7 +124,7 @@ def of_sagemaker(kind: str) -> Find:
     return find
 
 
-def processing_jobs(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def processing_jobs(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List Processing jobs. SageMaker keeps ended jobs, and no stack owns them: they belong to the build
     stack if it exists, otherwise they are leftovers."""
     client = cloud.client("sagemaker")
@@ -136,7 +136,7 @@ def processing_jobs(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::SageMaker::ProcessingJob", job["ProcessingJobArn"], within=within)
 
 
-def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def scaling(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List scalable targets; they can outlive their endpoints."""
     client = cloud.client("application-autoscaling")
 
@@ -161,7 +161,7 @@ def scaling(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             )
 
 
-def alarms(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def alarms(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List alarms of stacks and of target tracking."""
     client = cloud.client("cloudwatch")
     begins = ["", *(f"TargetTracking-{before}" for before in _SAGEMAKER_TARGETS)]
@@ -176,7 +176,7 @@ def alarms(cloud: Cloud, scope: Scope) -> Iterator[Found]:
                         yield Found(f"AWS::CloudWatch::{kind}", alarm["AlarmName"])
 
 
-def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def dashboards(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List dashboards. They are global; the name contains the region."""
     for item in pages(
         cloud.client("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=scope.base
@@ -186,7 +186,7 @@ def dashboards(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::CloudWatch::Dashboard", name)
 
 
-def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def topics(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List topics and subscriptions.
 
     Unconfirmed subscriptions have no ARN and cannot be deleted: after the topic's deletion, SNS removes them
@@ -207,14 +207,14 @@ def topics(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             )
 
 
-def rules(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def rules(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List EventBridge rules."""
     for rule in pages(cloud.client("events"), "list_rules", "Rules", NamePrefix=scope.base):
         if scope.names(rule["Name"]):
             yield Found("AWS::Events::Rule", rule["Name"])
 
 
-def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List roles, which CloudFormation names after their stacks. Inline policies are part of a role.
 
     Roles are global: an environment with the same name in another region may own some.
@@ -239,7 +239,7 @@ def roles(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield replace(found, tags=tags)
 
 
-def parameters(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def parameters(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List Systems Manager parameters."""
     for item in pages(
         cloud.client("ssm"),
@@ -251,21 +251,21 @@ def parameters(cloud: Cloud, scope: Scope) -> Iterator[Found]:
             yield Found("AWS::SSM::Parameter", item["Name"])
 
 
-def build_projects(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def build_projects(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List CodeBuild projects."""
     for name in pages(cloud.client("codebuild"), "list_projects", "projects"):
         if scope.names(name):
             yield Found("AWS::CodeBuild::Project", name)
 
 
-def pipelines(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def pipelines(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List pipelines."""
     for pipeline in pages(cloud.client("codepipeline"), "list_pipelines", "pipelines"):
         if scope.names(pipeline["name"]):
             yield Found("AWS::CodePipeline::Pipeline", pipeline["name"])
 
 
-def identity_providers(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def identity_providers(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List OIDC providers of the account; their tags show the owner."""
     client = cloud.client("iam")
     for provider in client.list_open_id_connect_providers()["OpenIDConnectProviderList"]:

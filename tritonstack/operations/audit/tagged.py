@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from botocore.exceptions import ClientError
 
 from tritonstack.operations.audit.found import (
+    AuditScope,
     Found,
-    Scope,
     created_in_other_region,
     pages,
     snake_case,
@@ -96,7 +96,7 @@ def type_and_id(arn: str) -> tuple[str, str]:
     return f"{service}:{sort}", arn
 
 
-def tagged(cloud: Cloud, scope: Scope) -> Iterator[Found]:
+def tagged(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List everything with the scope's tags, except what EC2 lists by tag.
 
     The API still reports deleted resources for a while; `still_there` checks types that no other listing

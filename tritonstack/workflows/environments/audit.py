@@ -8,7 +8,7 @@ from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.audit.found import Scope
+from tritonstack.operations.audit.found import AuditScope
 from tritonstack.operations.audit.report import Item, Refusal, Report
 from tritonstack.operations.audit.report import audit as look
 from tritonstack.operations.aws import Cloud
@@ -75,14 +75,14 @@ def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Re
             errors.append(error)
             reports[place] = Report((), (Refusal("every service", error.message),))
         else:
-            scope = Scope(location.prefix, {"project": location.prefix}, whole=True)
+            scope = AuditScope(location.prefix, {"project": location.prefix}, whole=True)
             reports[place] = _audit(session, cloud, scope)
     if len(errors) == len(locations):
         raise errors[0]
     return reports
 
 
-def _audit(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] = ()) -> Report:
+def _audit(session: Session, cloud: Cloud, scope: AuditScope, others: Iterable[str] = ()) -> Report:
     place = f"{cloud.account} {cloud.region}"
     with session.reporter.step(f"listing the resources of {scope.base} in {place}") as step:
         report = look(cloud, scope, others=others)
@@ -90,11 +90,11 @@ def _audit(session: Session, cloud: Cloud, scope: Scope, others: Iterable[str] =
     return report
 
 
-def _scope(deployed: DeployedEnvironment) -> Scope:
+def _scope(deployed: DeployedEnvironment) -> AuditScope:
     prefix = deployed.base.removesuffix(f"-{deployed.name}")
     usual = {"project": prefix, "environment": deployed.name}
     tags = deployed.spec.tags if deployed.spec else {}
-    return Scope(deployed.base, {key: tags.get(key, value) for key, value in usual.items()})
+    return AuditScope(deployed.base, {key: tags.get(key, value) for key, value in usual.items()})
 
 
 def _others(session: Session, deployed: DeployedEnvironment) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 from tritonstack_local.cloud_folder import forget
 from tritonstack_local.state import database, pickling
 from tritonstack_local.state.bodies import BodyStore
-from tritonstack_local.state.database import Database, Row, own_folder
+from tritonstack_local.state.database import Database, StoredRow, own_folder
 from tritonstack_local.state.errors import ForeignStateError, NotKeptError, StateInUseError
 from tritonstack_local.state.folder import open_state, stamp
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[4]
 def written(folder, rows=40):
     state = open_state(folder)
     state.database.write(
-        Row("receipts", f"k{number}", pickling.dumps("x" * 100 * number)) for number in range(rows)
+        StoredRow("receipts", f"k{number}", pickling.dumps("x" * 100 * number)) for number in range(rows)
     )
     state.database.close()
     return folder / "cloud.db"
@@ -41,7 +41,7 @@ def test_written_rows_are_read_back(tmp_path):
         ("receipts", "k1", "x" * 100),
         ("receipts", "k2", "x" * 200),
     )
-    state.database.write([Row("receipts", "k1", None)])
+    state.database.write([StoredRow("receipts", "k1", None)])
     state.database.close()
     assert [key for _, key, _ in open_state(tmp_path / "state").found] == ["k0", "k2"]
 
@@ -125,7 +125,7 @@ def test_a_record_with_other_fields_is_another_version(tmp_path, monkeypatch):
     Record.__module__, Record.__qualname__ = "tritonstack_local.state.folder", "Record"
     monkeypatch.setattr("tritonstack_local.state.folder.Record", Record, raising=False)
     state = open_state(tmp_path / "state")
-    state.database.write([Row("receipts", "k", pickling.dumps(Record("a")))])
+    state.database.write([StoredRow("receipts", "k", pickling.dumps(Record("a")))])
     state.database.close()
     monkeypatch.setitem(pickling._FIELDS, Record, ("name", "colour"))
     assert "Record consisted of name" in open_state(tmp_path / "state").notices[0]
@@ -134,7 +134,9 @@ def test_a_record_with_other_fields_is_another_version(tmp_path, monkeypatch):
 def test_a_state_with_earlier_class_names_is_set_aside(tmp_path):
     state = open_state(tmp_path / "state")
     earlier = b"ctritonstack_local.places\nPlace\n."
-    state.database.write([Row("moto", "s3/1/2", pickling.dumps("kept")), Row("receipts", "k", earlier)])
+    state.database.write(
+        [StoredRow("moto", "s3/1/2", pickling.dumps("kept")), StoredRow("receipts", "k", earlier)]
+    )
     state.database.close()
     state = open_state(tmp_path / "state")
     assert state.found == ()
@@ -162,7 +164,9 @@ def test_the_previous_format_is_set_aside(tmp_path):
 def test_an_unreadable_row_affects_its_own_service_only(tmp_path):
     state = open_state(tmp_path / "state")
     odd = b"cno.such.module\nname\n."
-    state.database.write([Row("moto", "odd/1/2", odd), Row("receipts", "k", pickling.dumps("kept"))])
+    state.database.write(
+        [StoredRow("moto", "odd/1/2", odd), StoredRow("receipts", "k", pickling.dumps("kept"))]
+    )
     (state.folder / "objects" / "a-body-of-the-odd-one").write_bytes(b"")
     state.database.close()
     state = open_state(tmp_path / "state")

@@ -41,7 +41,7 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True)
-class Row:
+class StoredRow:
     """A piece of state; without a value, it is to be removed."""
 
     kind: str
@@ -72,7 +72,7 @@ def salvage(file: Path, *, stamp: str) -> list[str]:
 
     A row is intact if its digest matches.
     """
-    whole: list[Row] = []
+    whole: list[StoredRow] = []
     lost: list[str] = []
     _fill_up(file)
     try:
@@ -111,7 +111,7 @@ def _fill_up(file: Path) -> None:
                 stream.truncate(size)
 
 
-def _readable(connection: sqlite3.Connection) -> Iterator[tuple[Row, bool]]:
+def _readable(connection: sqlite3.Connection) -> Iterator[tuple[StoredRow, bool]]:
     """Yield the rows outside unreadable pages, and whether each is intact."""
     seen = set[int]()
     for order in ("ASC", "DESC"):
@@ -129,9 +129,9 @@ def _readable(connection: sqlite3.Connection) -> Iterator[tuple[Row, bool]]:
                     yield _checked(*held)
 
 
-def _checked(kind: object, key: object, digest: object, value: object) -> tuple[Row, bool]:
+def _checked(kind: object, key: object, digest: object, value: object) -> tuple[StoredRow, bool]:
     content = value if isinstance(value, bytes) else b""
-    return Row(str(kind), str(key), content), digest == _digest(content)
+    return StoredRow(str(kind), str(key), content), digest == _digest(content)
 
 
 class Database:
@@ -159,17 +159,17 @@ class Database:
             self._connection.close()
             raise
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoredRow]:
         """Yield all rows, or raise StateDamagedError."""
         try:
             for kind, key, digest, value in self._connection.execute("SELECT * FROM row ORDER BY kind, key"):
                 if digest != _digest(value):
                     raise StateDamagedError(self._file, f"{kind} {key} does not match its digest")
-                yield Row(kind, key, value)
+                yield StoredRow(kind, key, value)
         except sqlite3.DatabaseError as fault:
             raise told(self._file, fault) from fault
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[StoredRow]) -> None:
         """Write all rows, or raise NotKeptError and write none."""
         connection = self._connection
         try:

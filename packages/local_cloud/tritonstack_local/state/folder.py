@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack_local.state.bodies import BodyStore
-from tritonstack_local.state.database import Database, Row, own_folder, salvage
+from tritonstack_local.state.database import Database, StoredRow, own_folder, salvage
 from tritonstack_local.state.errors import OtherVersionError, StateDamagedError
 from tritonstack_local.state.pickling import loads
 
@@ -122,7 +122,7 @@ def _read(folder: Path) -> State:
     return State(folder, database, bodies, taken, notices)
 
 
-def _value(row: Row) -> tuple[Any, str]:
+def _value(row: StoredRow) -> tuple[Any, str]:
     """Unpickle a row; return its value, or a message if it cannot be unpickled."""
     try:
         return loads(row.value or b""), ""

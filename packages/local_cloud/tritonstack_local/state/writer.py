@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from tritonstack_local.state.database import Row
+from tritonstack_local.state.database import StoredRow
 from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.folder import State
 
@@ -232,7 +232,7 @@ class StateWriter:
             self._changed = {}
             return pieces, self._told
 
-    def _row(self, piece: _Piece) -> Row | None:
+    def _row(self, piece: _Piece) -> StoredRow | None:
         started = time.monotonic()
         try:
             value = self._kept[piece.kind].dump(piece.key)
@@ -246,4 +246,4 @@ class StateWriter:
             self._costs.pop(piece, None)
         else:
             self._costs[piece] = time.monotonic() - started
-        return Row(piece.kind, piece.key, value)
+        return StoredRow(piece.kind, piece.key, value)
