@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
@@ -21,6 +20,7 @@ from tritonstack.workflows.images.stores import EngineImages, ImageStore, Regist
 
 if TYPE_CHECKING:
     from tritonstack_local.cloud_folder import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
+    from tritonstack_local.coverage import Capabilities
     from tritonstack_local.settings import CloudSettings
 
 WHAT = "the local cloud"
@@ -174,9 +174,9 @@ def read_inventory(variables: Mapping[str, str]) -> list[dict[str, Any]]:
     return read(variables)
 
 
-def capabilities() -> ModuleType:
-    """Return the module that describes what the local cloud supports."""
+def capabilities() -> Capabilities:
+    """Return what the local cloud supports."""
     require_local_cloud()
-    from tritonstack_local import coverage as module  # noqa: PLC0415
+    from tritonstack_local.coverage import capabilities as find  # noqa: PLC0415
 
-    return module
+    return find()

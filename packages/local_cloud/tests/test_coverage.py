@@ -1,5 +1,7 @@
 """What the local cloud covers, compared with CloudFormation's resource schemas; COVERAGE.md is up to date."""
 
+import json
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,7 @@ from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.coverage import (
     actions,
     capabilities,
-    capability_table,
     coverage_page,
-    limit_tables,
     limits,
     rejected,
 )
@@ -48,11 +48,24 @@ def test_a_provider_matches_the_resource_schema(name):
 
 
 def test_the_table_lists_every_type_and_properties_without_effect():
-    table = capability_table()
-    assert all(f"| {item.type} |" in table for item in capabilities())
-    metadata = next(item for item in capabilities() if item.type == "AWS::CDK::Metadata")
+    found = capabilities()
+    table = found.type_table()
+    assert {item.type for item in found.types} == PROVIDERS.keys()
+    assert all(f"| {item.type} |" in table for item in found.types)
+    metadata = next(item for item in found.types if item.type == "AWS::CDK::Metadata")
     assert metadata.without_effect == ("Analytics",)
     assert "| AWS::CDK::Metadata | – | Analytics |" in table
+
+
+def test_the_capabilities_are_frozen_data_that_json_can_write():
+    found = capabilities()
+    with pytest.raises(FrozenInstanceError):
+        found.rejected = {}
+    data = json.loads(json.dumps(found.to_json()))
+    assert data.keys() == {"types", "actions", "limits", "refused"}
+    assert [item["type"] for item in data["types"]] == [item.type for item in found.types]
+    assert data["refused"] == found.rejected
+    assert all(f"| {what} | {why} |" in found.rejection_table() for what, why in found.rejected.items())
 
 
 def test_the_actions_that_the_cdk_needs_exist():
@@ -108,7 +121,7 @@ def test_every_limit_names_its_service_and_is_listed_once():
     assert told["AWS::IAM::Role"].startswith("It is stored and returned; only bucket policies")
     assert told["AWS::Events::Rule.Targets.RetryPolicy"].endswith("an event is sent once.")
     assert told["ContainerDefinition.ContainerHostname"].endswith("needs no host name.")
-    assert all(line in limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))
+    assert all(line in capabilities().limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))
 
 
 def test_rejections_are_listed_with_their_reason():

@@ -8,10 +8,11 @@ request fields, and SERVICE_LIMITS for whole services.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from tritonstack_local.cloudformation.actions import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
@@ -111,7 +112,49 @@ class Limit:
     why: str
 
 
-def capabilities() -> tuple[TypeCapability, ...]:
+@dataclass(frozen=True)
+class Capabilities:
+    """What the local cloud supports."""
+
+    types: tuple[TypeCapability, ...]
+    actions: Mapping[str, tuple[str, ...]]
+    """Actions of the services implemented here; moto documents its own."""
+    limits: tuple[Limit, ...]
+    rejected: Mapping[str, str]
+    """Types and fields, with the reasons."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "types": [asdict(item) for item in self.types],
+            "actions": dict(self.actions),
+            "limits": [asdict(item) for item in self.limits],
+            "refused": dict(self.rejected),
+        }
+
+    def type_table(self) -> str:
+        """Return the resource types as a Markdown table."""
+        rows = [
+            f"| {item.type} | {_listed(item.acted_on)} | {_listed(item.without_effect)} |"
+            for item in self.types
+        ]
+        return "\n".join(["| type | properties acted on | accepted without effect |", "|---|---|---|", *rows])
+
+    def limit_tables(self) -> str:
+        """Return the differences from AWS, one Markdown table per service."""
+        return "\n".join(_limit_lines(self.limits, heading="\n{}\n"))
+
+    def rejection_table(self) -> str:
+        """Return the rejected types and fields as a Markdown table."""
+        return "\n".join(_reason_table(self.rejected))
+
+
+def capabilities() -> Capabilities:
+    """Return what the local cloud supports."""
+    return Capabilities(resource_types(), actions(), limits(), rejected())
+
+
+def resource_types() -> tuple[TypeCapability, ...]:
     """Return every resource type, sorted by name."""
     return tuple(_type(name, provider) for name, provider in sorted(PROVIDERS.items()))
 
@@ -158,24 +201,15 @@ def actions() -> dict[str, tuple[str, ...]]:
     }
 
 
-def capability_table() -> str:
-    """Return the resource types as a Markdown table."""
-    rows = [
-        f"| {item.type} | {', '.join(item.acted_on) or '–'} | {', '.join(item.without_effect) or '–'} |"
-        for item in capabilities()
-    ]
-    return "\n".join(["| type | properties acted on | accepted without effect |", "|---|---|---|", *rows])
-
-
-def limit_tables() -> str:
-    """Return the differences from AWS, one Markdown table per service."""
+def _limit_lines(found: Iterable[Limit], *, heading: str) -> list[str]:
+    """Return one Markdown table per service, line by line."""
     lines: list[str] = []
-    for service, found in groupby(limits(), key=lambda limit: limit.service):
-        lines += [f"\n{service}\n", *reason_table({limit.what: limit.why for limit in found})]
-    return "\n".join(lines)
+    for service, group in groupby(found, key=lambda limit: limit.service):
+        lines += [heading.format(service), *_reason_table({limit.what: limit.why for limit in group})]
+    return lines
 
 
-def reason_table(reasons: Mapping[str, str]) -> list[str]:
+def _reason_table(reasons: Mapping[str, str]) -> list[str]:
     """Return a Markdown table of names and reasons, line by line."""
     return ["| what | why |", "|---|---|", *(f"| {what} | {why} |" for what, why in reasons.items())]
 
@@ -231,7 +265,7 @@ def _service_actions() -> list[str]:
 
 def _resource_types() -> list[str]:
     lines = ["\n## CloudFormation resource types"]
-    found = sorted(capabilities(), key=lambda item: (service_of(item.type).lower(), item.type))
+    found = sorted(resource_types(), key=lambda item: (service_of(item.type).lower(), item.type))
     for service, types in groupby(found, key=lambda item: service_of(item.type)):
         lines += [f"\n### {service}\n", "| type | real | emulated | `Fn::GetAtt` |", "|---|---|---|---|"]
         for item in types:
@@ -245,14 +279,11 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _emulated() -> list[str]:
-    lines = ["\n## Emulated: differences from AWS"]
-    for service, found in groupby(limits(), key=lambda limit: limit.service):
-        lines += [f"\n### {service}\n", *reason_table({limit.what: limit.why for limit in found})]
-    return lines
+    return ["\n## Emulated: differences from AWS", *_limit_lines(limits(), heading="\n### {}\n")]
 
 
 def _rejected() -> list[str]:
-    return ["\n## Rejected\n", *reason_table(rejected())]
+    return ["\n## Rejected\n", *_reason_table(rejected())]
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -112,26 +111,19 @@ def _text(cloud: RunningCloud) -> str:
 
 
 def _report_capabilities(state: Context) -> None:
-    cloud = local_cloud.capabilities()
-
-    refused = cloud.rejected()
+    found = local_cloud.capabilities()
     state.output.result(
-        {
-            "types": [asdict(item) for item in cloud.capabilities()],
-            "actions": cloud.actions(),
-            "limits": [asdict(item) for item in cloud.limits()],
-            "refused": refused,
-        },
+        found.to_json(),
         text="\n".join(
             [
                 "CloudFormation types\n",
-                cloud.capability_table(),
+                found.type_table(),
                 "\nAccepted, but without all of its effect on AWS",
-                cloud.limit_tables(),
+                found.limit_tables(),
                 "\nActions of its own services; see moto's documentation for the others\n",
-                *(f"{service}: {', '.join(names)}" for service, names in cloud.actions().items()),
+                *(f"{service}: {', '.join(names)}" for service, names in found.actions.items()),
                 "\nTypes and fields that are rejected\n",
-                *cloud.reason_table(refused),
+                found.rejection_table(),
             ]
         ),
     )
