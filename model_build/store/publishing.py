@@ -158,7 +158,8 @@ class _ArtifactObjects:
         except ClientError as error:
             if error_code(error) in ABSENT_CODES:
                 raise PublishError(
-                    f"{self._url(ARCHIVE_NAME)} is missing, but its manifest exists"
+                    f"{self._url(ARCHIVE_NAME)} is missing, but its manifest exists",
+                    remedy=f"delete {self._url(MANIFEST_NAME)}, and publish the artifact again",
                 ) from error
             raise
         found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))

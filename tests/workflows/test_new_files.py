@@ -194,7 +194,7 @@ def test_several_models_share_an_endpoint(project):
         (
             "fresh",
             {"environment": "local", "models": ["double"], "instance_type": "ml.none"},
-            "environments/local.yaml:19: endpoints.fresh.instance_type: unknown instance type 'ml.none'",
+            "--instance-type: unknown instance type 'ml.none'",
         ),
     ],
 )
@@ -253,7 +253,86 @@ def test_the_commands_say_what_they_wrote_and_what_comes_next(project, monkeypat
         "next: tritonstack new endpoint fresh --environment local --model fresh\n"
     )
     assert run(["new", "endpoint", "fresh", "--environment", "local", "--model", "fresh"]) == 0
-    assert capsys.readouterr().out == "wrote environments/local.yaml; next: tritonstack build local\n"
+    assert capsys.readouterr().out == (
+        "wrote environments/local.yaml; next: tritonstack build local --no-publish\n"
+    )
     assert run(["new", "environment", "staging", "--account", "333333333333", "--region", "eu-west-1"]) == 0
     assert "wrote environments/staging.yaml" in capsys.readouterr().out
     assert run(["validate"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ("environment", "x", "--account", "33333", "--region", "eu-west-1"),
+            "--account: invalid AWS account '33333'",
+        ),
+        (
+            ("environment", "x", "--account", "3" * 12, "--region", "nowhere"),
+            "--region: SageMaker publishes no Triton image in region 'nowhere'",
+        ),
+        (
+            ("environment", "x", "--account", "3" * 12, "--region", "eu-west-1", "--promote-from", "nope"),
+            "--promote-from: unknown environment 'nope'",
+        ),
+        (("model", "x", "--recipe", "text-embedding", "--source", "nope"), "--source: invalid source 'nope'"),
+        (
+            ("endpoint", "x", "--environment", "local", "--model", "double", "--instance-type", "ml.nope"),
+            "--instance-type: unknown instance type 'ml.nope'",
+        ),
+        (
+            ("endpoint", "x", "--environment", "local", "--model", "double", "--image", "nope"),
+            "--image: containers/nope has no Dockerfile",
+        ),
+    ],
+)
+def test_an_error_names_the_option(project, capsys, arguments, expected):
+    before = contents(project)
+    assert run(["--project", str(project.root), "new", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert ".yaml:" not in error
+    assert contents(project) == before
+
+
+def test_the_next_steps_fit_the_recipe_and_the_environment(project, capsys):
+    command = ["--project", str(project.root), "new"]
+    assert run([*command, "model", "chat", "--recipe", "vllm", "--source", SOURCE]) == 0
+    assert "vLLM backend to containers/, then tritonstack new endpoint chat" in capsys.readouterr().out
+    assert run([*command, "endpoint", "again", "--environment", "local", "--model", "double"]) == 0
+    assert "next: tritonstack build local --no-publish" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("group", ["new", "ci"])
+def test_a_group_without_a_command_is_a_short_error(project, capsys, group):
+    assert run(["--project", str(project.root), group]) == 2
+    error = capsys.readouterr().err
+    assert "Missing command" in error
+    assert len(error.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("revision", "warned"), [("main", True), ("v1.0", True), ("0a1b2c3d", True), ("0a1b2c3d" * 5, False)]
+)
+def test_a_source_revision_that_can_move_is_a_warning(project, capsys, revision, warned):
+    new_model(project, "fresh", recipe="text-embedding", source=f"hf://example/model@{revision}")
+    assert run(["--project", str(project.root), "validate"]) == 0
+    found = capsys.readouterr().err
+    assert (f"source: '{revision}' is not a full commit hash" in found) == warned
+    assert ("[TS221]" in found) == warned
+
+
+def test_a_project_without_models_has_none(tmp_path, capsys):
+    for folder in ("models", "environments"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "cdk.json").write_text("{}")
+    project = Project(tmp_path)
+    command = ["--project", str(tmp_path)]
+    assert run([*command, "validate"]) == 0
+    assert capsys.readouterr().out == "valid: environments none; models none\n"
+    new_environment(project, "dev", account="1" * 12, region="eu-west-1")
+    assert run([*command, "quotas", "dev"]) == 0
+    assert capsys.readouterr().out == "none: the environment has no endpoints\n"
+    assert run([*command, "invoke", "dev", "search", "hello"]) == 2
+    assert "help: it has: none" in capsys.readouterr().err

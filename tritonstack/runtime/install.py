@@ -247,7 +247,7 @@ def _release_of(version: str) -> str:
     if version not in RELEASE_OF_VERSION:
         raise InstallError(
             f"unknown release for Triton {version} of the wheel",
-            remedy=f"add it to RELEASE_OF_VERSION in {Path(__file__).name}, from NVIDIA's release notes",
+            remedy="upgrade tritonstack, or install the wheel of a release that it supports",
         )
     return RELEASE_OF_VERSION[version]
 

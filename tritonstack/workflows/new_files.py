@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tritonstack.base.documents import Document, closest, parse_document
-from tritonstack.base.errors import UsageError, shown_path
+from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.base.files import write_text_atomically
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
@@ -66,7 +67,9 @@ def new_model(
         raise UsageError(f"{shown_path(folder)} already exists", remedy="choose another name", code="TS911")
     inputs = _first_inputs(project, members)
     texts = model_texts(NewModel(name, recipe, _source(source, copy), _file(recipe, copy), members, inputs))
-    parse_document(texts["model.yaml"].decode(), project.model_file(name), ModelSpec)
+    options = {"source": "--source", "recipe.file": "--from", "recipe.steps": "--step"}
+    with _blaming_options(project.model_file(name), options):
+        parse_document(texts["model.yaml"].decode(), project.model_file(name), ModelSpec)
     project.models_dir.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=project.models_dir) as place:
         staged = Path(place, "models", name)
@@ -77,7 +80,8 @@ def new_model(
             _copy_source(copy, staged / SOURCE_FOLDER)
         staged.rename(folder)
     try:
-        load_models(project, name)
+        with _blaming_options(project.model_file(name), options):
+            load_models(project, name)
     except BaseException:
         shutil.rmtree(folder)
         raise
@@ -85,7 +89,13 @@ def new_model(
 
 
 def new_endpoint(
-    project: Project, name: str, *, environment: str, models: Sequence[str], instance_type: str | None = None
+    project: Project,
+    name: str,
+    *,
+    environment: str,
+    models: Sequence[str],
+    instance_type: str | None = None,
+    image: str | None = None,
 ) -> NewFiles:
     """Add an endpoint to an environment file. Several models become a multi-model endpoint."""
     _check_name(name)
@@ -95,16 +105,24 @@ def new_endpoint(
         raise UsageError("an endpoint needs a model", remedy="add --model NAME", code="TS904")
     gpu = any(_needs_gpu(found) for found in documents.values())
     instance = instance_type or (GPU_INSTANCE if gpu else CPU_INSTANCE)
+    custom = {} if image is None else {"image": image}
     if len(models) > 1:
-        values: dict[str, Any] = {"kind": "multi-model", "models": list(models), "instance_type": instance}
+        values: dict[str, Any] = {
+            "kind": "multi-model",
+            "models": list(models),
+            "instance_type": instance,
+            **custom,
+        }
         body = commented_yaml(MultiModelEndpoint, values, optional=_ENDPOINT_KEYS)
     else:
         layout = documents[models[0]][models[0]].record.layout
-        values = {"kind": layout, "model": models[0], "instance_type": instance}
+        values = {"kind": layout, "model": models[0], "instance_type": instance, **custom}
         body = commented_yaml(SingleEndpoint, values, optional=_ENDPOINT_KEYS)
     file = project.environment_file(environment)
     text = insert_endpoint(read_text(file), name, body)
-    load_workspace(project, environment, text=text)
+    place = f"endpoints.{name}"
+    with _blaming_options(file, {f"{place}.instance_type": "--instance-type", f"{place}.image": "--image"}):
+        load_workspace(project, environment, text=text)
     write_text_atomically(file, text)
     return NewFiles(name, (file,))
 
@@ -131,10 +149,34 @@ def new_environment(
         values["promotion"] = {"source": promote_from}
     text = commented_yaml(EnvironmentSpec, values, optional=_ENVIRONMENT_KEYS)
     text += commented_yaml(EnvironmentSpec, {"endpoints": {}}, optional=())
-    load_workspace(project, name, text=text)
+    options = {
+        "account": "--account",
+        "region": "--region",
+        "promotion": "--promote-from",
+        "promotion.source": "--promote-from",
+    }
+    with _blaming_options(file, options):
+        load_workspace(project, name, text=text)
     project.environments_dir.mkdir(exist_ok=True)
     write_text_atomically(file, text)
     return NewFiles(name, (file,))
+
+
+@contextmanager
+def _blaming_options(file: Path, options: Mapping[str, str]) -> Iterator[None]:
+    """Report problems of a file that was not written by the options that caused them, by field."""
+    try:
+        yield
+    except InvalidFilesError as error:
+        found = [(options.get(problem.field), problem) for problem in error.problems if problem.file == file]
+        named = [(option, problem) for option, problem in found if option]
+        if not named:
+            raise
+        raise UsageError(
+            "\n".join(f"{option}: {problem.message}" for option, problem in named),
+            remedy=named[-1][1].remedy,
+            code="TS907",
+        ) from None
 
 
 def _check_name(name: str) -> None:
@@ -158,7 +200,7 @@ def _check_recipe(recipe: str, source: str | None, copy: Path | None, members: S
     if source is None and copy is None and recipe not in SOURCELESS:
         raise UsageError(
             f"the recipe {recipe} needs a source",
-            remedy="add --source hf://<org>/<name>@<revision> or --from PATH",
+            remedy="add --source hf://<org>/<name>@<commit> or --from PATH",
             code="TS904",
         )
     if copy is not None and not copy.exists():

@@ -11,6 +11,7 @@ assert all((artifacts, aws, builds, files, machine, project, usage))
 
 HOW_ELSE = {
     "TS215": "A model whose full batch exceeds 25 MiB, on an endpoint that answers at once.",
+    "TS221": "`tritonstack validate` of a model with `source: hf://org/name@main`.",
     "TS313": "A graph exported with a fixed size: the build compares its answers at another size.",
     "TS325": "`tritonstack build` with a Dockerfile in `containers/` that Docker cannot build.",
     "TS411": "Somebody deleted an image from the registry after the build.",

@@ -148,5 +148,6 @@ def show(shown: Example, folder: Path) -> Shown:
     with contextlib.chdir(folder / "shop"):
         is_problem = isinstance(found, FileProblem)
         text = f"{heading(error.code)}: {found.coded()}" if is_problem else found.report()
+    text = text.replace(f"{folder}/home", "/home/me/shop/.tritonstack")
     text = text.replace(f"{folder}/shop/", "").replace(f"{folder}/shop", ".").replace(str(folder), "/home/me")
     return Shown(shown.caption, re.sub(r"[ \t]+$", "", text, flags=re.M))

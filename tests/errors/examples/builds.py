@@ -44,7 +44,7 @@ def contradiction(shop: Setting) -> None:
 
 @example("TS305")
 def no_export(shop: Setting) -> None:
-    """A text model whose `tokenizer_config.json` is not JSON."""
+    """A text model whose `modules.json` is not JSON."""
     from model_build.exporters.sentence_settings import read_settings
 
     shop.write("weights/modules.json", "{")

@@ -32,7 +32,7 @@ def option_alone(shop: Setting) -> None:
 
 @example("TS905")
 def no_reason(shop: Setting) -> None:
-    """`tritonstack promote --override-gate verified=`, without a reason."""
+    """`tritonstack promote --override-gate soaked_hours=`, without a reason."""
     from tritonstack.operations.promotion.gates import GATES
     from tritonstack.workflows.promotion.promote import parse_overrides
 

@@ -45,7 +45,7 @@ def require_unprotected(
 def reject_protected(spec: EnvironmentSpec, file: Path) -> None:
     """Reject an environment that its file protects."""
     if spec.is_protected:
-        why = "" if spec.protected else " (the default when `on_destroy` retains data)"
+        why = "" if spec.protected else " (the default when `removal` retains data)"
         raise ProtectedError(
             f"environment {spec.name!r} is protected by {shown_path(file)}{why}",
             remedy="set `protected: false`, merge the change, "

@@ -69,7 +69,7 @@ ARTIFACTS: Mapping[str, Kind] = {
     "TS413": Kind(
         "Artifact cannot be published",
         "The bucket already holds other objects under the artifact's name, or several publishers write at "
-        "once. Follow the help, then publish again.",
+        "once. Remove the incomplete artifact, or wait for the other publisher, then publish again.",
     ),
     "TS414": Kind(
         "Invalid archive",

@@ -104,4 +104,9 @@ PROJECT: Mapping[str, Kind] = {
         "The name of a file or folder means that nothing reads it: environments, templates, and locks end "
         "with `.yaml`, and each folder in `models/` has a `model.yaml`. Rename it, or remove it.",
     ),
+    "TS221": Kind(
+        "Source revision can move",
+        "A warning: `source` names a branch, a tag, or a short commit on the Hugging Face Hub. When it "
+        "moves, the lock does not change. Write the full commit hash.",
+    ),
 }

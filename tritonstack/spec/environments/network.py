@@ -91,6 +91,8 @@ class NetworkSpec(Record):
 
     @model_validator(mode="after")
     def _one_network(self) -> NetworkSpec:
-        if (self.create is None) == (self.existing is None):
-            raise ValueError("expected exactly one network; give one of `create` and `existing`")
+        if self.create is not None and self.existing is not None:
+            raise ValueError("`create` and `existing` exclude each other; remove one of the two")
+        if self.create is None and self.existing is None:
+            raise ValueError("expected a network; give `create` or `existing`")
         return self

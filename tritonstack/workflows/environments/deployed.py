@@ -197,7 +197,9 @@ def _found_by_name(
     suggestion = None if deployed else closest(environment, _described_names(session.project, name))
     if suggestion:
         raise UsageError(
-            f"unknown environment {environment!r}", remedy=f"did you mean '{suggestion}'?", code="TS903"
+            f"unknown {'template' if name else 'environment'} {environment!r}",
+            remedy=f"did you mean '{suggestion}'?",
+            code="TS903",
         )
     found = (
         f"stacks with that name exist in several locations: {places}"

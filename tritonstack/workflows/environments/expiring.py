@@ -63,9 +63,7 @@ def find_expiring(session: Session, places: Sequence[Location], *, now: datetime
 
 def _search(session: Session, location: Location, now: datetime) -> ExpiringEnvironments:
     try:
-        cloud = session.cloud_at(
-            location.account, location.region, subject=f"what expires in {_location_text(location)}"
-        )
+        cloud = session.cloud_at(location.account, location.region, subject="the location")
         expiring = expiring_environments(cloud, prefix=location.prefix, now=now)
     except TritonstackError as error:
         return ExpiringEnvironments(unreachable={location: error.message})

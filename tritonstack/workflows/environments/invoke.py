@@ -200,7 +200,9 @@ def _require_known(name: str, known: Iterable[str], complaint: str) -> None:
         suggestion = closest(name, known)
         raise UsageError(
             f"{complaint} {name!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known[:10])}",
+            remedy=f"did you mean '{suggestion}'?"
+            if suggestion
+            else f"it has: {', '.join(known[:10]) or 'none'}",
             code="TS903",
         )
 

@@ -21,6 +21,6 @@ def require_endpoint(workspace: Workspace, name: str) -> None:
         suggestion = closest(name, known)
         raise UsageError(
             f"environment {workspace.spec.name!r} has no endpoint {name!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known)}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known) or 'none'}",
             code="TS903",
         )

@@ -17,8 +17,10 @@ from tritonstack.operations.locks.online_checks import (
 )
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.checks.regions import pipeline_warnings, region_warnings
+from tritonstack.project.checks.sources import source_warnings
 from tritonstack.project.loading import (
     environment_names,
+    load_model,
     load_workspace,
     model_names,
     template_names,
@@ -39,7 +41,7 @@ class Validation:
     templates: tuple[str, ...]
     models: tuple[str, ...]
     warnings: tuple[str, ...]
-    """Services and instance types that a region may lack."""
+    """Services and instance types that a region may lack, and sources that can change."""
     unbuilt: tuple[str, ...]
     """Models that have no artifact in the lock."""
     notes: tuple[str, ...]
@@ -101,8 +103,13 @@ def _workspaces(session: Session, environment: str | None, instance: str | None)
 
 
 def _warnings(session: Session, workspaces: Sequence[Workspace], *, everything: bool) -> tuple[str, ...]:
-    """Return what regions may lack: of the environments, and of the pipeline if all files are checked."""
+    """Return what regions may lack and sources that can change; all models and the pipeline if all files are
+    checked."""
     found = [warning for workspace in workspaces for warning in region_warnings(workspace.environment)]
+    models = {name: model for workspace in workspaces for name, model in workspace.models.items()}
+    if everything:
+        models = {name: load_model(session.project, name) for name in model_names(session.project)}
+    found += [warning for model in models.values() for warning in source_warnings(model)]
     delivery = load_delivery(session.project) if everything else None
     return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
 

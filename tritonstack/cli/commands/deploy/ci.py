@@ -13,7 +13,6 @@ from tritonstack.workflows import github
 ci = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Run a step of the GitHub workflows. Every step needs `gh` and the environment variable GH_TOKEN.",
 )
 Repository = Annotated[

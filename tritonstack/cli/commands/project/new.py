@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import shown_path
 from tritonstack.cli.completion import complete_environment, complete_model, complete_recipe
 from tritonstack.cli.context import Context
+from tritonstack.project.loading import load_workspace
 from tritonstack.workflows import new_files
 from tritonstack.workflows.new_files import NewFiles
 
 new = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Add a commented file that `tritonstack validate` accepts. Existing files are never replaced.",
 )
 
@@ -50,7 +51,7 @@ def model(
 
     Replace the test inputs with what your users send: builds compare answers to them.
 
-    Example: tritonstack new model search --recipe text-embedding --source hf://org/name@main
+    Example: tritonstack new model search --recipe text-embedding --source hf://<org>/<name>@<commit>
 
     Example: tritonstack new model double --recipe python
     """
@@ -58,7 +59,10 @@ def model(
     made = new_files.new_model(
         state.project, name, recipe=recipe, source=source, copy=copy, members=tuple(steps or ())
     )
-    _report(state, made, f"next: tritonstack new endpoint {name} --environment local --model {name}")
+    adding = f"tritonstack new endpoint {name} --environment local --model {name}"
+    if recipe == "vllm":
+        adding = f"add an image with Triton's vLLM backend to containers/, then {adding} --image FOLDER"
+    _report(state, made, f"next: {adding}")
 
 
 @new.command("endpoint", short_help="Add an endpoint to an environment")
@@ -80,6 +84,9 @@ def endpoint(
             help="SageMaker instance type; default: a small one that runs the model.", show_default=False
         ),
     ] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="The folder of containers/ with its image.")
+    ] = None,
 ) -> None:
     """Add an endpoint to environments/ENVIRONMENT.yaml. Comments in the file are kept.
 
@@ -87,9 +94,15 @@ def endpoint(
     """
     state: Context = context.obj
     made = new_files.new_endpoint(
-        state.project, name, environment=environment, models=models, instance_type=instance_type
+        state.project,
+        name,
+        environment=environment,
+        models=models,
+        instance_type=instance_type,
+        image=image,
     )
-    _report(state, made, f"next: tritonstack build {environment}")
+    option = " --no-publish" if is_embedded(load_workspace(state.project, environment).spec.account) else ""
+    _report(state, made, f"next: tritonstack build {environment}{option}")
 
 
 @new.command("environment", short_help="Add an environment")

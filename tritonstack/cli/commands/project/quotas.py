@@ -41,4 +41,4 @@ def _listing(needed: tuple[Quota, ...]) -> str:
     for quota in needed:
         lines.append(f"{quota.value:>{width},}  {quota.name} ({quota.service})")
         lines += [f"{'':{width}}    {reason}" for reason in quota.reasons]
-    return "\n".join(lines)
+    return "\n".join(lines) or "none: the environment has no endpoints"

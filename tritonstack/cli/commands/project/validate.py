@@ -38,10 +38,10 @@ def validate(
 
 
 def _summary(found: Validation) -> str:
-    text = f"valid: environments {', '.join(found.environments)}; "
+    text = f"valid: environments {', '.join(found.environments) or 'none'}; "
     if found.templates:
         text += f"templates {', '.join(found.templates)}; "
-    text += f"models {', '.join(found.models)}"
+    text += f"models {', '.join(found.models) or 'none'}"
     if found.checked_online:
         text += f"; locks match their accounts in {', '.join(found.checked_online)}"
     return text
