@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.documents import Document, closest, parse_document
+from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.base.files import write_text_atomically
 from tritonstack.base.naming import check_name
@@ -40,6 +41,8 @@ class NewFiles:
     name: str
     files: tuple[Path, ...]
     """New files, or the file that was changed."""
+    is_local: bool = False
+    """Whether an endpoint was added to an environment of the local cloud."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the names as JSON data."""
@@ -122,9 +125,9 @@ def new_endpoint(
     text = insert_endpoint(read_text(file), name, body)
     place = f"endpoints.{name}"
     with _blaming_options(file, {f"{place}.instance_type": "--instance-type", f"{place}.image": "--image"}):
-        load_workspace(project, environment, text=text)
+        workspace = load_workspace(project, environment, text=text)
     write_text_atomically(file, text)
-    return NewFiles(name, (file,))
+    return NewFiles(name, (file,), is_embedded(workspace.spec.account))
 
 
 def new_environment(

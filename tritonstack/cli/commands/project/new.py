@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import shown_path
 from tritonstack.cli.completion import complete_environment, complete_model, complete_recipe
 from tritonstack.cli.context import Context
-from tritonstack.project.loading import load_workspace
 from tritonstack.workflows import new_files
 from tritonstack.workflows.new_files import NewFiles
 
@@ -101,7 +99,7 @@ def endpoint(
         instance_type=instance_type,
         image=image,
     )
-    option = " --no-publish" if is_embedded(load_workspace(state.project, environment).spec.account) else ""
+    option = " --no-publish" if made.is_local else ""
     _report(state, made, f"next: tritonstack build {environment}{option}")
 
 
