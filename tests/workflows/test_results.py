@@ -73,6 +73,13 @@ def test_no_workflow_prints_or_exits() -> None:
     assert faults == []
 
 
+def test_no_workflow_imports_the_aws_sdk() -> None:
+    sdk = re.compile(r"^\s*(import|from) (boto3|botocore)\b", re.MULTILINE)
+    files = list(FOLDER.rglob("*.py"))
+    assert len(files) > 30
+    assert [str(file) for file in files if sdk.search(file.read_text())] == []
+
+
 def test_a_script_destroys_in_silence_and_only_by_name(
     project: Project, account: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

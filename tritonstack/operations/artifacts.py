@@ -23,6 +23,18 @@ class DamagedArtifactError(TritonstackError):
     code = "TS410"
 
 
+def has_bucket(cloud: Cloud, bucket: str) -> bool:
+    """Return whether the artifact bucket exists."""
+    try:
+        # A role can be allowed to list a prefix only; HeadBucket needs more.
+        cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
+    except ClientError as error:
+        if error_code(error) == "NoSuchBucket":
+            return False
+        raise
+    return True
+
+
 def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtifact) -> bool:
     """Return whether the bucket exists and holds an artifact, which requires its manifest.
 

@@ -124,6 +124,10 @@ def _credentials(cloud: Cloud) -> str:
     return f"the credentials of profile {profile!r}" if profile else "the current credentials"
 
 
+AWS_ERRORS = (BotoCoreError, ClientError)
+"""What any call to AWS can raise."""
+
+
 def error_code(error: ClientError) -> str:
     """Return the AWS error code, for example NoSuchBucket."""
     return str(error.response.get("Error", {}).get("Code", ""))

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from botocore.exceptions import ClientError
-
 from model_build.store.publishing import publish
-from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.artifacts import has_bucket as bucket_exists
 from tritonstack.operations.artifacts import is_published
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
 from tritonstack.operations.promotion.plans import Artifact, Entry
 from tritonstack.operations.promotion.uploading import UploadTarget, land_archive
@@ -69,14 +67,7 @@ class Copied:
 
 def has_bucket(side: EnvironmentAccess) -> bool:
     """Return True if the artifact bucket exists."""
-    try:
-        # A role can be allowed to list a prefix only; HeadBucket needs more.
-        side.cloud.client("s3").list_objects_v2(Bucket=side.bucket, Prefix=naming.MODELS, MaxKeys=1)
-    except ClientError as error:
-        if error_code(error) == "NoSuchBucket":
-            return False
-        raise
-    return True
+    return bucket_exists(side.cloud, side.bucket)
 
 
 def lacking(side: EnvironmentAccess, items: Sequence[Entry]) -> list[Entry]:

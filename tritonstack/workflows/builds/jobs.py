@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from tritonstack.base.errors import TritonstackError, UsageError
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildInfra, own_role
 from tritonstack.operations.builds.jobs import (
@@ -111,7 +109,7 @@ class Job:
             return False
         except BuildJobError as error:
             self.error = error
-        except (BotoCoreError, ClientError) as error:
+        except AWS_ERRORS as error:
             # Credentials can expire while a job waits for capacity; the running jobs are still followed.
             self.error = BuildJobError(
                 f"cannot start the build of {self.needed.model}: {error}",
@@ -148,7 +146,7 @@ class Job:
             remedy=f"its log is {state.log_stream} in {state.log_group}",
         )
 
-    def stop_following(self, error: BotoCoreError | ClientError) -> None:
+    def stop_following(self, error: Exception) -> None:
         """Record that the job can no longer be followed, for example because credentials expired."""
         self.error = BuildJobError(
             f"cannot follow the build of {self.needed.model}, which is still running in AWS: {error}",

@@ -7,11 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from tritonstack.base import naming
 from tritonstack.operations.artifacts import bucket_exists
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.images import image_job, missing_images
 from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError, stack_outputs
@@ -251,7 +249,7 @@ def _follow_one(steps: Steps, job: Job, tail: LogTail, cancelled: threading.Even
                 cancelled=cancelled,
                 poll_s=_POLL_S,
             )
-        except (BotoCoreError, ClientError) as error:
+        except AWS_ERRORS as error:
             job.stop_following(error)
             step.failed = True
             return job

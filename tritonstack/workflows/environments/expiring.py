@@ -7,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.destruction.reaping import ExpiryState, expiring_environments
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
@@ -67,7 +65,7 @@ def _search(session: Session, location: Location, now: datetime) -> ExpiringEnvi
         expiring = expiring_environments(cloud, prefix=location.prefix, now=now)
     except TritonstackError as error:
         return ExpiringEnvironments(unreachable={location: error.message})
-    except (ClientError, BotoCoreError) as error:
+    except AWS_ERRORS as error:
         return ExpiringEnvironments(unreachable={location: str(error)}, refused=True)
     return ExpiringEnvironments(tuple(ExpiringEnvironment(cloud, state) for state in expiring))
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.events import read_events
 from tritonstack.operations.locks.histories import (
     ArtifactHistory,
@@ -142,7 +141,7 @@ def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list
             spec = session.workspace(environment, name).spec
             with session.reporter.step(f"reading events of {arguments}"):
                 found += history_from_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
-        except (BotoCoreError, ClientError) as error:
+        except AWS_ERRORS as error:
             unreached.append(f"{arguments} was not read: AWS error: {error}")
         except TritonstackError as error:
             unreached.append(f"{arguments} was not read: {error.message}")

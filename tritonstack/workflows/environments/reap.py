@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import CloudAccessError
+from tritonstack.operations.aws import AWS_ERRORS, CloudAccessError
 from tritonstack.operations.destruction.reaping import reap as take_down
 from tritonstack.workflows.environments.deployed import LocationFilter, require_locations
 from tritonstack.workflows.environments.expiring import (
@@ -89,7 +87,7 @@ def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> str:
         try:
             if not take_down(case.cloud, base, now=now, on_update=step.log):
                 step.detail = "extended; kept"
-        except (TritonstackError, ClientError, BotoCoreError) as error:
+        except (TritonstackError, *AWS_ERRORS) as error:
             step.failed = True
             return str(error)
     return ""

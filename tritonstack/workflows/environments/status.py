@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError
+from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus, environment_status
 from tritonstack.project.loading import environment_names
 from tritonstack.workflows.environments.deployed import locations
@@ -68,5 +67,5 @@ def _one(session: Session, name: str, instance: str | None, *, now: datetime) ->
     spec = workspace.spec
     try:
         return environment_status(session.cloud(spec), workspace, now=now)
-    except (TritonstackError, BotoCoreError, ClientError) as error:
+    except (TritonstackError, *AWS_ERRORS) as error:
         return EnvironmentStatus(spec.name, spec.account, spec.region, error=str(error))
