@@ -96,7 +96,7 @@ wheels: setup-release ## build the wheels of this version into dist/
 
 clean: ## stop every local cloud and delete everything that make created
 	@if [ -x .venv/bin/tritonstack ]; then .venv/bin/tritonstack down --all; fi
-	rm -rf .venv node_modules .tritonstack cdk.out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv node_modules .tritonstack cdk.out build dist *.egg-info packages/*/build packages/*/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV):

@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from model_build.errors import EnvironmentBuildError
 from model_build.store.locking import only_one
+from tritonstack.base.extras import pip_command
 from tritonstack.project.files.requirement_files import REMEDY, requirement_lines
 
 NEWEST_GLIBC = 35
@@ -195,7 +195,7 @@ class _Resolution:
             asked = Path(temporary) / "requirements.txt"
             asked_lines = list(lines)
             asked.write_text("\n".join(asked_lines) + "\n")
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+            command = [*pip_command(), "download", "--quiet"]
             command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={self._python}"]
             command += [f"--platform={platform}" for platform in PLATFORMS]
             command += [f"--dest={self._folder}", f"--requirement={asked}"]

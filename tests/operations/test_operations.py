@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.artifacts import DamagedArtifactError, is_published
 from tritonstack.operations.aws import Cloud, CloudAccessError, require_account
 from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket
-from tritonstack.operations.deploying.cdk import CdkFailedError, find_cdk
+from tritonstack.operations.deploying.cdk import CdkFailedError, find_cdk, pinned_cdk_version
 from tritonstack.operations.stacks import environment_stacks
 from tritonstack.records.locks import LockedArtifact
 
@@ -161,6 +162,8 @@ def stand_in_cdk(root: Path, script: str) -> None:
     executable.parent.mkdir(parents=True)
     executable.write_text(f"#!/bin/sh\n{script}\n")
     executable.chmod(0o755)
+    package = {"name": "aws-cdk", "version": pinned_cdk_version()}
+    (root / "node_modules" / "package.json").write_text(json.dumps(package))
 
 
 def test_a_failing_cdk_is_quoted(tmp_path: Path) -> None:

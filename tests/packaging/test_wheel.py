@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import email
+import fnmatch
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.wheels import ROOT, Installed
+from tests.packaging.wheels import PROJECTS, ROOT, Installed
 
 PACKAGES = ("model_build", "stacks", "tritonstack")
 SHIPPED = ("cdk.json", "package.json", "package-lock.json", "requirements.txt", "requirements-local.txt")
@@ -80,3 +82,26 @@ def test_a_folder_of_the_user_shadows_no_package(complete: Installed, tmp_path, 
     ended = complete.run(script, "validate", cwd=tmp_path)
     assert ended.returncode == 2
     assert f"no tritonstack project at or above {tmp_path}" in ended.stderr
+
+
+@pytest.mark.parametrize("wheel", ["tritonstack", "tritonstack_local"])
+def test_its_metadata_describes_it(wheels, wheel):
+    with zipfile.ZipFile(wheels[wheel]) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        fields = email.message_from_bytes(archive.read(name))
+    assert {"Author", "Keywords", "License-Expression", "Requires-Python", "Summary"} <= set(fields)
+    assert "Operating System :: POSIX :: Linux" in fields.get_all("Classifier")
+
+
+@pytest.mark.parametrize("project", PROJECTS.values(), ids=PROJECTS)
+def test_git_ignores_what_a_build_leaves_and_make_clean_removes_it(project):
+    """`pip wheel` in the source tree writes build/ and an egg-info folder."""
+    left = [project / "build/lib", project / "tritonstack.egg-info/PKG-INFO"]
+    check = ["git", "check-ignore", *map(str, left)]
+    listed = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert listed.stdout.splitlines() == check[2:]
+    recipe = (ROOT / "Makefile").read_text().partition("\nclean:")[2].partition("\n\n")[0]
+    removed = [name for line in recipe.splitlines() if "rm -rf" in line for name in line.split()[2:]]
+    for path in left:
+        folder = path.parent.relative_to(ROOT)
+        assert any(fnmatch.fnmatchcase(str(folder), name) for name in removed), folder

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from importlib.util import find_spec
 
+from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import in_source_tree
 
 EXTRA_OF_MODULE = {
@@ -21,6 +24,18 @@ def install_command(module: str) -> str:
         return "make setup"
     extra = EXTRA_OF_MODULE.get(module.partition(".")[0], "build")
     return f"pip install 'tritonstack[{extra}]'"
+
+
+def pip_command() -> list[str]:
+    """Return the start of a pip command; raise UsageError if this Python environment has no pip."""
+    if find_spec("pip") is None:
+        command = "uv pip install pip" if shutil.which("uv") else f"{sys.executable} -m ensurepip"
+        raise UsageError(
+            f"pip is not installed in {sys.prefix}",
+            remedy=f"run `{command}`, and rerun this command",
+            code="TS615",
+        )
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
 def missing_extra(error: ModuleNotFoundError) -> int:

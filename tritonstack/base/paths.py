@@ -130,6 +130,7 @@ def find_project(start: Path | None = None) -> Project:
             return Project(folder)
     raise UsageError(
         f"no tritonstack project at or above {here}",
-        remedy=f"change to the folder that has {MARKER}, models/, and environments/, or use --project",
+        remedy=f"change to the folder that has {MARKER} and environments/, use --project, or create one "
+        "with `tritonstack init DIR`",
         code="TS902",
     )

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.extras import pip_command
 from tritonstack.runtime import linked_packages
 from tritonstack.runtime.errors import InstallError
 from tritonstack.runtime.installation import (
@@ -139,7 +140,6 @@ def pinned_requirements() -> list[str]:
 
 
 def _install_packages(site_packages: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     options = [
         "install",
         "--quiet",
@@ -149,7 +149,7 @@ def _install_packages(site_packages: Path) -> None:
         "--root-user-action=ignore",
     ]
     result = subprocess.run(
-        [*pip, *options, f"--requirement={REQUIREMENTS}", f"--target={site_packages}"],
+        [*pip_command(), *options, f"--requirement={REQUIREMENTS}", f"--target={site_packages}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
@@ -50,14 +51,12 @@ def built(project: Project, account: str) -> Project:
     artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
     write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
     write_assembly(project.root / "assembly", endpoint_template())
-    cdk = project.root / "node_modules" / ".bin" / "cdk"
-    cdk.parent.mkdir(parents=True)
-    cdk.write_text(
-        f'#!/bin/sh\ncase $1 in\nsynth) cp {project.root}/assembly/* "$4" ;;\n'
+    stand_in_cdk(
+        project.root,
+        f'case $1 in\nsynth) cp {project.root}/assembly/* "$4" ;;\n'
         "diff) echo 'Stack search: what the CDK says'\n"
-        '  ! grep -o whole-account "$4/manifest.json" ;;\nesac\n'
+        '  ! grep -o whole-account "$4/manifest.json" ;;\nesac',
     )
-    cdk.chmod(0o755)
     return project
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import shutil
 import signal
@@ -13,8 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.paths import Project
+from tritonstack.base.paths import Project, shipped
 
+SETUP = "run `tritonstack setup`"
+_PACKAGE = "aws-cdk"
+_VERSION_TIMEOUT_S = 30
 _INTERRUPT_GRACE_S = 20
 _LINES_SHOWN = 60
 _SIGNS_OF_ANOTHER = (
@@ -108,26 +113,87 @@ def find_cdk(
     variables: Mapping[str, str],
     context: Mapping[str, str] = MappingProxyType({}),
 ) -> CdkCli:
-    """Return the project's pinned CDK CLI, or the one on PATH.
+    """Return the CDK CLI of the pinned version: the project's, or the one on PATH.
 
     `context` is `Workspace.context`, for environments that may be template instances.
     """
     found = cdk_program(project_root)
     if found is None:
-        raise TritonstackError("the CDK CLI is not installed", remedy="run `tritonstack setup`", code="TS606")
+        raise TritonstackError("the CDK CLI is not installed", remedy=SETUP, code="TS606")
+    if not found.is_pinned:
+        raise TritonstackError(f"the CDK CLI is {found.describe()}", remedy=SETUP, code="TS606")
     # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     app_context = {"env": environment_name, **context}
-    return CdkCli(Path(found), project_root, app_context, {**variables, **_QUIET, "PATH": path})
+    return CdkCli(Path(found.program), project_root, app_context, {**variables, **_QUIET, "PATH": path})
 
 
-def cdk_program(project_root: Path) -> str | None:
-    """Return the CDK CLI of the project: npm's, that of `tritonstack setup`, or the one on PATH."""
-    for folder in (project_root, Project(project_root).cdk_dir):
-        pinned = folder / "node_modules" / ".bin" / "cdk"
-        if pinned.exists():
-            return str(pinned)
-    return shutil.which("cdk")
+@dataclass(frozen=True)
+class CdkProgram:
+    """A CDK CLI on this machine."""
+
+    program: str
+    version: str | None
+    """None if it cannot be read."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """Return whether it has the version that this release was tested with."""
+        return self.version == pinned_cdk_version()
+
+    def describe(self) -> str:
+        """Return the version and the path, with the expected version if that is another one."""
+        expected = "" if self.is_pinned else f"; expected version {pinned_cdk_version()}"
+        return f"version {self.version or 'unknown'} ({self.program}){expected}"
+
+
+def pinned_cdk_version() -> str:
+    """Return the version of the CDK CLI that this release was tested with."""
+    packages = json.loads(shipped("package-lock.json").read_text(encoding="utf-8"))["packages"]
+    return str(packages[f"node_modules/{_PACKAGE}"]["version"])
+
+
+def cdk_program(project_root: Path) -> CdkProgram | None:
+    """Return the project's CDK CLI: npm's, that of `tritonstack setup`, or the one on PATH.
+
+    The first one of the pinned version wins; without any, the first one.
+    """
+    folders = (project_root, Project(project_root).cdk_dir)
+    programs = [str(folder / "node_modules" / ".bin" / "cdk") for folder in folders]
+    candidates = [*filter(os.path.exists, programs), *filter(None, [shutil.which("cdk")])]
+    first = None
+    for program in candidates:
+        found = CdkProgram(program, _version(Path(program), project_root))
+        if found.is_pinned:
+            return found
+        first = first or found
+    return first
+
+
+def _version(program: Path, folder: Path) -> str | None:
+    """Read the version from the package of a program, or ask the program."""
+    try:
+        package = program.resolve().parents[1] / "package.json"
+        facts = json.loads(package.read_text(encoding="utf-8"))
+        if facts["name"] == _PACKAGE:
+            return str(facts["version"])
+    except (OSError, LookupError, ValueError, TypeError):
+        pass  # a script that starts the CDK CLI of another folder
+    try:
+        result = subprocess.run(
+            [program, "--version"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    words = result.stdout.split()  # "2.1148.1 (build 1a2b3c4)"
+    return words[0] if words and result.returncode == 0 else None
 
 
 def _run(

@@ -32,8 +32,9 @@ MACHINE: Mapping[str, Kind] = {
         "A request to the local Triton server timed out, or the connection broke. Read the server's log.",
     ),
     "TS606": Kind(
-        "CDK CLI or npm not found",
-        "The CDK CLI, or npm to install it, is missing. Install Node.js, and run `tritonstack setup`.",
+        "No usable CDK CLI or npm",
+        "The CDK CLI is missing or has another version than this release was tested with, or npm to install "
+        "it is missing. Install Node.js, and run `tritonstack setup`.",
     ),
     "TS607": Kind(
         "No Docker engine",
@@ -73,7 +74,7 @@ MACHINE: Mapping[str, Kind] = {
     ),
     "TS615": Kind(
         "Python package not installed",
-        "The command needs a package that is not installed. Run the `pip install` command in the message.",
+        "The command needs a package that is not installed. Run the command in the message.",
     ),
     "TS616": Kind(
         "Cannot write to the disk",

