@@ -82,16 +82,6 @@ def list_exports(context: ActionContext, params: Params) -> Answer:
     }
 
 
-@action("ListImports", takes="ExportName", accepts="NextToken")
-def list_imports(context: ActionContext, params: Params) -> Answer:
-    """List the stacks that use an export."""
-    name = params["ExportName"]
-    users = context.store.importers(context.scope, name)
-    if not users:
-        raise CloudFormationError(f"Export '{name}' is not imported by any stack.")
-    return {"Imports": users}
-
-
 def _stack_of(context: ActionContext, params: Params) -> Stack:
     if "StackName" in params:
         return context.store.get(context.scope, params["StackName"])
@@ -206,19 +196,6 @@ def get_template_summary(context: ActionContext, params: Params) -> Answer:
         "ResourceTypes": sorted({resource.type for resource in template.resources.values()}),
         "Version": "2010-09-09",
         "Metadata": json.dumps(template.metadata) if template.metadata else None,
-    }
-
-
-@action("ValidateTemplate", takes="TemplateBody TemplateURL")
-def validate_template(context: ActionContext, params: Params) -> Answer:
-    """Validate a template."""
-    template = submitted_template(store=context.store, scope=context.scope, params=params, previous=None)
-    needed = needed_capabilities(template)
-    return {
-        "Parameters": _parameters(template),
-        "Description": template.description or None,
-        "Capabilities": list(needed),
-        "CapabilitiesReason": _reason(template) if needed else None,
     }
 
 

@@ -61,18 +61,6 @@ def update_stack(context: ActionContext, params: Params) -> Answer:
     return {"StackId": stack.identity.stack_id}
 
 
-@action("CancelUpdateStack", takes="StackName", accepts="ClientRequestToken")
-def cancel_update_stack(context: ActionContext, params: Params) -> Answer:
-    """Cancel an update, which then rolls back."""
-    stack = context.store.get(context.scope, params["StackName"])
-    if stack.status != "UPDATE_IN_PROGRESS":
-        raise CloudFormationError(
-            f"CancelUpdateStack cannot be called from current stack status {stack.status}"
-        )
-    stack.cancelled.set()
-    return {}
-
-
 @action(
     "DeleteStack", takes="StackName RetainResources DeploymentConfig", accepts="ClientRequestToken RoleARN"
 )
