@@ -92,7 +92,7 @@ def test_a_protected_environment_is_not_destroyed(
     code, _, err = outcome(capsys, project, "destroy", "dev", "--yes")
     assert code == 2
     assert (
-        "environment 'dev' is protected by environments/dev.yaml (the default when `on_destroy` retains data)"
+        "environment 'dev' is protected by environments/dev.yaml (the default when `removal` retains data)"
         in err
     )
 
