@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 import pytest
 
-from tests.e2e.conftest import Site
+from tests.e2e.conftest import REPOSITORY, Site
 from tests.projects import edit
 from tritonstack.client import EndpointClient
 from tritonstack.operations.stacks import describe_stack, wait_until_settled
@@ -47,6 +48,17 @@ def lock_damaged_artifact(site: Site) -> None:
         site.project.lock_file("local"),
         artifacts=[Replacement("minilm-embedding", target, damaged, artifact)],
     )
+
+
+def test_the_documented_script_deploys_and_verifies(deployed: Site) -> None:
+    (deployed.project.root / ".gitignore").write_text(".tritonstack/\nnode_modules\n")
+    deployed.git("init", "--quiet")
+    deployed.git("add", "--all")
+    deployed.git("commit", "--quiet", "--message", "First")
+    page = (REPOSITORY.root / "docs/python.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    output = deployed.run(sys.executable, "-c", script)
+    assert output == "minilm: tritonstack-local-minilm is in service\n"
 
 
 def test_the_cdk_shows_and_deploys_a_change(deployed: Site) -> None:
