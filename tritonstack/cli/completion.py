@@ -46,8 +46,6 @@ def _endpoints(project: Project, context: typer.Context) -> list[str]:
 
 complete_environment = _completer(lambda project, _: environment_names(project))
 """Permanent environments."""
-complete_template = _completer(lambda project, _: template_names(project))
-"""Templates."""
 complete_deployable = _completer(lambda project, _: [*environment_names(project), *template_names(project)])
 """Permanent environments and templates."""
 complete_model = _completer(lambda project, _: model_names(project))

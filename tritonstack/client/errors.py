@@ -103,7 +103,6 @@ class ServiceErrorDetails:
     status: int | None = None
     original_status: int | None = None
     original_message: str | None = None
-    log_stream_arn: str | None = None
 
 
 class InvocationError(EndpointClientError):

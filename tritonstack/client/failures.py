@@ -100,7 +100,6 @@ def _service_error(raised: ClientError) -> ServiceErrorDetails:
         status=response.get("ResponseMetadata", {}).get("HTTPStatusCode"),
         original_status=response.get("OriginalStatusCode"),
         original_message=response.get("OriginalMessage"),
-        log_stream_arn=response.get("LogStreamArn"),
     )
 
 

@@ -39,14 +39,13 @@ def latency_lines(
     metric: str,
     *,
     statistics: Sequence[str] = PERCENTILES,
-    divisor: int = MICROSECONDS_PER_MS,
 ) -> Iterator[Line]:
     """Yield latency percentiles per variant, in milliseconds."""
     for index, variant in enumerate(monitored.variants):
         for statistic in statistics:
             series = Series(request_metric(monitored, variant, metric), statistic)
             label = f"{variant.name}: {statistic}"
-            yield from scaled(f"{statistic.lower()}_{index}", label, series, divisor)
+            yield from scaled(f"{statistic.lower()}_{index}", label, series, MICROSECONDS_PER_MS)
 
 
 def machine_lines(

@@ -28,7 +28,6 @@ TIME_LIMIT_S = 1 << 40
 HEADER_LIMIT_BYTES = 1 << 20
 PADDING_LIMIT_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
-_LINKS = (tarfile.SYMTYPE, tarfile.LNKTYPE)
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._/-]+")
 
 Checkpoint = Callable[[], None]
