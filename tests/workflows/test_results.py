@@ -18,7 +18,10 @@ from tests.projects import edit
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.operations.destruction.destroy import DestructionPreview
+from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.environments.destroy import DestructionPlan, destroy, plan_destruction
+from tritonstack.workflows.environments.expiring import ExpiringEnvironments
+from tritonstack.workflows.environments.status import EnvironmentStatus, Statuses
 from tritonstack.workflows.reporter import NullReporter
 from tritonstack.workflows.session import Session
 
@@ -113,6 +116,15 @@ def test_a_plan_with_any_resource_to_delete_is_not_empty(project: Project, kind:
     assert is_empty()
     assert is_empty(retained=("one",))
     assert not is_empty(**{kind: ("one",)})
+
+
+def test_a_location_is_reported_once() -> None:
+    here, there = Location("1" * 12, "eu-west-1"), Location("2" * 12, "eu-west-1")
+    found = Statuses(
+        (EnvironmentStatus("dev", here.account, here.region, error="denied"),),
+        ExpiringEnvironments(unreachable={here: "denied", there: "expired token"}),
+    )
+    assert found.not_searched == {there: "expired token"}
 
 
 def test_the_null_reporter_accepts_every_report() -> None:

@@ -12,7 +12,7 @@ from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageEr
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus, environment_status
 from tritonstack.project.loading import environment_names
-from tritonstack.workflows.environments.deployed import locations
+from tritonstack.workflows.environments.deployed import Location, locations
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, find_expiring
 from tritonstack.workflows.session import Session
 
@@ -27,7 +27,14 @@ class Statuses:
 
     environments: tuple[EnvironmentStatus, ...]
     expiring: ExpiringEnvironments | None = None
-    """None if single environments were asked for."""
+    """None if single environments were requested."""
+
+    @property
+    def not_searched(self) -> dict[Location, str]:
+        """The locations not searched for instances, and why; without those that an environment reports."""
+        reported = {(one.account, one.region) for one in self.environments if one.error}
+        found = self.expiring.unreachable if self.expiring else {}
+        return {at: reason for at, reason in found.items() if (at.account, at.region) not in reported}
 
     def to_json(self) -> dict[str, Any]:
         """Return the statuses as JSON data."""

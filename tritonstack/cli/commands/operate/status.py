@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -12,7 +12,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.cli.status_text import status_lines
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
-from tritonstack.workflows.environments.status import EnvironmentStatus
+from tritonstack.workflows.environments.status import Statuses
 from tritonstack.workflows.environments.status import status as run
 
 
@@ -38,18 +38,14 @@ def status(
     found = run(state, environments or (), instance=name)
     texts = ["\n".join(status_lines(one)) for one in found.environments] or ["no environments"]
     if found.expiring is not None:
-        texts += (
-            ["\n".join(lines)] if (lines := list(_expiring_lines(found.expiring, found.environments))) else []
-        )
+        texts += ["\n".join(lines)] if (lines := list(_expiring_lines(found, found.expiring))) else []
     state.output.result(found.to_json(), text="\n\n".join(texts))
 
 
-def _expiring_lines(found: ExpiringEnvironments, known: Sequence[EnvironmentStatus]) -> Iterator[str]:
+def _expiring_lines(found: Statuses, expiring: ExpiringEnvironments) -> Iterator[str]:
     """Render expiring environments; skip locations whose failure is already shown."""
-    reported = {(one.account, one.region) for one in known if one.error}
-    if found.cases:
+    if expiring.cases:
         yield "expiring (details: `tritonstack status <template> --name <name>`):"
-        yield from (f"  {expiry_text(case.state)}" for case in found.cases)
-    for location, reason in found.unreachable.items():
-        if (location.account, location.region) not in reported:
-            yield f"expiring environments in {location.account} {location.region} are unknown: {reason}"
+        yield from (f"  {expiry_text(case.state)}" for case in expiring.cases)
+    for location, reason in found.not_searched.items():
+        yield f"expiring environments in {location.account} {location.region} are unknown: {reason}"
