@@ -76,7 +76,7 @@ def test_status(here: Project, cause: str, capsys: pytest.CaptureFixture[str]) -
     assert set(errors) == {"dev", "local"}
     assert not errors["dev"]
     assert cause in errors["local"]
-    (gap,) = found["not_looked_at"]
+    (gap,) = found["not_searched"]
     assert gap.startswith("000000000000 us-east-1: ")
     assert cause in gap
 
