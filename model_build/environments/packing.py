@@ -42,7 +42,6 @@ def _by_age(python: str) -> int:
 RELEASE_PYTHONS = tuple(sorted({release.python for release in RELEASES.values()}, key=_by_age))
 PYTHONS = tuple(sorted({*RELEASE_PYTHONS, LAPTOP_PYTHON}, key=_by_age))
 """Default Pythons for compiled packages: those of all releases and of the embedded server."""
-OLDEST_PYTHON = PYTHONS[0]
 
 IMAGE_PYTHON = Path("/usr/bin/python3")
 """Python of Triton's Ubuntu-based images."""
