@@ -122,6 +122,31 @@ def test_a_folder_with_files_is_left_alone(complete: Installed, tmp_path):
     assert files_in(tmp_path) == {"shop/notes.txt"}
 
 
+def test_a_new_git_clone_becomes_a_repository(complete: Installed, tmp_path):
+    """A hosting service creates a readme, a license, and a .gitignore: they are kept."""
+    clone = tmp_path / "shop"
+    clone.mkdir()
+    subprocess.run(["git", "init", "--quiet"], cwd=clone, check=True)
+    (clone / "README.md").write_text("# mine\n")
+    (clone / "LICENSE").write_text("mine\n")
+    (clone / ".gitignore").write_text("*.pyc\n.venv/\n")
+    ended = complete.run("tritonstack", "init", ".", "--example", "python", cwd=clone)
+    assert ended.returncode == 0, ended.stderr
+    assert "; kept .gitignore, README.md; next: `tritonstack setup`" in ended.stdout
+    assert (clone / "README.md").read_text() == "# mine\n"
+    ignored = (clone / ".gitignore").read_text().splitlines()
+    assert ignored[:2] == ["*.pyc", ".venv/"]
+    assert len(ignored) == len(set(ignored))
+    assert "/.tritonstack/" in ignored or ".tritonstack/" in ignored
+    assert complete.run("tritonstack", "validate", cwd=clone).returncode == 0
+
+
+def test_a_folder_that_cannot_be_created_is_named(complete: Installed, tmp_path):
+    ended = complete.run("tritonstack", "init", "/proc/shop", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "error[TS616]: /proc/shop: the folder cannot be created" in ended.stderr
+
+
 def test_an_unknown_example_creates_nothing(complete: Installed, tmp_path):
     ended = complete.run("tritonstack", "init", "shop", "--example", "pyton", cwd=tmp_path)
     assert ended.returncode == 2

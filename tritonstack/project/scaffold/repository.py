@@ -26,6 +26,7 @@ WORKFLOWS = ".github/workflows"
 _RELEASE = "release.yml"
 """Publishes tritonstack itself."""
 _LOCKS = ("requirements-local.txt", "requirements-cuda.txt")
+_IN_NEW_CLONES = re.compile(r"\.git(ignore|attributes)?$|(?i:readme|licen[cs]e)(\..+)?$")
 _REQUIREMENTS, _CONSTRAINTS = "requirements.txt", "constraints.txt"
 _PIN = re.compile(r"^(tritonstack(?:\[[^]]*\])?==)\S+", re.MULTILINE)
 
@@ -35,24 +36,45 @@ def examples() -> list[str]:
     return sorted(folder.name for folder in (FOLDER / "examples").iterdir())
 
 
-def create_repository(folder: Path, *, example: str | None) -> list[str]:
-    """Create a repository in a missing or empty folder; return the names of its files."""
+def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], list[str]]:
+    """Create a repository in a missing folder or a new git clone; return its new files and those kept.
+
+    A new clone is empty, or has only what a hosting service creates, such as a readme and a licence.
+    """
     if example is not None and example not in examples():
         raise UsageError(
             f"unknown example {example!r}", remedy=f"use one of: {', '.join(examples())}", code="TS903"
         )
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and not all(_IN_NEW_CLONES.match(entry.name) for entry in folder.iterdir()):
         raise UsageError(
             f"{folder}: the folder is not empty", remedy="name a new or empty folder", code="TS909"
         )
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: not a folder", remedy="name a new or empty folder", code="TS909")
     files = dict(_texts(folder.resolve().name, example))
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    (folder / "models").mkdir(exist_ok=True)
-    return sorted(files)
+    kept = sorted(name for name in files if (folder / name).exists())
+    try:
+        for name, text in files.items():
+            _write_new(folder / name, text)
+        (folder / "models").mkdir(exist_ok=True)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(
+            f"{folder}: the folder cannot be created ({error.strerror})",
+            remedy="name a folder on a disk that you can write to",
+            code="TS616",
+        ) from error
+    return sorted(files.keys() - set(kept)), kept
+
+
+def _write_new(file: Path, text: str) -> None:
+    """Write a file that does not exist; add missing lines to a .gitignore, and keep any other file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        file.write_text(text, encoding="utf-8")
+    elif file.name == ".gitignore":
+        existing = file.read_text(encoding="utf-8")
+        missing = [line for line in text.splitlines() if line not in existing.splitlines()]
+        write_text_atomically(file, "\n".join([existing.rstrip("\n"), *missing]).lstrip("\n") + "\n")
 
 
 def pin_this_version(project: Project) -> list[str]:

@@ -20,10 +20,13 @@ class CreatedRepository:
 
     folder: Path
     files: tuple[str, ...]
+    """The new files."""
+    kept: tuple[str, ...]
+    """Files that existed before, such as a readme. A .gitignore has the missing lines now."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the repository as JSON data."""
-        return {"folder": str(self.folder), "files": list(self.files)}
+        return {"folder": str(self.folder), "files": list(self.files), "kept": list(self.kept)}
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,9 @@ class PinnedVersion:
 
 
 def create_repository(folder: Path, *, example: str | None = None) -> CreatedRepository:
-    """Create a repository in a new or empty folder, with the files of an example if one is named."""
-    files = repository.create_repository(folder, example=example)
-    return CreatedRepository(folder.resolve(), tuple(files))
+    """Create a repository in a new folder or git clone, with the files of an example if one is named."""
+    files, kept = repository.create_repository(folder, example=example)
+    return CreatedRepository(folder.resolve(), tuple(files), tuple(kept))
 
 
 def pin_version(project: Project) -> PinnedVersion:

@@ -14,21 +14,22 @@ from tritonstack.workflows.project.repository import create_repository, examples
 
 def init(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder, or a new git clone.")],
     example: Annotated[
         str | None, typer.Option(help=f"Add an example: {', '.join(examples())}.", show_default=False)
     ] = None,
 ) -> None:
     """Create a repository for models and environments.
 
-    The folder must be new or empty. It gets the files that you edit; the tool stays in its package, so that
+    The folder must be new or empty, or a git clone with at most a readme, a license, and a .gitignore. It gets the files that you edit; the tool stays in its package, so that
     upgrading changes only requirements.txt and constraints.txt: see `tritonstack upgrade`.
 
     Example: tritonstack init my-models --example python
     """
     state: Context = context.obj
     created = create_repository(folder, example=example)
-    state.output.result(
-        created.to_json(),
-        text=f"created {shown_path(created.folder)} with {len(created.files)} files; next: see its README.md",
-    )
+    text = f"created {shown_path(created.folder)} with {len(created.files)} files"
+    if created.kept:
+        text += f"; kept {', '.join(created.kept)}"
+    first = "`tritonstack setup`" if "README.md" in created.kept else "its README.md"
+    state.output.result(created.to_json(), text=f"{text}; next: {first}")
