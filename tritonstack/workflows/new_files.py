@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.documents import Document, closest, parse_document
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.base.files import write_text_atomically
 from tritonstack.base.naming import check_name
@@ -25,6 +24,7 @@ from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, SingleEndpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.workflows.local_cloud import is_local
 
 SOURCE_FOLDER = "source"
 """Folder of a model with the files that were copied into it."""
@@ -127,7 +127,7 @@ def new_endpoint(
     with _blaming_options(file, {f"{place}.instance_type": "--instance-type", f"{place}.image": "--image"}):
         workspace = load_workspace(project, environment, text=text)
     write_text_atomically(file, text)
-    return NewFiles(name, (file,), is_embedded(workspace.spec.account))
+    return NewFiles(name, (file,), is_local(workspace.spec.account))
 
 
 def new_environment(
