@@ -197,6 +197,8 @@ def test_several_models_side_by_side_and_one_by_name(site: TwoAccounts) -> None:
 
 
 def test_another_source_is_rejected(site: TwoAccounts, capsys: Any) -> None:
+    dev = site.project.environment_file("dev").read_text()
+    site.project.environment_file("staging").write_text(dev.replace("name: dev", "name: staging"))
     edit(site.project.environment_file("prod"), "source: dev", "source: staging")
     promote(expected=2)
     assert "run `tritonstack promote staging prod`" in capsys.readouterr().err

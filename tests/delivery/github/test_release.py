@@ -157,7 +157,9 @@ def test_the_changelog_of_this_project_gives_the_notes_of_its_version(tmp_path: 
 def test_publishing_needs_an_approval_and_installs_no_package_but_uv() -> None:
     """The job that can get a PyPI token runs only what it needs."""
     jobs = read_workflow(WORKFLOWS / "release.yml")["jobs"]
-    assert {name: job.get("environment") for name, job in jobs.items()} == {"wheels": None, "publish": "pypi"}
+    environments = {name: job.get("environment") for name, job in jobs.items()}
+    assert environments == {"tests": None, "wheels": None, "publish": "pypi"}
+    assert jobs["wheels"]["needs"] == "tests"
     assert jobs["publish"]["permissions"] == {"contents": "read", "id-token": "write"}
     assert jobs["publish"]["needs"] == "wheels"
     commands = [step["run"] for step in jobs["publish"]["steps"] if "run" in step]
