@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from tests.projects import add_builder
 from tritonstack.base.paths import Project
+from tritonstack.project.build_machines import build_machine_for
 from tritonstack.reference.drivers import HOST_IMAGES, ami_fault, cuda_fault
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.reference.images import has_image
 from tritonstack.reference.regions import OFFERED
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.spec.endpoints.endpoint_rules import MULTI_MODEL_GPUS
+from tritonstack.spec.environments.environment import EnvironmentSpec
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Data = dict[str, Any]
@@ -27,8 +29,6 @@ Data = dict[str, Any]
 ENSEMBLES = ("encoder", "encoder-two")
 SINGLES = ("plain", "plain-two")
 NAME = "random"
-UNBUILT = ("p4d", "p4de", "p6-b200", "p6-b300")
-"""Machines with a GPU that nothing builds for by itself."""
 
 EXAMPLES = os.environ.get("TRITONSTACK_EXAMPLES")
 """How many examples a property is tried with. Given, they are new ones in every run."""
@@ -98,12 +98,21 @@ def environments(draw: Draw) -> Data:
 
 
 def usable(region: str, release: TritonRelease) -> list[InstanceType]:
-    """Return the instance types of a region that a release runs on."""
+    """Return the instance types of a region that a release runs on and that have a build machine."""
+    building = EnvironmentSpec.model_validate(
+        {
+            "name": NAME,
+            "account": "111111111111",
+            "region": region,
+            "triton_release": release.name,
+            "endpoints": {},
+        }
+    )
     return [
         instance
         for instance in INSTANCE_TYPES.values()
         if instance.family.name in OFFERED[region]
-        and instance.family.name not in UNBUILT
+        and build_machine_for(building, instance) is not None
         and float(instance.family.compute_capability or "99") >= float(release.min_compute_capability)
         and cuda_fault(instance, release) is None
     ]

@@ -240,7 +240,7 @@ def _problems(
         if details["type"] == "union_tag_not_found":
             yield from _unknown_keys(file, lines, details["input"], record_type, path)
         path = (*path, tag)
-    if _has_no_value(data, path):
+    if details["type"] != "extra_forbidden" and _has_no_value(data, path):
         code, message, remedy = "TS107", _NO_VALUE, _value_remedy(record_type, path)
     else:
         code = _CODES.get(details["type"], _CODES["value_error"])
