@@ -70,6 +70,7 @@ def test_cfn_lint_finds_nothing(checked, name):
 
 
 @pytest.mark.e2e
+@pytest.mark.soak
 def test_checkov_findings_are_all_explained(checked, tmp_path, record_property):
     reasons: dict[Finding, str] = {}
     for name, file in checked.items():

@@ -104,6 +104,7 @@ def test_each_command_of_its_workflows_works_there(complete: Installed, tmp_path
 
 
 @pytest.mark.e2e  # node and a large program in WebAssembly
+@pytest.mark.soak
 def test_its_workflows_pass_the_linter(complete: Installed, tmp_path):
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
     folder = tmp_path / "shop"
@@ -200,6 +201,7 @@ def pipeline_commands(complete: Installed, shop: Path) -> list[str]:
 
 
 @pytest.mark.e2e
+@pytest.mark.soak
 def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, wheels, tmp_path):
     """Its commands run in a shell, as in CodeBuild, with the wheels as the package index."""
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
