@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -270,14 +271,26 @@ def test_upgrade_pins_the_running_version_and_changes_nothing_else(complete: Ins
     own = "# ours\npandas==3.0.0\n"
     old = new["requirements.txt"].replace("==0.", "==0.0.") + own
     (shop / "requirements.txt").write_text(old)
-    (shop / "constraints.txt").write_text("boto3==1.0.0\n")
+    (shop / "constraints.txt").write_text("boto3==1.0.0\nour-package==2.0\n")
     ended = complete.run("tritonstack", "--json", "upgrade", cwd=shop)
     assert ended.returncode == 0, ended.stderr
-    assert sorted(json.loads(ended.stdout)["files"]) == ["constraints.txt", "requirements.txt"]
+    result = json.loads(ended.stdout)
+    assert sorted(result["files"]) == ["constraints.txt", "requirements.txt"]
+    assert (result["previous"], result["removed"]) == ("0.0.1.0", ["our-package"])
     expected = {**new, "requirements.txt": new["requirements.txt"] + own}
     assert {name: (shop / name).read_text() for name in files_in(shop)} == expected
     ended = complete.run("tritonstack", "upgrade", cwd=shop)
     assert ended.stdout.endswith(": up to date\n")
+
+
+def test_upgrade_reads_any_spelling_of_the_pin_and_names_a_downgrade(complete: Installed, tmp_path):
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    requirements = tmp_path / "shop/requirements.txt"
+    requirements.write_text("tritonstack [cdk, cli] == 99.1 ; python_version > '3'\n")
+    ended = complete.run("tritonstack", "upgrade", cwd=tmp_path / "shop")
+    version = importlib.metadata.version("tritonstack")
+    assert ended.stdout.startswith(f"99.1 -> {version} (a downgrade) in requirements.txt; next: ")
+    assert requirements.read_text() == f"tritonstack [cdk, cli] == {version} ; python_version > '3'\n"
 
 
 def test_upgrade_needs_a_pin(complete: Installed, tmp_path):

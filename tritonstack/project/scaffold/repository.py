@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import write_text_atomically
@@ -28,7 +29,8 @@ _RELEASE = "release.yml"
 _LOCKS = ("requirements-local.txt", "requirements-cuda.txt")
 _IN_NEW_CLONES = re.compile(r"\.git(ignore|attributes)?$|(?i:readme|licen[cs]e)(\..+)?$")
 _REQUIREMENTS, _CONSTRAINTS = "requirements.txt", "constraints.txt"
-_PIN = re.compile(r"^(tritonstack(?:\[[^]]*\])?==)\S+", re.MULTILINE)
+_PIN = re.compile(r"^(tritonstack[ \t]*(?:\[[^]]*\])?[ \t]*==[ \t]*)([^\s;#]+)", re.MULTILINE)
+_DISTRIBUTION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 
 def examples() -> list[str]:
@@ -77,8 +79,19 @@ def _write_new(file: Path, text: str) -> None:
         write_text_atomically(file, "\n".join([existing.rstrip("\n"), *missing]).lstrip("\n") + "\n")
 
 
-def pin_this_version(project: Project) -> list[str]:
-    """Pin the running version in an existing repository; return the names of the files that changed.
+class Pinned(NamedTuple):
+    """What pinning a version changed."""
+
+    previous: str
+    """The version that was pinned before."""
+    files: list[str]
+    """Names of the files that changed."""
+    removed: list[str]
+    """Packages that constraints.txt no longer names."""
+
+
+def pin_this_version(project: Project) -> Pinned:
+    """Pin the running version in an existing repository.
 
     Changes the version in requirements.txt and rewrites constraints.txt. All other files are the user's.
     """
@@ -91,15 +104,22 @@ def pin_this_version(project: Project) -> list[str]:
     file = project.root / _REQUIREMENTS
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     version = importlib.metadata.version("tritonstack")
-    pinned, found = _PIN.subn(lambda pin: pin[1] + version, text)
-    if not found:
+    previous = _PIN.search(text)
+    if previous is None:
         raise UsageError(
             f"{file.name}: no line pins tritonstack",
             remedy=f"add the lines `--constraint {_CONSTRAINTS}` and `tritonstack[cdk,cli]=={version}`",
             code="TS910",
         )
-    texts = {_CONSTRAINTS: _constraints(), _REQUIREMENTS: pinned}
-    return [name for name, new in texts.items() if write_text_atomically(project.root / name, new)]
+    constraints = project.root / _CONSTRAINTS
+    before = constraints.read_text(encoding="utf-8") if constraints.is_file() else ""
+    texts = {
+        _CONSTRAINTS: _constraints(),
+        _REQUIREMENTS: _PIN.sub(lambda pin: pin[1] + version, text),
+    }
+    removed = set(_DISTRIBUTION.findall(before)) - set(_DISTRIBUTION.findall(texts[_CONSTRAINTS]))
+    files = [name for name, new in texts.items() if write_text_atomically(project.root / name, new)]
+    return Pinned(previous[2], files, sorted(removed))
 
 
 def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:

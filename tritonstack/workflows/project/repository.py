@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from tritonstack.base.paths import Project
 from tritonstack.project.scaffold import repository
 from tritonstack.project.scaffold.repository import examples
@@ -34,12 +36,26 @@ class PinnedVersion:
     """The version that a repository uses now."""
 
     version: str
+    previous: str
+    """The version that was pinned before."""
     files: tuple[str, ...]
     """The files that changed."""
+    removed: tuple[str, ...]
+    """Packages that constraints.txt no longer names."""
+
+    @property
+    def is_downgrade(self) -> bool:
+        """Whether the repository had a newer version."""
+        return Version(self.version) < Version(self.previous)
 
     def to_json(self) -> dict[str, Any]:
         """Return the version as JSON data."""
-        return {"version": self.version, "files": list(self.files)}
+        return {
+            "version": self.version,
+            "previous": self.previous,
+            "files": list(self.files),
+            "removed": list(self.removed),
+        }
 
 
 def create_repository(folder: Path, *, example: str | None = None) -> CreatedRepository:
@@ -50,5 +66,6 @@ def create_repository(folder: Path, *, example: str | None = None) -> CreatedRep
 
 def pin_version(project: Project) -> PinnedVersion:
     """Pin the running version of tritonstack in a repository."""
-    files = repository.pin_this_version(project)
-    return PinnedVersion(importlib.metadata.version("tritonstack"), tuple(files))
+    pinned = repository.pin_this_version(project)
+    version = importlib.metadata.version("tritonstack")
+    return PinnedVersion(version, pinned.previous, tuple(pinned.files), tuple(pinned.removed))

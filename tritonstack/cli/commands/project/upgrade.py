@@ -20,8 +20,10 @@ def upgrade(context: typer.Context) -> None:
     pinned = pin_version(state.project)
     text = f"{pinned.version}: up to date"
     if pinned.files:
+        downgrade = " (a downgrade)" if pinned.is_downgrade else ""
+        removed = f"; removed from constraints.txt: {', '.join(pinned.removed)}" if pinned.removed else ""
         text = (
-            f"changed {', '.join(pinned.files)} to {pinned.version}; "
+            f"{pinned.previous} -> {pinned.version}{downgrade} in {', '.join(pinned.files)}{removed}; "
             "next: `pip install -r requirements.txt`, `tritonstack setup`, `tritonstack validate`"
         )
     state.output.result(pinned.to_json(), text=text)
