@@ -109,9 +109,7 @@ def test_a_single_model_answers_from_its_image(cloud: Site, engine: docker.Docke
     single(cloud, "single", HELD)
     assert ask(cloud, "single", "version", "tokenizers")  # the image has it, the embedded server has not
     assert len(ours(engine, cloud)) == 1
-    assert first_words(cloud, "single") == (
-        f"The image {HELD} itself runs, in a container of this machine's Docker engine."
-    )
+    assert first_words(cloud, "single") == f"Running image {HELD} in the Docker engine of this machine."
     client(cloud, "sagemaker").delete_endpoint(EndpointName="single")
     eventually(lambda: not ours(engine, cloud))
 
