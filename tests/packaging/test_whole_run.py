@@ -86,6 +86,7 @@ def test_from_init_to_an_empty_account(shop: Repository):
 @pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
 def test_the_account_builds_the_models_with_the_code_of_the_wheel(shop: Repository):
     shop.run("build", "local", "--no-publish")
+    shop.run("deploy", "local", "--bootstrap")
     environments = shop.folder / "environments"
     settings = yaml.safe_load((environments / "local.yaml").read_text())
     dev = {**settings, "name": "dev", "builds": {"enabled": True}}
