@@ -41,12 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use more workers than cores, because many tests wait for a process or a server.
-
-    The soak tests load servers themselves, and some have time limits.
-    """
-    return (os.cpu_count() or 1) + (1 if config.option.markexpr == "soak" else 2)
+def pytest_xdist_auto_num_workers() -> int:
+    """Use one worker more than cores: many tests wait for a process or a server."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
