@@ -79,7 +79,7 @@ def _write_new(file: Path, text: str) -> None:
         write_text_atomically(file, "\n".join([existing.rstrip("\n"), *missing]).lstrip("\n") + "\n")
 
 
-class Pinned(NamedTuple):
+class PinChange(NamedTuple):
     """What pinning a version changed."""
 
     previous: str
@@ -90,7 +90,7 @@ class Pinned(NamedTuple):
     """Packages that constraints.txt no longer names."""
 
 
-def pin_this_version(project: Project) -> Pinned:
+def pin_this_version(project: Project) -> PinChange:
     """Pin the running version in an existing repository.
 
     Changes the version in requirements.txt and rewrites constraints.txt. All other files are the user's.
@@ -119,7 +119,7 @@ def pin_this_version(project: Project) -> Pinned:
     }
     removed = set(_DISTRIBUTION.findall(before)) - set(_DISTRIBUTION.findall(texts[_CONSTRAINTS]))
     files = [name for name, new in texts.items() if write_text_atomically(project.root / name, new)]
-    return Pinned(previous[2], files, sorted(removed))
+    return PinChange(previous[2], files, sorted(removed))
 
 
 def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
