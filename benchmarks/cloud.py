@@ -168,7 +168,9 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
     with started_cloud(folder / "serving") as started, bare_triton(folder, repository) as triton:
         keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
         session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
-        deploy(session, started.url, repository, folder / "model.tar.gz")
+        archive = folder / "model.tar.gz"
+        pack(repository, archive)
+        deploy(session, started.url, archive, QUIET)
         yield "the cloud: memory, one endpoint in service", str(footprint(started.pid))
         yield "the cloud: CPU, one endpoint in service", idle_processor(started.pid, seconds=IDLE_S)
         asked = {
@@ -242,25 +244,24 @@ def bare_triton(folder: Path, repository: Path) -> Iterator[TritonServer]:
         yield server
 
 
-def deploy(session: boto3.Session, url: str, repository: Path, archive: Path) -> None:
-    """Create an endpoint and wait until it is InService."""
+def deploy(session: boto3.Session, url: str, archive: Path, environment: Mapping[str, str]) -> None:
+    """Create an endpoint and wait until it is in service. Its instance type has two vCPUs."""
     s3, sagemaker = session.client("s3", endpoint_url=url), session.client("sagemaker", endpoint_url=url)
-    pack(repository, archive)
     s3.create_bucket(Bucket=NAME)
     s3.upload_file(str(archive), NAME, archive.name)
-    container = {"Image": IMAGE, "ModelDataUrl": f"s3://{NAME}/{archive.name}", "Environment": QUIET}
+    container = {"Image": IMAGE, "ModelDataUrl": f"s3://{NAME}/{archive.name}", "Environment": environment}
     role = f"arn:aws:iam::{ACCOUNT}:role/{NAME}"
     sagemaker.create_model(ModelName=NAME, ExecutionRoleArn=role, PrimaryContainer=container)
     variant = {
         "VariantName": "AllTraffic",
         "ModelName": NAME,
-        "InstanceType": "ml.c7i.xlarge",
+        "InstanceType": "ml.c7i.large",
         "InitialInstanceCount": 1,
     }
     sagemaker.create_endpoint_config(EndpointConfigName=NAME, ProductionVariants=[variant])
     sagemaker.create_endpoint(EndpointName=NAME, EndpointConfigName=NAME)
     waiter = sagemaker.get_waiter("endpoint_in_service")
-    waiter.wait(EndpointName=NAME, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+    waiter.wait(EndpointName=NAME, WaiterConfig={"Delay": 1, "MaxAttempts": 300})
 
 
 def write_repository(repository: Path) -> Path:

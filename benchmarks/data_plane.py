@@ -33,6 +33,7 @@ from benchmarks.cloud import (
     CONFIG,
     JSON,
     NAME,
+    QUIET,
     REGION,
     bare_triton,
     deploy,
@@ -40,6 +41,7 @@ from benchmarks.cloud import (
     write_repository,
 )
 from benchmarks.load import Load, send_load
+from model_build.store.archive import pack
 
 SIGNED = 500
 """Number of different signed requests."""
@@ -78,7 +80,9 @@ def main() -> None:
             variables = started.variables
             keys = Credentials(variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"])
             session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
-            deploy(session, started.url, repository, folder / "model.tar.gz")
+            archive = folder / "model.tar.gz"
+            pack(repository, archive)
+            deploy(session, started.url, archive, QUIET)
             targets = [
                 Target("container port", triton.connect, [plain_request()]),
                 Target(

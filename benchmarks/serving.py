@@ -37,7 +37,7 @@ from botocore.credentials import Credentials
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cloud import ACCOUNT, IMAGE, NAME, REGION, started_cloud
+from benchmarks.cloud import NAME, REGION, deploy, started_cloud
 from benchmarks.footprint import processor_seconds, tree
 from model_build.build import BuildFolders, build_model
 from model_build.exporters.text_framework import TextFramework
@@ -54,7 +54,6 @@ from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
 
 MODEL = "minilm-embedding"
-INSTANCE_TYPE = "ml.c7i.large"
 ACCEPT = ModelTolerance(cosine=0.97, relative=0.3)
 LEAST_COSINE = 0.97
 TEXTS, SHORTEST, LONGEST = 2000, 3, 30
@@ -264,34 +263,10 @@ def invoke_endpoint(folder: Path, made: Built) -> Iterator[Server]:
     with started_cloud(folder / f"cloud-{label(made)}") as started:
         keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
         session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
-        deploy(session, started.url, made)
+        deploy(session, started.url, made.archive, variables(made))
         url = f"{started.url}/endpoints/{NAME}/invocations"
         headers = {body: signed(url, body, keys) for body in bodies()}
         yield Server(f"tritonstack, {label(made)}, InvokeEndpoint", started.pid, url, headers=headers)
-
-
-def deploy(session: boto3.Session, url: str, made: Built) -> None:
-    """Create an endpoint and wait until it is in service."""
-    s3, sagemaker = session.client("s3", endpoint_url=url), session.client("sagemaker", endpoint_url=url)
-    s3.create_bucket(Bucket=NAME)
-    s3.upload_file(str(made.archive), NAME, ARCHIVE_NAME)
-    container = {
-        "Image": IMAGE,
-        "ModelDataUrl": f"s3://{NAME}/{ARCHIVE_NAME}",
-        "Environment": variables(made),
-    }
-    role = f"arn:aws:iam::{ACCOUNT}:role/{NAME}"
-    sagemaker.create_model(ModelName=NAME, ExecutionRoleArn=role, PrimaryContainer=container)
-    variant = {
-        "VariantName": "main",
-        "ModelName": NAME,
-        "InstanceType": INSTANCE_TYPE,
-        "InitialInstanceCount": 1,
-    }
-    sagemaker.create_endpoint_config(EndpointConfigName=NAME, ProductionVariants=[variant])
-    sagemaker.create_endpoint(EndpointName=NAME, EndpointConfigName=NAME)
-    waiter = sagemaker.get_waiter("endpoint_in_service")
-    waiter.wait(EndpointName=NAME, WaiterConfig={"Delay": 1, "MaxAttempts": 300})
 
 
 def signed(url: str, body: str, keys: Credentials) -> dict[str, str]:

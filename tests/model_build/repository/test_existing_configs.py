@@ -88,7 +88,7 @@ def test_missing_prices_are_listed_below(tmp_path: Path) -> None:
     assert [tensor.name for tensor in config.input] == ["mask", "ids"]
     assert [tensor.name for tensor in config.output] == ["scores"]
     assert config.dynamic_batching.max_queue_delay_microseconds == 70
-    assert not config.instance_group, "nobody asked for copies, and Triton has a default"
+    assert not config.instance_group, "the model sets no instances, and Triton has a default"
 
 
 def test_an_empty_file_is_completed(tmp_path: Path) -> None:
