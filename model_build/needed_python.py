@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem, InvalidFilesError
-from tritonstack.project.files.contents import numpy_problems
+from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.project.files.contents import numpy_violations
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
@@ -21,22 +21,22 @@ def require_python(model: Document[ModelSpec], installation: TritonInstallation)
     recipe = model.record.recipe
     if installation.kind != "embedded" or not isinstance(recipe, PythonRecipe):
         return
-    problems = [
-        *_python_problems(model, recipe, installation),
-        *numpy_problems(
+    violations = [
+        *_python_violations(model, recipe, installation),
+        *numpy_violations(
             model, release=installation.release, subject="the local server", otherwise=f"; or {ELSEWHERE}"
         ),
     ]
-    if problems:
-        raise InvalidFilesError(problems)
+    if violations:
+        raise InvalidFilesError(violations)
 
 
-def _python_problems(
+def _python_violations(
     model: Document[ModelSpec], recipe: PythonRecipe, installation: TritonInstallation
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     python = server_python(installation)
     if recipe.pythons and python not in recipe.pythons:
-        yield model.problem(
+        yield model.violation(
             ("recipe", "pythons"),
             f"the packages are for Python {' and '.join(recipe.pythons)}; the local server "
             f"runs Python {python}",

@@ -9,7 +9,7 @@ from typing import cast
 from stacks import sizing
 from tritonstack.base import naming
 from tritonstack.base.documents import FieldPath
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix, TritonImage
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.custom_images import locked_uri
@@ -49,11 +49,11 @@ class EndpointDeployment:
         return self.environment.endpoint_name(self.name)
 
 
-def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | list[FileProblem]:
+def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | list[FileViolation]:
     """Return the stack's values, or the reasons why there are none yet."""
-    problems = unbuilt(workspace, name) or list(_too_large(workspace, name))
-    if problems:
-        return problems
+    violations = unbuilt(workspace, name) or list(_too_large(workspace, name))
+    if violations:
+        return violations
     endpoint = workspace.spec.endpoints[name]
     variants = tuple(_planned(workspace, name, variant) for variant in endpoint.variants)
     return EndpointDeployment(workspace.spec, name, endpoint, variants)
@@ -111,7 +111,7 @@ def _artifact(workspace: Workspace, model: str, variant: Variant) -> LockedArtif
     return cast("LockedArtifact", workspace.artifact_for(model, variant.instance))
 
 
-def _too_large(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+def _too_large(workspace: Workspace, name: str) -> Iterator[FileViolation]:
     """Report artifacts that exceed an instance's disk or memory."""
     endpoint = workspace.spec.endpoints[name]
     for variant in endpoint.variants:
@@ -121,7 +121,7 @@ def _too_large(workspace: Workspace, name: str) -> Iterator[FileProblem]:
         models = endpoint.models if variant.model is None else (variant.model,)
         for model in models:
             for message, remedy in _misfits(variant.instance, _artifact(workspace, model, variant)):
-                yield workspace.environment.problem(
+                yield workspace.environment.violation(
                     place, f"the artifact of {model!r} {message}", remedy=remedy, code="TS120"
                 )
 

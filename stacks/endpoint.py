@@ -12,7 +12,7 @@ from stacks.deployment import EndpointDeployment, VariantDeployment, plan_deploy
 from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
 from tritonstack.base import naming
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint
 from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
@@ -43,9 +43,9 @@ class EndpointStack(EnvironmentStack):
         else:
             self._compose(planned)
 
-    def _refuse(self, problems: list[FileProblem]) -> None:
-        for problem in problems:
-            cdk.Annotations.of(self).add_error(problem.coded())
+    def _refuse(self, violations: list[FileViolation]) -> None:
+        for violation in violations:
+            cdk.Annotations.of(self).add_error(violation.coded())
         cdk.Validations.of(self).acknowledge(
             cdk.Acknowledgment(
                 id="CloudFormation-Validate::F0001",

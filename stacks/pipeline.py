@@ -27,7 +27,7 @@ from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, Pi
 from tritonstack.constructs.delivery.pipeline_store import PipelineStore
 from tritonstack.constructs.delivery.scheduled_reaping import ReapingOptions, ScheduledReaping
 from tritonstack.constructs.iam.grants import AwsScope
-from tritonstack.project.checks.regions import pipeline_problems, pipeline_warnings
+from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery, require_delivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -76,8 +76,8 @@ def line_of(project: Project, branch: str) -> PipelinePlan:
             remedy=f"use -c pipeline={delivery.branch}",
             code="TS908",
         )
-    if problems := list(pipeline_problems(document)):
-        raise InvalidFilesError(problems)
+    if violations := list(pipeline_violations(document)):
+        raise InvalidFilesError(violations)
     return PipelinePlan(
         delivery,
         delivery.pipeline,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.projects import add_builder
 from tritonstack.base.paths import Project
 from tritonstack.project.build_machines import build_machine_for
-from tritonstack.reference.drivers import HOST_IMAGES, ami_fault, cuda_fault
+from tritonstack.reference.drivers import HOST_IMAGES, ami_violation, cuda_violation
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.reference.images import has_image
 from tritonstack.reference.regions import OFFERED
@@ -114,7 +114,7 @@ def usable(region: str, release: TritonRelease) -> list[InstanceType]:
         if instance.family.name in OFFERED[region]
         and build_machine_for(building, instance) is not None
         and float(instance.family.compute_capability or "99") >= float(release.min_compute_capability)
-        and cuda_fault(instance, release) is None
+        and cuda_violation(instance, release) is None
     ]
 
 
@@ -205,7 +205,9 @@ def options(draw: Draw, data: Data, variants: list[InstanceType], release: Trito
     maybe(draw, data, "network_isolation", st.booleans())
     maybe(draw, data, "environment", variables())
     amis = [
-        ami for ami in HOST_IMAGES if all(ami_fault(ami, variant, release) is None for variant in variants)
+        ami
+        for ami in HOST_IMAGES
+        if all(ami_violation(ami, variant, release) is None for variant in variants)
     ]
     if amis:
         maybe(draw, data, "inference_ami", st.sampled_from(amis))

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import yaml
 
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_nodes import load_yaml
 from tritonstack.project.loading import validate_project
@@ -122,10 +122,10 @@ def _files(project: Project) -> Mapping[str, list[Path]]:
     }
 
 
-def _timed(project: Project) -> tuple[list[FileProblem], float]:
+def _timed(project: Project) -> tuple[list[FileViolation], float]:
     began = time.process_time()
-    problems = validate_project(project)
-    return problems, time.process_time() - began
+    violations = validate_project(project)
+    return violations, time.process_time() - began
 
 
 def _try_one(project: Project, file: Path, chance: random.Random, usual: float, tally: Tally) -> None:
@@ -134,28 +134,28 @@ def _try_one(project: Project, file: Path, chance: random.Random, usual: float, 
     file.write_bytes(mutated)
     tally.tried += 1
     try:
-        problems, took = _timed(project)
+        violations, took = _timed(project)
     except Exception:
         tally.crashed.append(traceback.format_exc().strip().splitlines()[-1])
         return
     finally:
         file.write_bytes(content)
     tally.slowest_s = max(tally.slowest_s, took - usual)
-    own_problems = [problem for problem in problems if problem.file == file]
-    if not problems:
+    own_violations = [violation for violation in violations if violation.file == file]
+    if not violations:
         tally.accepted += 1
         return
     tally.refused += 1
     # The error may be reported in a file that refers to this one.
-    if any(_is_complete(problem, mutated) for problem in own_problems or problems):
+    if any(_is_complete(violation, mutated) for violation in own_violations or violations):
         tally.complete += 1
     else:
-        tally.incomplete.append(str((own_problems or problems)[0]))
+        tally.incomplete.append(str((own_violations or violations)[0]))
 
 
-def _is_complete(problem: FileProblem, content: bytes) -> bool:
+def _is_complete(violation: FileViolation, content: bytes) -> bool:
     """Return whether a problem names its line, a remedy and its field, which only YAML has."""
-    return bool(problem.line and problem.remedy) and bool(problem.field or not _has_fields(content))
+    return bool(violation.line and violation.remedy) and bool(violation.field or not _has_fields(content))
 
 
 def _has_fields(content: bytes) -> bool:

@@ -20,7 +20,7 @@ from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
 from model_build.inputs.types import fits_shape
 from tritonstack.base.documents import Document, FieldPath
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.records.comparing import first_difference
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -50,7 +50,7 @@ class Axis:
         """The dimensions, for messages."""
         return " and ".join(f"dimension {dimension} of {name}" for name, dimension in self.places)
 
-    def problem_path(self, spec: ModelSpec) -> FieldPath:
+    def violation_path(self, spec: ModelSpec) -> FieldPath:
         """Return the field that declares the size variable, or `test_inputs` if they show one size only."""
         name = self.places[0][0]
         return ("tensors", name, "shape") if name in spec.tensors else ("test_inputs",)
@@ -89,14 +89,14 @@ def sized_cases(
     Raises InvalidFilesError for an axis with a single size that cannot be resized.
     """
     found: list[SizedCase] = []
-    problems: list[FileProblem] = []
+    violations: list[FileViolation] = []
     for axis in _with_single_dimensions(variable_axes(inputs, rows)):
         cases, failures = _resized_cases(axis, rows, original, batches=batches)
         found += cases
         if axis.required and len(cases) < ENOUGH and len(axis.sizes) < ENOUGH:
-            problems.append(_not_resizable(model, axis, failures))
-    if problems:
-        raise InvalidFilesError(problems)
+            violations.append(_not_resizable(model, axis, failures))
+    if violations:
+        raise InvalidFilesError(violations)
     return found
 
 
@@ -129,14 +129,14 @@ def check_sizes(
     precision: Precision = "fp32",
 ) -> None:
     """Raise InvalidFilesError if `answer` is wrong at another size."""
-    wrong: dict[Axis, FileProblem] = {}
+    wrong: dict[Axis, FileViolation] = {}
     for sized in cases:
         difference = difference_of(model, answer, sized.case, precision)
         if difference and sized.axis not in wrong:
             axis = sized.axis
             built_in = " or ".join(map(str, axis.sizes))
-            wrong[axis] = model.problem(
-                axis.problem_path(model.record),
+            wrong[axis] = model.violation(
+                axis.violation_path(model.record),
                 f"{subject} is wrong at sizes not in the test inputs: at size {sized.size} of "
                 f"{axis.title}, {difference}; size {built_in} is a constant in the graph",
                 remedy="compute sizes with tensor operations, or script the module (torch.jit.script) "
@@ -161,7 +161,7 @@ def check_batches(
         if difference:
             raise InvalidFilesError(
                 [
-                    model.problem(
+                    model.violation(
                         ("batching", "max_batch"),
                         f"{subject}: {case.name} and its rows alone get different answers: {difference}",
                         remedy="set `batching: {max_batch: 0}`, or export the model with a variable batch "
@@ -183,8 +183,8 @@ def check_outputs(
             if not fits_shape(shape, (*rows, *spec.shape)):
                 raise InvalidFilesError(
                     [
-                        model.problem(
-                            sized.axis.problem_path(model.record),
+                        model.violation(
+                            sized.axis.violation_path(model.record),
                             f"at size {sized.size} of {sized.axis.title}, {spec.name} has shape "
                             f"{list(shape)}; the graph declares {[*rows, *spec.shape]}",
                             remedy=f"export the graph with a variable size, or declare the size fixed: "
@@ -313,15 +313,15 @@ def difference_of(
     return None
 
 
-def _not_resizable(model: Document[ModelSpec], axis: Axis, failures: Mapping[int, str]) -> FileProblem:
+def _not_resizable(model: Document[ModelSpec], axis: Axis, failures: Mapping[int, str]) -> FileViolation:
     (size,) = axis.sizes
     tried = (
         f"; the model fails at sizes {', '.join(map(str, failures))}: {next(iter(failures.values()))}"
         if failures
         else ""
     )
-    return model.problem(
-        axis.problem_path(model.record),
+    return model.violation(
+        axis.violation_path(model.record),
         f"{axis.title} varies, but every test input has size {size}{tried}; the graph may fix this size",
         remedy=f"add a test input with a second size, or declare the size fixed: {_fixed(axis)}",
         code="TS313",

@@ -28,7 +28,7 @@ from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, hardware_of, release_of
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import TensorRT
-from tritonstack.spec.models.tensorrt_rules import capability_faults, tensorrt_faults
+from tritonstack.spec.models.tensorrt_rules import capability_violations, tensorrt_violations
 from tritonstack.spec.models.tolerance import Precision
 
 PLAN_NAME = "model.plan"
@@ -162,15 +162,17 @@ def release_and_capability(target: Target) -> tuple[TritonRelease, str]:
 def _check(context: BuildContext, options: TensorRT, release: TritonRelease, capability: str) -> None:
     model = context.model
 
-    faults = [
-        *tensorrt_faults(options, model.record.precision, release),
-        *capability_faults(options, model.record.precision, capability),
+    violations = [
+        *tensorrt_violations(options, model.record.precision, release),
+        *capability_violations(options, model.record.precision, capability),
     ]
-    if faults:
+    if violations:
         raise InvalidFilesError(
             [
-                model.problem(fault.path, fault.message, remedy=fault.remedy, code=fault.code)
-                for fault in faults
+                model.violation(
+                    violation.path, violation.message, remedy=violation.remedy, code=violation.code
+                )
+                for violation in violations
             ]
         )
 

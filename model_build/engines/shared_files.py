@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import UsageError
 
-FAULTS = (BotoCoreError, ClientError)
+ERRORS = (BotoCoreError, ClientError)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SharedFiles:
         if self.url:
             try:
                 self._download(name, file)
-            except FAULTS as error:
+            except ERRORS as error:
                 self.notify(f"{self.url}/{name} skipped: {error}")
         return file
 
@@ -48,7 +48,7 @@ class SharedFiles:
             boto3.client("s3").put_object(
                 Bucket=bucket, Key=f"{prefix}{name}", Body=body, Metadata={"sha256": _digest(body)}
             )
-        except FAULTS as error:
+        except ERRORS as error:
             self.notify(f"{self.url}/{name} not uploaded: {error}")
 
     def _download(self, name: str, file: Path) -> None:

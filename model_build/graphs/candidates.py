@@ -36,7 +36,7 @@ typical gain (2.2 to 3.3 with VNNI)."""
 RECORDED = "chosen by an earlier build of the same files"
 NAMED = "model.yaml names it"
 
-CONVERTER_FAULTS = (
+CONVERTER_ERRORS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
     onnx.shape_inference.InferenceError,
 )
@@ -50,7 +50,7 @@ class Candidate:
     level: Level
     graph: ExportedGraph | None = None
     parity: ParityReport | None = None
-    fault: str | None = None
+    violation: str | None = None
     latency_ms: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -58,7 +58,7 @@ def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedG
     """Convert the graph to a level, in a folder next to the exported one."""
     try:
         return level.convert(graph, _folder(graph, level), cases)
-    except CONVERTER_FAULTS as error:
+    except CONVERTER_ERRORS as error:
         raise ExportError(
             f"the graph cannot be converted to {level.name}: {type(error).__name__}: {error}",
             remedy="choose another precision",
@@ -81,9 +81,9 @@ def attempt(
         made = make(level, graph, cases)
         comparisons = compare_graph(GraphSession(made.file), [*cases, *batches(cases, max_batch)])
     except (ExportError, ParityError) as error:
-        return Candidate(level, fault=error.message)
+        return Candidate(level, violation=error.message)
     if not all(comparison.is_number for comparison in comparisons):
-        return Candidate(level, made, fault="its answers are NaN where the framework's are not")
+        return Candidate(level, made, violation="its answers are NaN where the framework's are not")
     parity = report_of("graph", comparisons)
     return Candidate(level, made, parity, describe_miss(comparisons, accept, "auto"))
 
@@ -105,7 +105,7 @@ def choose(timed: Sequence[Candidate]) -> Candidate:
     """Return the first accurate candidate that no later one beats by LEAST_GAIN."""
     chosen = timed[0]
     for candidate in timed[1:]:
-        if not candidate.fault and speed_up(candidate, chosen) >= LEAST_GAIN:
+        if not candidate.violation and speed_up(candidate, chosen) >= LEAST_GAIN:
             chosen = candidate
     return chosen
 
@@ -141,8 +141,8 @@ def _report(candidate: Candidate, *, kept: bool, reason: str) -> CandidateReport
 
 def _reason(candidate: Candidate, timed: Sequence[Candidate]) -> str:
     base, chosen = timed[0], choose(timed)
-    if candidate.fault:
-        return candidate.fault
+    if candidate.violation:
+        return candidate.violation
     speed = f"{speed_up(candidate, base):.2f} times as fast as {base.level.name}"
     if candidate is base:
         better = f"{chosen.level.name} is faster"

@@ -105,7 +105,7 @@ def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
     # Try the recorded choice first; if it is not accurate enough here, choose again.
     tried = {level.name: auto.attempt(level) for level in levels if level.name == recorded}
     for candidate in tried.values():
-        if not candidate.fault:
+        if not candidate.violation:
             return _kept(candidate, [report_only(candidate, RECORDED)])
     others = {level.name: tried.get(level.name) or auto.attempt(level) for level in levels}
     timed = auto.timed([base, *others.values()])
@@ -136,8 +136,8 @@ def _describe_size(graph: ExportedGraph) -> str:
 
 
 def _describe_candidate(candidate: Candidate) -> str:
-    if candidate.fault or candidate.parity is None:
-        return f"rejected: {candidate.fault}"
+    if candidate.violation or candidate.parity is None:
+        return f"rejected: {candidate.violation}"
     return describe_parity(candidate.parity)
 
 

@@ -34,12 +34,12 @@ class GraphSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        self._faults = _faults()
+        self._violations = _violations()
         try:
             self._session = onnxruntime.InferenceSession(
                 str(file), options, providers=["CPUExecutionProvider"]
             )
-        except self._faults as error:
+        except self._violations as error:
             raise ExportError(f"ONNX Runtime cannot load the graph: {error}", code="TS306") from error
 
     def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
@@ -47,7 +47,7 @@ class GraphSession:
         outputs = list(names) or [output.name for output in self._session.get_outputs()]
         try:
             return dict(zip(outputs, self._session.run(outputs, dict(inputs)), strict=True))
-        except self._faults as error:
+        except self._violations as error:
             raise ExportError(f"ONNX Runtime cannot run the graph: {error}", code="TS306") from error
 
 
@@ -114,7 +114,7 @@ def _rows(array: Array, batch: int) -> Array:
     return np.resize(array, (batch, *array.shape[1:]))
 
 
-def _faults() -> tuple[type[Exception], ...]:
+def _violations() -> tuple[type[Exception], ...]:
     """Return ONNX Runtime's exception types, which share no base class."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
 

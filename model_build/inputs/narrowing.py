@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from model_build.inputs.rows import Array, Row
 from model_build.inputs.types import common_shape, datatype_of, fits_shape
 from tritonstack.base.documents import Document, FieldPath, closest
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.model_fields import TensorNarrowing
@@ -23,15 +23,19 @@ def narrow_tensors(
     Unknown names, here or under `accept.outputs`, are errors too.
     """
     declared = [*inputs, *outputs]
-    problems = [
+    file_violations = [
         *_unknown(model, ("tensors",), list(model.record.tensors), [spec.name for spec in declared]),
         *_unknown(
             model, ("accept", "outputs"), list(model.record.accept.outputs), [spec.name for spec in outputs]
         ),
-        *(fault for spec in declared for fault in _contradictions(model, spec, is_output=spec in outputs)),
+        *(
+            violation
+            for spec in declared
+            for violation in _contradictions(model, spec, is_output=spec in outputs)
+        ),
     ]
-    if problems:
-        raise InvalidFilesError(problems)
+    if file_violations:
+        raise InvalidFilesError(file_violations)
     narrowings = model.record.tensors
     return (
         tuple(_narrowed(spec, narrowings.get(spec.name)) for spec in inputs),
@@ -42,23 +46,25 @@ def narrow_tensors(
 def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs: bool = False) -> Tensors:
     """Return the tensors in all rows; sizes that differ, or that model.yaml leaves open, are -1."""
     parts = [(row, row.outputs if outputs else row.inputs) for row in rows]
-    problems: list[FileProblem] = []
+    violations: list[FileViolation] = []
     tensors = []
     for name in parts[0][1]:
         lacking = next((row for row, arrays in parts if name not in arrays), None)
         if lacking is not None:
-            problems.append(
-                model.problem(lacking.path, f"{name} is missing", remedy="add it to every row", code="TS314")
+            violations.append(
+                model.violation(
+                    lacking.path, f"{name} is missing", remedy="add it to every row", code="TS314"
+                )
             )
             continue
         found = _tensor(model, name, [(row, arrays[name]) for row, arrays in parts])
-        if isinstance(found, FileProblem):
-            problems.append(found)
+        if isinstance(found, FileViolation):
+            violations.append(found)
         else:
             tensors.append(found)
     for row, arrays in parts:
-        problems += [
-            model.problem(
+        violations += [
+            model.violation(
                 row.path,
                 f"{name} is missing in {parts[0][0].name}",
                 remedy="add it to every row",
@@ -67,31 +73,31 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs:
             for name in arrays
             if name not in parts[0][1]
         ]
-    if problems:
-        raise InvalidFilesError(problems)
+    if violations:
+        raise InvalidFilesError(violations)
     return tuple(tensors)
 
 
 def _tensor(
     model: Document[ModelSpec], name: str, arrays: Sequence[tuple[Row, Array]]
-) -> TensorSpec | FileProblem:
+) -> TensorSpec | FileViolation:
     narrowing = model.record.tensors.get(name, TensorNarrowing())
     row, first = arrays[0]
     datatypes = {datatype_of(array) for _, array in arrays}
     shape = common_shape([array.shape for _, array in arrays])
     datatype = datatype_of(first)
     if datatypes != {datatype} or datatype is None:
-        return model.problem(
+        return model.violation(
             row.path, f"{name} has several types", remedy="use one type in all rows", code="TS314"
         )
     if shape is None:
-        return model.problem(
+        return model.violation(
             row.path, f"{name} has different ranks", remedy="use one rank in all rows", code="TS314"
         )
     if narrowing.shape is not None:
         for place, array in arrays:
             if not fits_shape(array.shape, narrowing.shape):
-                return model.problem(
+                return model.violation(
                     ("tensors", name, "shape"),
                     f"{list(narrowing.shape)} does not match {place.name}: {list(array.shape)}",
                     remedy="correct one of them; -1 means any size",
@@ -103,32 +109,32 @@ def _tensor(
 
 def _contradictions(
     model: Document[ModelSpec], spec: TensorSpec, *, is_output: bool
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     narrowing = model.record.tensors.get(spec.name)
     if narrowing is None:
         return
     path: FieldPath = ("tensors", spec.name)
     if narrowing.datatype is not None and narrowing.datatype != spec.datatype:
-        yield model.problem(
+        yield model.violation(
             (*path, "datatype"),
             f"{spec.name} is {spec.datatype} in the model, got {narrowing.datatype}",
             remedy="remove or correct it",
             code="TS315",
         )
     if narrowing.shape is not None and not _is_narrower(narrowing.shape, spec.shape):
-        yield model.problem(
+        yield model.violation(
             (*path, "shape"),
             f"{list(narrowing.shape)} contradicts the model's {spec.name}: {list(spec.shape)}",
             remedy="replace only sizes that are -1 in the model, without the batch dimension",
             code="TS315",
         )
     if narrowing.labels is not None and not is_output:
-        yield model.problem(
+        yield model.violation(
             (*path, "labels"), f"{spec.name} is an input", remedy="label outputs only", code="TS315"
         )
     sizes = (narrowing.shape or spec.shape)[-1:]
     if narrowing.labels is not None and is_output and sizes not in ((-1,), (len(narrowing.labels),)):
-        yield model.problem(
+        yield model.violation(
             (*path, "labels"),
             f"expected {sizes[0] if sizes else 0} labels for {spec.name}, got {len(narrowing.labels)}",
             remedy="list one label per value, in order",
@@ -156,11 +162,11 @@ def _narrowed(spec: TensorSpec, narrowing: TensorNarrowing | None) -> TensorSpec
 
 def _unknown(
     model: Document[ModelSpec], path: FieldPath, names: Sequence[str], known: Sequence[str]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     for name in names:
         if name not in known:
             nearest = closest(name, known)
-            yield model.problem(
+            yield model.violation(
                 (*path, name),
                 f"unknown tensor {name!r}; the model has {', '.join(known)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",

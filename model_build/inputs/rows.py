@@ -18,7 +18,7 @@ from model_build.data.cases import Case
 from model_build.inputs.inline import UnfitValuesError, array_of
 from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
 from tritonstack.base.documents import Document, FieldPath, closest
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.records.examples import Origin
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.inputs import RandomInputs, TestInput
@@ -86,8 +86,8 @@ def read_rows(
     """Read all rows of a model; raise InvalidFilesError with every violation and its line."""
     reader = _Reader(model, inputs, outputs)
     rows = [row for index, item in enumerate(model.record.test_inputs) for row in reader.read(index, item)]
-    if reader.problems:
-        raise InvalidFilesError(reader.problems)
+    if reader.violations:
+        raise InvalidFilesError(reader.violations)
     return rows
 
 
@@ -102,7 +102,7 @@ class _Reader:
     ) -> None:
         self._model = model
         self._inputs, self._outputs = inputs, outputs
-        self.problems: list[FileProblem] = []
+        self.violations: list[FileViolation] = []
 
     def read(self, index: int, item: TestInput) -> Iterator[Row]:
         """Read the rows of one test input."""
@@ -136,7 +136,7 @@ class _Reader:
                 datatype = spec.datatype if spec else asked
                 array = array_of(value, datatype, allow_nan=path[-1] == "inputs")
             except UnfitValuesError as error:
-                self._problem((*path, name), error.message, error.remedy)
+                self._violation((*path, name), error.message, error.remedy)
                 continue
             if self._has_shape((*path, name), name, array.shape, spec):
                 arrays[name] = array
@@ -151,7 +151,7 @@ class _Reader:
             return
         if len(rows) > 1 or not 0 < min(rows) <= MOST_ROWS:
             counts = ", ".join(f"{key}: {list(array.shape)}" for key, array in arrays.items())
-            self._problem(
+            self._violation(
                 path,
                 f"the arrays have different row counts: {counts}",
                 f"save arrays with equal first dimensions, at most {MOST_ROWS}",
@@ -183,7 +183,7 @@ class _Reader:
                     raise ValueError("no arrays")
                 return arrays
         except _UNREADABLE as error:
-            self._problem(
+            self._violation(
                 path,
                 f"{file.name} is not an .npz archive: {error}",
                 "write it with numpy.savez(file, name=array); arrays of Python objects are not read",
@@ -196,7 +196,7 @@ class _Reader:
         expected = spec.datatype if spec else asked or datatype
         if datatype is None or datatype != expected:
             expected_type = NUMPY_TYPES.get(expected or "")
-            self._problem(
+            self._violation(
                 path,
                 f"{name} is {array.dtype}; the model takes {expected or 'another type'}",
                 f"save it as {expected_type}" if expected_type else None,
@@ -206,7 +206,7 @@ class _Reader:
 
     def _random(self, path: FieldPath, name: str, index: int, asked: RandomInputs) -> Iterator[Row]:
         if self._inputs is None:
-            self._problem(
+            self._violation(
                 path,
                 "this model does not declare its inputs, so random ones cannot be generated",
                 "set `inputs: {...}` or `file: <file>.npz`",
@@ -214,10 +214,10 @@ class _Reader:
             return
         self._check_names((*path, "sizes"), list(asked.sizes), self._inputs, all_of_them=False)
         shapes = {spec.name: asked.sizes.get(spec.name, spec.shape) for spec in self._inputs}
-        before = len(self.problems)
+        before = len(self.violations)
         for spec in self._inputs:
             self._check_random(path, spec, shapes[spec.name])
-        if len(self.problems) > before:
+        if len(self.violations) > before:
             return
         random = np.random.default_rng((RANDOM_SEED, index))
         for number in range(asked.rows):
@@ -229,11 +229,11 @@ class _Reader:
 
     def _check_random(self, path: FieldPath, spec: TensorSpec, shape: tuple[int, ...]) -> None:
         if spec.datatype not in NUMPY_TYPES or spec.datatype == "BYTES":
-            self._problem(
+            self._violation(
                 path, f"{spec.name} takes {spec.datatype}, which cannot be random", "set `inputs: {...}`"
             )
         elif -1 in shape:
-            self._problem(
+            self._violation(
                 path,
                 f"{spec.name} has variable sizes: {list(spec.shape)}",
                 f"set `sizes: {{{spec.name}: [...]}}`",
@@ -255,19 +255,21 @@ class _Reader:
         for name in names:
             if name not in expected:
                 nearest = closest(name, expected)
-                self._problem(
+                self._violation(
                     (*path, name),
                     f"unknown tensor; the model has {', '.join(expected)}",
                     f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
                 )
         missing = [name for name in expected if name not in names] if all_of_them else []
         if missing:
-            self._problem(path, f"the model also takes {', '.join(missing)}", "add every input of the model")
+            self._violation(
+                path, f"the model also takes {', '.join(missing)}", "add every input of the model"
+            )
 
     def _has_shape(self, path: FieldPath, name: str, shape: tuple[int, ...], spec: TensorSpec | None) -> bool:
         if spec is None or fits_shape(shape, spec.shape):
             return True
-        self._problem(
+        self._violation(
             path,
             f"{name} has shape {list(shape)}; the model takes {list(spec.shape)}",
             "write it without the batch dimension"
@@ -276,8 +278,8 @@ class _Reader:
         )
         return False
 
-    def _problem(self, path: FieldPath, message: str, remedy: str | None) -> None:
-        self.problems.append(self._model.problem(path, message, remedy=remedy, code="TS314"))
+    def _violation(self, path: FieldPath, message: str, remedy: str | None) -> None:
+        self.violations.append(self._model.violation(path, message, remedy=remedy, code="TS314"))
 
 
 def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:

@@ -48,6 +48,10 @@ def recipe_for(model: Document[ModelSpec]) -> Recipe:
             chosen = Ensemble(model, recipe)
         case other:
             raise InvalidFilesError(
-                [model.problem(("recipe", "kind"), f"the recipe {other.kind} is not built yet", code="TS109")]
+                [
+                    model.violation(
+                        ("recipe", "kind"), f"the recipe {other.kind} is not built yet", code="TS109"
+                    )
+                ]
             )
     return chosen

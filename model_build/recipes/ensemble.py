@@ -125,7 +125,7 @@ class Ensemble:
         )
         pipeline = wiring.run()
         if pipeline is None:
-            raise InvalidFilesError(wiring.problems)
+            raise InvalidFilesError(wiring.violations)
         return pipeline
 
     def _requests(self, pipeline: Pipeline) -> Requests:
@@ -146,7 +146,7 @@ class Ensemble:
         if expected != found:
             raise InvalidFilesError(
                 [
-                    self._model.problem(
+                    self._model.violation(
                         ("test_inputs", 0),
                         f"the pipeline takes {', '.join(sorted(found))}; {kind} need "
                         f"{' and '.join(sorted(expected))}",
@@ -189,23 +189,23 @@ class Ensemble:
     def _check_names(self, members: Iterable[MemberFolder]) -> None:
         """Reject duplicate part names."""
         names = {self._spec.name: "the ensemble itself"}
-        problems = []
+        violations = []
         for member in members:
             for part in sorted(entry.name for entry in member.folder.iterdir() if entry.is_dir()):
                 name = member.part_name(part)
                 if part == member.entry and member.config.ensemble_scheduling.step:
                     continue  # it is replaced by its own steps
                 if names.setdefault(name, f"a part of {member.name!r}") != f"a part of {member.name!r}":
-                    problems.append(
-                        self._model.problem(
+                    violations.append(
+                        self._model.violation(
                             ("recipe", "steps"),
                             f"a part of {member.name!r} would be named {name!r}, like {names[name]}",
                             remedy="rename one of the models",
                             code="TS204",
                         )
                     )
-        if problems:
-            raise InvalidFilesError(problems)
+        if violations:
+            raise InvalidFilesError(violations)
 
 
 def _one(value: str | bytes, batches: bool) -> Array:

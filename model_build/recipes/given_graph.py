@@ -14,7 +14,7 @@ from model_build.errors import ExportError
 from model_build.library_errors import brief
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import copy_from
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -76,9 +76,9 @@ def read_tensors(
         (value.name, _shape(value)) for value in (*graph.input, *graph.output) if value.name not in weights
     ]
     if batches:
-        problems = list(_unbatched(model, sizes))
-        if problems:
-            raise InvalidFilesError(problems)
+        violations = list(_unbatched(model, sizes))
+        if violations:
+            raise InvalidFilesError(violations)
     begin = 1 if batches else 0
     inputs = tuple(_spec(value, begin) for value in graph.input if value.name not in weights)
     return inputs, tuple(_spec(value, begin) for value in graph.output)
@@ -186,10 +186,10 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
 
 def _unbatched(
     model: Document[ModelSpec], sizes: Sequence[tuple[str, tuple[int, ...]]]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     fixed = [f"{name} {list(shape)}" for name, shape in sizes if shape[:1] != (-1,)]
     if fixed:
-        yield model.problem(
+        yield model.violation(
             ("batching", "max_batch"),
             f"these tensors have no variable first dimension: {', '.join(fixed)}",
             remedy="set `batching: {max_batch: 0}`, or export the graph with a batch dimension",

@@ -45,8 +45,8 @@ class HuggingFace:
         self._spec = model.record
         self._recipe = recipe
         self._layout = _layout_for(model, recipe)
-        if faults := list(self._layout.faults()):
-            raise InvalidFilesError(faults)
+        if violations := list(self._layout.violations()):
+            raise InvalidFilesError(violations)
         self.tools = (*TOOLS, *self._layout.tools)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
@@ -84,8 +84,10 @@ class HuggingFace:
         try:
             framework: Framework = self._layout.load(context)
         except FieldError as error:
-            problem = self._model.problem(error.field, error.message, remedy=error.remedy, code=error.code)
-            raise InvalidFilesError([problem]) from error
+            violation = self._model.violation(
+                error.field, error.message, remedy=error.remedy, code=error.code
+            )
+            raise InvalidFilesError([violation]) from error
         return framework
 
     def _settle(self, framework: Framework, context: BuildContext, steps: BuildSteps) -> ServableGraph:

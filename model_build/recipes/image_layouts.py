@@ -22,7 +22,7 @@ from model_build.environments.packing import build_environment, installed_requir
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.repository.parts import SchedulingStep, add_ensemble, add_python_model, environment_file
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import ImageClassificationRecipe
@@ -82,8 +82,8 @@ class ImageLayout(Layout["ImageFramework"]):
         """Read the files of the test inputs."""
         names = [test_input.image or "" for test_input in self._spec.test_inputs]
         files = [self._model.file.parent / name for name in names]
-        problems = [
-            self._model.problem(
+        violations = [
+            self._model.violation(
                 ("test_inputs", index, "image"),
                 f"file not found next to model.yaml: {names[index]}",
                 remedy="add it or correct its name",
@@ -92,17 +92,17 @@ class ImageLayout(Layout["ImageFramework"]):
             for index, file in enumerate(files)
             if not file.is_file()
         ]
-        if problems:
-            raise InvalidFilesError(problems)
+        if violations:
+            raise InvalidFilesError(violations)
         return [file.read_bytes() for file in files]
 
-    def faults(self) -> Iterator[FileProblem]:
+    def violations(self) -> Iterator[FileViolation]:
         """Check that test images exist, among other conflicts."""
-        yield from super().faults()
+        yield from super().violations()
         try:
             self._images()
         except InvalidFilesError as error:
-            yield from error.problems
+            yield from error.violations
 
 
 class PixelsIn(ImageLayout):

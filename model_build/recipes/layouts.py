@@ -18,7 +18,7 @@ from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.repository.parts import ModelProperties, add_graph_model
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 
@@ -75,17 +75,17 @@ class Layout(ABC, Generic[AnyFramework]):
         self._add_graph(repository, self._spec.name, graph, framework, context)
         return ()
 
-    def faults(self) -> Iterator[FileProblem]:
+    def violations(self) -> Iterator[FileViolation]:
         """Return violations in the model's file."""
         if self._spec.name in self.parts:
-            yield self._model.problem(
+            yield self._model.violation(
                 ("name",),
                 f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
                 remedy="rename the model",
                 code="TS204",
             )
         if self._spec.batching.max_batch == 0:
-            yield self._model.problem(
+            yield self._model.violation(
                 ("batching", "max_batch"),
                 "transformers models support batches; 0 disables batching",
                 remedy="set 1 or more",

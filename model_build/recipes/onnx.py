@@ -103,10 +103,10 @@ class OnnxGraph:
             except ExportError as error:
                 place = row.path if count == 1 else ("batching", "max_batch")
                 message = error.message if count == 1 else f"in a batch of {count} rows: {error.message}"
-                problem = self._model.problem(
+                violation = self._model.violation(
                     place, message, remedy=error.remedy or REMEDIES[count > 1], code=error.code
                 )
-                raise InvalidFilesError([problem]) from error
+                raise InvalidFilesError([violation]) from error
             return answers
 
         requests = [row.batch(row.inputs, batches=graph.batches) for row in rows]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tritonstack.base.documents import Document, FieldPath, closest
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.records.manifests import Manifest, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe
@@ -64,7 +64,7 @@ class Wiring:
         self._wanted = recipe.outputs
         self._members = members
         self._tensors: dict[str, _Tensor] = {}
-        self.problems: list[FileProblem] = []
+        self.violations: list[FileViolation] = []
 
     def run(self) -> Pipeline | None:
         """Return the pipeline; None if there are violations."""
@@ -76,7 +76,7 @@ class Wiring:
         outputs = self._outputs()
         max_batch = self._max_batch()
         steps = tuple(self._wired(index, outputs) for index in range(len(self._steps)))
-        if self.problems:
+        if self.violations:
             return None
         return Pipeline(
             inputs=tuple(tensor.spec for tensor in self._tensors.values() if not tensor.made),
@@ -217,7 +217,7 @@ class Wiring:
             )
             if tensor.name in outputs or self._tensors[tensor.name].takers
         }
-        if not made and not self.problems:
+        if not made and not self.violations:
             self._refuse(
                 ("recipe", "steps", index),
                 f"the outputs of {step.model!r} are unused",
@@ -226,7 +226,7 @@ class Wiring:
         return WiredStep(step.model, sources, made)
 
     def _refuse(self, place: FieldPath, message: str, remedy: str) -> None:
-        self.problems.append(self._document.problem(place, message, remedy=remedy, code="TS214"))
+        self.violations.append(self._document.violation(place, message, remedy=remedy, code="TS214"))
 
 
 def _mismatch(source: TensorSpec, target: TensorSpec) -> str | None:

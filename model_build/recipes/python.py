@@ -28,7 +28,7 @@ from model_build.repository.scheduling import with_controls
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import SourceFile, copy_file
 from tritonstack.project.files.model_files import helper_files, module_names
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -52,9 +52,9 @@ class PythonModel:
         self._recipe = recipe
         self._folder = model.file.parent
         self._batches = model.record.batching.max_batch > 0
-        problems = [*self._code_faults(), *self._answer_faults()]
-        if problems:
-            raise InvalidFilesError(problems)
+        violations = [*self._code_violations(), *self._answer_violations()]
+        if violations:
+            raise InvalidFilesError(violations)
         self._requirements = self._read_requirements()
         self._helpers = helper_files(model)
 
@@ -131,8 +131,8 @@ class PythonModel:
     def _check_helpers(self, report: EnvironmentReport) -> None:
         """Reject files shadowed by packages, which come first on Python's path."""
         packages = {package.partition("==")[0].lower().replace("-", "_") for package in report.packages}
-        problems = [
-            FileProblem(
+        violations = [
+            FileViolation(
                 (self._folder / self._recipe.code).parent / module,
                 None,
                 "",
@@ -142,8 +142,8 @@ class PythonModel:
             )
             for module in sorted(module_names(self._helpers) & packages)
         ]
-        if problems:
-            raise InvalidFilesError(problems)
+        if violations:
+            raise InvalidFilesError(violations)
 
     def _read_requirements(self) -> tuple[str, ...]:
         name = self._recipe.requirements
@@ -152,8 +152,10 @@ class PythonModel:
         try:
             return read_requirements((self._folder / name).read_text(encoding="utf-8"))
         except EnvironmentBuildError as error:
-            problem = FileProblem(self._folder / name, None, "", error.message, error.remedy, code=error.code)
-            raise InvalidFilesError([problem]) from error
+            violation = FileViolation(
+                self._folder / name, None, "", error.message, error.remedy, code=error.code
+            )
+            raise InvalidFilesError([violation]) from error
 
     def _tensors_of_config(self) -> tuple[Tensors | None, Tensors | None]:
         """Read the tensors of a user-written config.pbtxt, if it declares any."""
@@ -183,8 +185,8 @@ class PythonModel:
             replace(row.case(answer, batches=self._batches), origin="given")
             for row, answer in zip(rows, answers, strict=True)
         ]
-        problems = [
-            self._model.problem(
+        violations = [
+            self._model.violation(
                 row.path,
                 "no expected answer",
                 remedy=f"{WRITE_ANSWERS}, or return every output from `reference`",
@@ -193,33 +195,33 @@ class PythonModel:
             for row, case in zip(rows, cases, strict=True)
             if not case.expected
         ]
-        problems += self._batch_faults(rows, cases)
-        if problems:
-            raise InvalidFilesError(dict.fromkeys(problems))
+        violations += self._batch_violations(rows, cases)
+        if violations:
+            raise InvalidFilesError(dict.fromkeys(violations))
         return cases
 
-    def _batch_faults(self, rows: Sequence[Row], cases: Sequence[Case]) -> Iterator[FileProblem]:
+    def _batch_violations(self, rows: Sequence[Row], cases: Sequence[Case]) -> Iterator[FileViolation]:
         for row, case in zip(rows, cases, strict=True):
             for name, array in case.expected.items():
                 if self._batches and array.shape[:1] != (1,):
-                    yield self._model.problem(
+                    yield self._model.violation(
                         row.path,
                         f"the reference returns {name} of shape {list(array.shape)} for one row",
                         remedy="return one row per input row, or set `batching: {max_batch: 0}`",
                         code="TS314",
                     )
 
-    def _code_faults(self) -> Iterator[FileProblem]:
+    def _code_violations(self) -> Iterator[FileViolation]:
         file = self._folder / self._recipe.code
         if not file.is_file():
-            yield self._model.problem(
+            yield self._model.violation(
                 ("recipe", "code"), f"file not found: {self._recipe.code}", remedy="add it", code="TS205"
             )
             return
         try:
             tree = ast.parse(file.read_bytes(), filename=str(file))
         except SyntaxError as error:
-            yield FileProblem(
+            yield FileViolation(
                 file, error.lineno, "", f"not valid Python: {error.msg}", "correct it", code="TS309"
             )
             return
@@ -232,7 +234,7 @@ class PythonModel:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
         if METHOD not in methods and not inherits:
-            yield FileProblem(
+            yield FileViolation(
                 file,
                 None,
                 "",
@@ -241,18 +243,18 @@ class PythonModel:
                 code="TS309",
             )
 
-    def _answer_faults(self) -> Iterator[FileProblem]:
+    def _answer_violations(self) -> Iterator[FileViolation]:
         """Require expected answers: there is no framework to compare with."""
         if self._recipe.reference is not None:
             file = self._folder / self._recipe.reference.partition(":")[0]
             if not file.is_file():
-                yield self._model.problem(
+                yield self._model.violation(
                     ("recipe", "reference"), f"file not found: {file.name}", remedy="add it", code="TS205"
                 )
             return
         for index, item in enumerate(self._model.record.test_inputs):
             if item.random is not None or (item.inputs is not None and item.outputs is None):
-                yield self._model.problem(
+                yield self._model.violation(
                     ("test_inputs", index),
                     "no expected answers",
                     remedy=f"{WRITE_ANSWERS}, or `reference: <file>.py:<function>` in `recipe`",

@@ -28,7 +28,7 @@ from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document, closest
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import copy_from
 from tritonstack.records.examples import Origin
 from tritonstack.records.manifests import TensorSpec
@@ -153,9 +153,13 @@ class TorchScript:
         ]
         is_already_recorded = bool(whole) and len(whole) == len(arguments or ())
         rows = read_rows(self._model, whole if is_already_recorded else None)
-        problems = [fault for row in rows for fault in self._name_faults(row, arguments or tuple(row.inputs))]
-        if problems:
-            raise InvalidFilesError(dict.fromkeys(problems))
+        file_violations = [
+            violation
+            for row in rows
+            for violation in self._name_violations(row, arguments or tuple(row.inputs))
+        ]
+        if file_violations:
+            raise InvalidFilesError(dict.fromkeys(file_violations))
         return rows
 
     def _example(self, rows: Sequence[Row]) -> dict[str, Array]:
@@ -191,7 +195,7 @@ class TorchScript:
             if array.shape[:1] != (1,):
                 raise InvalidFilesError(
                     [
-                        self._model.problem(
+                        self._model.violation(
                             ("batching", "max_batch"),
                             f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
                             remedy="set `batching: {max_batch: 0}`, or return one row per input row",
@@ -201,14 +205,14 @@ class TorchScript:
                 )
         return {name: array[0] for name, array in case.expected.items()}
 
-    def _name_faults(self, row: Row, arguments: Sequence[str]) -> list[FileProblem]:
-        faults = []
+    def _name_violations(self, row: Row, arguments: Sequence[str]) -> list[FileViolation]:
+        violations = []
         takes = f"the module's forward takes {', '.join(arguments)}"
         for name in row.inputs:
             if name not in arguments:
                 nearest = closest(name, arguments)
-                faults.append(
-                    self._model.problem(
+                violations.append(
+                    self._model.violation(
                         (*row.path, "inputs", name),
                         takes,
                         remedy=f"did you mean {nearest!r}?" if nearest else "correct the name",
@@ -217,12 +221,12 @@ class TorchScript:
                 )
         missing = [name for name in arguments if name not in row.inputs]
         if missing:
-            faults.append(
-                self._model.problem(
+            violations.append(
+                self._model.violation(
                     row.path, f"missing {', '.join(missing)}; {takes}", remedy="add it", code="TS314"
                 )
             )
-        return faults
+        return violations
 
 
 def _describe_arguments(loaded: _LoadedModule) -> str:

@@ -46,10 +46,10 @@ class TreesForFil:
         self._recipe = recipe
         spec = model.record
         is_pickle = recipe.library == "scikit-learn" or recipe.file.endswith(PICKLE_SUFFIXES)
-        problems = []
+        violations = []
         if is_pickle and spec.trust.pickle is None:
-            problems.append(
-                model.problem(
+            violations.append(
+                model.violation(
                     ("recipe", "file"),
                     f"{recipe.file} is a pickle, which can run code when loaded",
                     remedy="set `trust: {pickle: <reason>}`, or convert it with treelite",
@@ -57,16 +57,16 @@ class TreesForFil:
                 )
             )
         if spec.batching.max_batch == 0:
-            problems.append(
-                model.problem(
+            violations.append(
+                model.violation(
                     ("batching", "max_batch"),
                     "the FIL backend always batches rows",
                     remedy="set the largest number of rows, such as 1024",
                     code="TS110",
                 )
             )
-        if problems:
-            raise InvalidFilesError(problems)
+        if violations:
+            raise InvalidFilesError(violations)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Load the trees, compute the library's answers, compare, and write the repository."""
@@ -107,7 +107,7 @@ class TreesForFil:
         if self._recipe.library not in (None, found):
             raise InvalidFilesError(
                 [
-                    self._model.problem(
+                    self._model.violation(
                         ("recipe", "library"),
                         f"{file.name} is a {found} model; expected {self._recipe.library}",
                         remedy="remove or correct this key",
@@ -120,22 +120,24 @@ class TreesForFil:
     def _answer(self, trees: Trees) -> str:
         asked = self._recipe.answer
         answer = asked or ("probabilities" if trees.task else "value")
-        fault = None
+        violation = None
         if answer in ("class", "probabilities") and trees.task is None:
-            fault = "this model is not a classifier", "set `answer: value`"
+            violation = "this model is not a classifier", "set `answer: value`"
         elif answer == "probabilities" and not trees.gives_probabilities:
-            fault = (
+            violation = (
                 "FIL computes this objective's probabilities differently from its library",
                 "set `answer: class`",
             )
         elif answer == "value" and trees.task == "multi-class":
-            fault = (
+            violation = (
                 "this model has several classes",
                 "set `answer: class` or `answer: probabilities`",
             )
-        if fault is not None:
+        if violation is not None:
             path = ("recipe", "answer") if asked else ("recipe",)
-            raise InvalidFilesError([self._model.problem(path, fault[0], remedy=fault[1], code="TS315")])
+            raise InvalidFilesError(
+                [self._model.violation(path, violation[0], remedy=violation[1], code="TS315")]
+            )
         return answer
 
     def _tensors(self, trees: Trees, answer: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:

@@ -21,7 +21,7 @@ from model_build.repository.parts import ModelProperties
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document, closest
-from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.source_files import SourceFile, copy_file, require_file
 from tritonstack.reference.container_variables import INFERENCE_TYPE, SINCE
 from tritonstack.reference.targets import Target, release_of
@@ -60,9 +60,9 @@ class VllmModel:
     def __init__(self, model: Document[ModelSpec], recipe: VllmRecipe) -> None:
         self._model = model
         self._recipe = recipe
-        problems = list(_faults(model, recipe.engine))
-        if problems:
-            raise InvalidFilesError(problems)
+        violations = list(_violations(model, recipe.engine))
+        if violations:
+            raise InvalidFilesError(violations)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Write the weights and the engine arguments."""
@@ -111,14 +111,14 @@ def require_generate(targets: Sequence[Target]) -> None:
         )
 
 
-def _faults(model: Document[ModelSpec], engine: Mapping[str, Any]) -> Iterator[FileProblem]:
+def _violations(model: Document[ModelSpec], engine: Mapping[str, Any]) -> Iterator[FileViolation]:
     for key, value in engine.items():
-        fault = _fault(model.record, key, value)
-        if fault is not None:
-            yield model.problem(("recipe", "engine", key), fault[0], remedy=fault[1], code="TS111")
+        violation = _violation(model.record, key, value)
+        if violation is not None:
+            yield model.violation(("recipe", "engine", key), violation[0], remedy=violation[1], code="TS111")
 
 
-def _fault(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:
+def _violation(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:
     if key in FILLED_IN:
         return "set by the build: the weights come from `source`", "remove it"
     if key == "trust_remote_code" and value and spec.trust.remote_code is None:
@@ -127,10 +127,10 @@ def _fault(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:
         return f"{value!r} may be a pickle; only safetensors are fetched", "set `load_format: auto`"
     if key == "enable_lora" and value:
         return "adapters are not supported: they need another file next to the weights", "remove it"
-    return _value_fault(key, value)
+    return _value_violation(key, value)
 
 
-def _value_fault(key: str, value: Any) -> tuple[str, str] | None:
+def _value_violation(key: str, value: Any) -> tuple[str, str] | None:
     if key == "gpu_memory_utilization" and not (_is_number(value) and 0 < value <= 1):
         return f"expected a share of memory above 0 and at most 1, got {value!r}", "set a number such as 0.9"
     if key in _POSITIVE and not (_is_number(value) and value == int(value) and value >= 1):

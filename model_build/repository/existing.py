@@ -17,7 +17,7 @@ from model_build.repository.config import model_config_schema, parse_config
 from model_build.repository.locating import FieldPlace, field_lines, line_of
 from model_build.repository.scheduling import control_inputs
 from tritonstack.base.documents import Document, FieldPath
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml_reading import field_text
 from tritonstack.spec.models.model import ModelSpec
 
@@ -67,10 +67,10 @@ class ExistingConfig:
         """The fields in the text, including those with default values."""
         return {str(place[0]) for place in self.lines}
 
-    def problem(self, message: str, remedy: str, *place: str | int) -> FileProblem:
+    def violation(self, message: str, remedy: str, *place: str | int) -> FileViolation:
         """Return a violation at a field of the text."""
         field = field_text(tuple(part for part in place if isinstance(part, str)))
-        return FileProblem(self.file, line_of(self.lines, *place), field, message, remedy, code="TS317")
+        return FileViolation(self.file, line_of(self.lines, *place), field, message, remedy, code="TS317")
 
 
 def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
@@ -83,19 +83,19 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
         text = file.read_bytes().decode("utf-8")
         return ExistingConfig(model, file, text, parse_config(text), field_lines(text))
     except FileNotFoundError:
-        problem = model.problem(
+        violation = model.violation(
             ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name", code="TS205"
         )
     except UnicodeDecodeError as error:
-        problem = FileProblem(
+        violation = FileViolation(
             file, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8", code="TS316"
         )
     except text_format.ParseError as error:
         column = f"column {error.GetColumn()}: " if error.GetColumn() else ""
-        problem = FileProblem(
+        violation = FileViolation(
             file, error.GetLine(), "", f"{column}{_without_place(error)}", _hint(error), code="TS316"
         )
-    raise InvalidFilesError([problem]) from None
+    raise InvalidFilesError([violation]) from None
 
 
 def complete_existing(existing: ExistingConfig, generated: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from model_build.repository.config import model_config_schema
-from tritonstack.base.documents import Fault
+from tritonstack.base.documents import Violation
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 
@@ -26,12 +26,14 @@ def place_instances(config: Any, triton: TritonOptions, *, gpu: bool) -> None:
         )
 
 
-def instance_faults(triton: TritonOptions, target: Target, profiles: int | None = None) -> Iterator[Fault]:
+def instance_violations(
+    triton: TritonOptions, target: Target, profiles: int | None = None
+) -> Iterator[Violation]:
     """Report groups that the target or the engine cannot run; `profiles` is the engine's count."""
     for index, group in enumerate(triton.instances):
         place = ("triton", "instances", index)
         if target.hardware == PROCESSOR and (group.gpus or group.device == "gpu"):
-            yield Fault(
+            yield Violation(
                 (*place, "gpus" if group.gpus else "device"),
                 "the model is built for a CPU and cannot use a GPU",
                 "remove it, or serve the model on an instance type with a GPU",
@@ -40,7 +42,7 @@ def instance_faults(triton: TritonOptions, target: Target, profiles: int | None 
         if profiles is not None:
             for number, name in enumerate(group.profiles):
                 if int(name) >= profiles:
-                    yield Fault(
+                    yield Violation(
                         (*place, "profiles", number),
                         f"the engine has {profiles} profiles, numbered from 0",
                         "use one of these",

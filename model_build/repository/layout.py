@@ -30,21 +30,27 @@ def check_layout(repository: Path, *, generates: bool = False) -> str:
 
     `generates` allows decoupled models, for endpoints that use generate.
     """
-    faults = list(_faults_of_names(repository))
+    violations = list(_violations_of_names(repository))
     folders = sorted(entry for entry in repository.iterdir() if entry.is_dir())
-    configs = {folder.name: config for folder in folders if (config := _config(folder, faults)) is not None}
+    configs = {
+        folder.name: config for folder in folders if (config := _config(folder, violations)) is not None
+    }
     for name, config in configs.items():
-        faults += _faults_of_model(repository / name, config)
+        violations += _violations_of_model(repository / name, config)
         if config.model_transaction_policy.decoupled and not generates:
-            faults.append(f"{name} is decoupled: it returns several answers, and /invocations supports one")
+            violations.append(
+                f"{name} is decoupled: it returns several answers, and /invocations supports one"
+            )
     seen = [folder.name for folder in folders if _is_seen_as_ensemble(folder)]
-    faults += _faults_of_choice([folder.name for folder in folders], seen, configs)
-    if faults:
-        raise LayoutError(f"{repository} cannot be hosted:\n" + "\n".join(f"  {fault}" for fault in faults))
+    violations += _violations_of_choice([folder.name for folder in folders], seen, configs)
+    if violations:
+        raise LayoutError(
+            f"{repository} cannot be hosted:\n" + "\n".join(f"  {violation}" for violation in violations)
+        )
     return seen[0] if seen else folders[0].name
 
 
-def _faults_of_names(repository: Path) -> Iterator[str]:
+def _violations_of_names(repository: Path) -> Iterator[str]:
     if (repository / CONFIG_NAME).exists():
         # Multi-model hosting would load it as the one model; `serve` exits with 1.
         yield f"{CONFIG_NAME} at the top level is rejected by single-model hosting"
@@ -59,15 +65,15 @@ def _faults_of_names(repository: Path) -> Iterator[str]:
             yield f"{name} is not a file or folder"
 
 
-def _config(folder: Path, faults: list[str]) -> Any | None:
+def _config(folder: Path, violations: list[str]) -> Any | None:
     try:
         return read_config(folder / CONFIG_NAME)
     except FileNotFoundError:
-        faults.append(f"{folder.name} has no {CONFIG_NAME}")
+        violations.append(f"{folder.name} has no {CONFIG_NAME}")
     except text_format.ParseError as error:
-        faults.append(f"{folder.name}/{CONFIG_NAME}:{error}")
+        violations.append(f"{folder.name}/{CONFIG_NAME}:{error}")
     except UnicodeDecodeError:
-        faults.append(f"{folder.name}/{CONFIG_NAME} is not UTF-8 text")
+        violations.append(f"{folder.name}/{CONFIG_NAME} is not UTF-8 text")
     return None
 
 
@@ -80,7 +86,7 @@ def _is_ensemble(config: Any) -> bool:
     return bool(config.platform == "ensemble" or config.HasField("ensemble_scheduling"))
 
 
-def _faults_of_model(folder: Path, config: Any) -> Iterator[str]:
+def _violations_of_model(folder: Path, config: Any) -> Iterator[str]:
     name = folder.name
     if config.name and config.name != name:
         yield f"{name}/{CONFIG_NAME}: expected name {name!r}, got {config.name!r}"
@@ -102,11 +108,11 @@ def _faults_of_model(folder: Path, config: Any) -> Iterator[str]:
             # A Python model without code does not fail: loading never ends.
             yield f"{name}/{version.name} is an empty version, which Triton would load"
     for version in versions:
-        yield from _faults_of_version(version, config)
-    yield from _faults_of_policy(name, config, {int(version.name) for version in versions})
+        yield from _violations_of_version(version, config)
+    yield from _violations_of_policy(name, config, {int(version.name) for version in versions})
 
 
-def _faults_of_version(version: Path, config: Any) -> Iterator[str]:
+def _violations_of_version(version: Path, config: Any) -> Iterator[str]:
     file_name = config.default_model_filename or MODEL_FILES.get(config.backend)
     if file_name is None or config.cc_model_filenames or not any(version.iterdir()):
         return
@@ -114,12 +120,12 @@ def _faults_of_version(version: Path, config: Any) -> Iterator[str]:
         yield f"{version.parent.name}/{version.name} has no {file_name}"
 
 
-def _faults_of_policy(name: str, config: Any, versions: set[int]) -> Iterator[str]:
+def _violations_of_policy(name: str, config: Any, versions: set[int]) -> Iterator[str]:
     for version in sorted(set(config.version_policy.specific.versions) - versions):
         yield f"{name}/{CONFIG_NAME} serves version {version}, which is missing"
 
 
-def _faults_of_choice(folders: list[str], seen: list[str], configs: Mapping[str, Any]) -> Iterator[str]:
+def _violations_of_choice(folders: list[str], seen: list[str], configs: Mapping[str, Any]) -> Iterator[str]:
     ensembles = [name for name, config in configs.items() if _is_ensemble(config)]
     for name in sorted(set(seen) - set(ensembles)):
         if name in configs:
@@ -134,13 +140,13 @@ def _faults_of_choice(folders: list[str], seen: list[str], configs: Mapping[str,
     elif len(ensembles) > 1:
         yield f"expected at most one ensemble, got {', '.join(ensembles)}"
     elif ensembles:
-        yield from _faults_of_parts(folders, ensembles[0], configs)
+        yield from _violations_of_parts(folders, ensembles[0], configs)
     elif len(folders) > 1:
         # The last folder in directory order is loaded, which is neither alphabetical nor packing order.
         yield f"got {len(folders)} model folders without an ensemble: {', '.join(folders)}"
 
 
-def _faults_of_parts(folders: list[str], ensemble: str, configs: Mapping[str, Any]) -> Iterator[str]:
+def _violations_of_parts(folders: list[str], ensemble: str, configs: Mapping[str, Any]) -> Iterator[str]:
     parts = {step.model_name for step in configs[ensemble].ensemble_scheduling.step}
     for name in sorted(parts - set(folders)):
         yield f"the ensemble {ensemble} needs {name}, which is missing"

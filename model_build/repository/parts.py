@@ -17,13 +17,13 @@ from model_build.repository.existing import complete_existing, read_existing
 from model_build.repository.instances import (
     PROCESSOR,
     choose_versions,
-    instance_faults,
+    instance_violations,
     optimize,
     place_instances,
 )
-from model_build.repository.scheduling import callers_inputs, control_faults, schedule
+from model_build.repository.scheduling import callers_inputs, control_violations, schedule
 from model_build.repository.warm_up import add_warm_up, first_row
-from tritonstack.base.documents import Document, Fault, closest
+from tritonstack.base.documents import Document, Violation, closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.source_files import copy_from
 from tritonstack.records.manifests import TensorSpec
@@ -77,7 +77,7 @@ def add_graph_model(
     around: ModelProperties = ALONE,
 ) -> None:
     """Write a graph for one of Triton's backends; its files are moved."""
-    _refuse(_graph_faults(graph, batching, triton, target), around)
+    _refuse(_graph_violations(graph, batching, triton, target), around)
     folder = repository / name
     folder.mkdir(parents=True)
     graph.folder.rename(folder / VERSION)
@@ -113,7 +113,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     """
     options = triton or TritonOptions()
     batching = batching if triton is not None else _without_waiting(batching)
-    _refuse(_python_faults(inputs, batching, options, target), around)
+    _refuse(_python_violations(inputs, batching, options, target), around)
     folder = repository / name
     (folder / VERSION).mkdir(parents=True)
     copy_from(code.parent, code.name, folder / VERSION / "model.py")
@@ -198,9 +198,9 @@ def write_model(message: Any, folder: Path, around: ModelProperties) -> None:
     if existing is None:
         config.write_config(message, folder)
         return
-    problems = list(contradictions(existing, message))
-    if problems:
-        raise InvalidFilesError(problems)
+    violations = list(contradictions(existing, message))
+    if violations:
+        raise InvalidFilesError(violations)
     (folder / config.CONFIG_NAME).write_bytes(complete_existing(existing, message).encode("utf-8"))
 
 
@@ -220,11 +220,11 @@ def _unusual_file(version: Path, backend: str) -> str | None:
     return files[0] if files else None
 
 
-def _graph_faults(
+def _graph_violations(
     graph: ServableGraph, batching: Batching, triton: TritonOptions, target: Target
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     if graph.batches != (batching.max_batch > 0):
-        yield Fault(
+        yield Violation(
             ("batching", "max_batch"),
             "the model's tensors have a batch dimension, but max_batch 0 means none"
             if graph.batches
@@ -232,11 +232,11 @@ def _graph_faults(
             "set `max_batch` to 1 or more" if graph.batches else "set `max_batch: 0`",
             code="TS315",
         )
-    yield from instance_faults(triton, target, graph.profiles or None)
-    yield from control_faults(graph.inputs, triton.sequences)
+    yield from instance_violations(triton, target, graph.profiles or None)
+    yield from control_violations(graph.inputs, triton.sequences)
     for key in sorted(set(triton.parameters) & set(graph.parameters)):
         if triton.parameters[key] != graph.parameters[key]:
-            yield Fault(
+            yield Violation(
                 ("triton", "parameters", key),
                 f"the graph was checked with {key} = {graph.parameters[key]!r}",
                 "remove it",
@@ -244,34 +244,37 @@ def _graph_faults(
             )
 
 
-def _python_faults(
+def _python_violations(
     inputs: Sequence[TensorSpec], batching: Batching, triton: TritonOptions, target: Target | None
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     known = [tensor.name for tensor in inputs]
     for index, name in enumerate(batching.ragged):
         if name not in known:
             suggestion = closest(name, known)
-            yield Fault(
+            yield Violation(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
                 code="TS315",
             )
     if target is not None:
-        yield from instance_faults(triton, target)
-    yield from control_faults(inputs, triton.sequences)
+        yield from instance_violations(triton, target)
+    yield from control_violations(inputs, triton.sequences)
 
 
-def _refuse(faults: Iterable[Fault], around: ModelProperties) -> None:
+def _refuse(violations: Iterable[Violation], around: ModelProperties) -> None:
     """Report the violation in the file that has it."""
-    found = list(faults)
+    found = list(violations)
     if not found:
         return
     if around.model is not None:
         raise InvalidFilesError(
-            around.model.problem(fault.path, fault.message, remedy=fault.remedy, code=fault.code)
-            for fault in found
+            around.model.violation(
+                violation.path, violation.message, remedy=violation.remedy, code=violation.code
+            )
+            for violation in found
         )
     raise UsageError(
-        "\n".join(f"{'.'.join(map(str, fault.path))}: {fault.message}" for fault in found), code="TS315"
+        "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in found),
+        code="TS315",
     )

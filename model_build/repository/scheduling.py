@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from model_build.repository.config import data_type, model_config_schema
-from tritonstack.base.documents import Fault, closest
+from tritonstack.base.documents import Violation, closest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import Batching, QueuePolicy, Sequences
 
@@ -71,7 +71,7 @@ def with_controls(
     )
 
 
-def control_faults(inputs: Sequence[TensorSpec], sequences: Sequences | None) -> Iterator[Fault]:
+def control_violations(inputs: Sequence[TensorSpec], sequences: Sequences | None) -> Iterator[Violation]:
     """Report control inputs that the model lacks, or has in an unsupported type."""
     known = {tensor.name: tensor for tensor in inputs}
     for role, name in control_inputs(sequences).items():
@@ -79,14 +79,14 @@ def control_faults(inputs: Sequence[TensorSpec], sequences: Sequences | None) ->
         allowed = CORRELATION_TYPES if role == "correlation_id" else tuple(FALSE_TRUE)
         if name not in known:
             suggestion = closest(name, known)
-            yield Fault(
+            yield Violation(
                 place,
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
                 code="TS315",
             )
         elif known[name].datatype not in allowed:
-            yield Fault(
+            yield Violation(
                 place,
                 f"the input {name!r} is {known[name].datatype}; Triton needs {' or '.join(allowed)}",
                 "change the input's type in the model",

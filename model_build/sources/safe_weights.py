@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from model_build.errors import SourceError
-from tritonstack.project.files.safetensors_header import REMEDY, header_fault
+from tritonstack.project.files.safetensors_header import REMEDY, header_violation
 
 INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
 """Index names of safetensors and of pickles."""
@@ -29,8 +29,8 @@ def check_weights(files: Iterable[Path]) -> None:
 
 
 def _check_file(file: Path) -> None:
-    if fault := header_fault(file):
-        raise SourceError(fault, remedy=REMEDY, code="TS302")
+    if violation := header_violation(file):
+        raise SourceError(violation, remedy=REMEDY, code="TS302")
     try:
         # Reads and checks the header only: types, sizes, gaps, and overlaps.
         with safe_open(str(file), framework="np"):

@@ -31,7 +31,7 @@ _HEADERS = 4 * tarfile.BLOCKSIZE
 """Overhead of a tar member: two headers and padding."""
 # The library's own types are incomplete and in one place wrong.
 _open_gzip = cast("Callable[..., IO[bytes]]", igzip_threaded.open)
-_GZIP_FAULT = cast("type[Exception]", isal_zlib.error)
+_GZIP_ERROR = cast("type[Exception]", isal_zlib.error)
 LONGEST_NAME = 1024
 """Linux limits paths to four times that; the unpack folder has a path too."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
@@ -170,7 +170,7 @@ def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int 
             while data := stream.read(_COPY):
                 if data.strip(b"\0"):
                     raise ArchiveError(f"{archive} has data after its last file")
-    except (tarfile.TarError, EOFError, OSError, _GZIP_FAULT) as error:
+    except (tarfile.TarError, EOFError, OSError, _GZIP_ERROR) as error:
         raise ArchiveError(f"{archive} cannot be unpacked: {error}") from error
 
 

@@ -219,12 +219,12 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
         ),
     ],
 )
-def test_one_fault_gives_one_exact_message(tmp_path: Path, old: str, new: str, expected: str) -> None:
+def test_one_violation_gives_one_exact_message(tmp_path: Path, old: str, new: str, expected: str) -> None:
     assert old in ENVIRONMENT
     assert complaint(tmp_path, ENVIRONMENT.replace(old, new)) == expected
 
 
-def test_every_fault_is_reported_at_once(tmp_path: Path) -> None:
+def test_every_violation_is_reported_at_once(tmp_path: Path) -> None:
     text = ENVIRONMENT.replace("eu-west-1", "mars-1").replace("ml.c7i.xlarge", "ml.x.large")
     lines = complaint(tmp_path, text.replace("kind:", "knd:")).splitlines()
     places = [line.split(" ")[0] for line in lines if not line.startswith("  help")]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_nodes import MAX_DEPTH, MAX_REPEATED, load_yaml
-from tritonstack.base.yaml_reading import MAX_FAULTS, MAX_FILE_BYTES, parse_yaml, read_text
+from tritonstack.base.yaml_reading import MAX_FILE_BYTES, MAX_VIOLATIONS, parse_yaml, read_text
 from tritonstack.project.loading import validate_project
 
 LIMIT_S = 1.0
@@ -66,11 +66,11 @@ def files(project: Project) -> list[Path]:
     ]
 
 
-def timed_problems(project: Project) -> list[FileProblem]:
+def timed_violations(project: Project) -> list[FileViolation]:
     began = time.process_time()
-    problems = validate_project(project)
+    violations = validate_project(project)
     assert time.process_time() - began < LIMIT_S
-    return problems
+    return violations
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
@@ -80,24 +80,24 @@ def test_a_bomb_is_rejected_within_a_second(project: Project, number: int, bomb:
     before = file.read_text() if file.exists() else "schema: 1\n"
     text, message = BOMBS[bomb]
     file.write_text(f"{before}{text}\n")
-    (problem,) = [problem for problem in timed_problems(project) if problem.file == file]
-    assert message in problem.message
-    assert problem.line is not None
-    assert problem.line > len(before.splitlines())
-    assert problem.remedy
+    (violation,) = [violation for violation in timed_violations(project) if violation.file == file]
+    assert message in violation.message
+    assert violation.line is not None
+    assert violation.line > len(before.splitlines())
+    assert violation.remedy
 
 
 def test_a_file_with_thousands_of_violations_lists_the_first(project: Project) -> None:
     file = project.environment_file("dev")
     keys = "\n".join(f"instance_typo_{number}: 1" for number in range(20_000))
     file.write_text(f"{file.read_text()}{keys}\n")
-    assert len(timed_problems(project)) == MAX_FAULTS
+    assert len(timed_violations(project)) == MAX_VIOLATIONS
 
 
 def test_a_message_stays_short_and_printable(project: Project) -> None:
     file = project.environment_file("dev")
     file.write_text(f'{file.read_text()}"{"k" * 900}\\e[2J": {"v" * 100_000}\nregion: {"r" * 100_000}\n')
-    said = "\n".join(map(str, timed_problems(project)))
+    said = "\n".join(map(str, timed_violations(project)))
     assert len(said) < 10_000
     assert "\x1b" not in said
 

@@ -35,10 +35,10 @@ def delivered(project: Project) -> Project:
     return project
 
 
-def faults(project: Project) -> list[str]:
+def violations(project: Project) -> list[str]:
     return [
-        f"{problem.file.name}:{problem.line}: {problem.field}: {problem.message}"
-        for problem in validate_project(project)
+        f"{file_violation.file.name}:{file_violation.line}: {file_violation.field}: {file_violation.message}"
+        for file_violation in validate_project(project)
     ]
 
 
@@ -50,8 +50,8 @@ def test_the_repository_has_one_that_holds():
     assert [item.approval for item in delivery.environments] == [False, True]
 
 
-def test_a_sound_file_has_no_faults(delivered):
-    assert faults(delivered) == []
+def test_a_sound_file_has_no_violations(delivered):
+    assert violations(delivered) == []
 
 
 def test_a_project_may_have_none(project):
@@ -61,7 +61,7 @@ def test_a_project_may_have_none(project):
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "violation"),
     [
         (
             {"repository": "https://github.com/example/tritonstack"},
@@ -108,16 +108,16 @@ def test_a_project_may_have_none(project):
         ),
     ],
 )
-def test_each_fault_is_reported_with_its_line(delivered, changes, fault):
+def test_each_violation_is_reported_with_its_line(delivered, changes, violation):
     data = {**yaml.safe_load(DELIVERY), **changes}
     delivered.delivery_file.write_text(yaml.safe_dump(data, sort_keys=False))
-    assert any(fault in told for told in faults(delivered)), faults(delivered)
+    assert any(violation in told for told in violations(delivered)), violations(delivered)
 
 
-def test_a_fault_in_an_environment_is_not_reported_twice(delivered):
+def test_a_violation_in_an_environment_is_not_reported_twice(delivered):
     file = delivered.environment_file("prod")
     file.write_text(file.read_text().replace("eu-west-1", "eu-west-9"))
-    assert [told.partition(":")[0] for told in faults(delivered)] == ["prod.yaml"]
+    assert [told.partition(":")[0] for told in violations(delivered)] == ["prod.yaml"]
 
 
 def test_previews_are_in_the_account_of_the_environment_with_their_role(delivered):
@@ -125,30 +125,30 @@ def test_previews_are_in_the_account_of_the_environment_with_their_role(delivere
     file.write_text(file.read_text().replace("111111111111", "222222222222"))
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
     delivered.delivery_file.write_text(text)
-    assert faults(delivered) == [
+    assert violations(delivered) == [
         "delivery.yaml:6: previews.environment: preview.template.yaml has account '222222222222', but dev "
         "has '111111111111'"
     ]
 
 
-def test_previews_that_nothing_bounds_are_a_fault(delivered):
+def test_previews_that_nothing_bounds_are_a_violation(delivered):
     file = delivered.template_file("preview")
     file.write_text(file.read_text().replace("permissions_boundary", "# permissions_boundary"))
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
     delivered.delivery_file.write_text(text)
-    assert faults(delivered) == [
+    assert violations(delivered) == [
         "delivery.yaml:6: previews.template: its template has no permissions_boundary, so a pull request "
         "could "
         "create a role with any permissions"
     ]
 
 
-def test_previews_that_publish_where_deploys_take_from_are_a_fault(delivered):
+def test_previews_that_publish_where_deploys_take_from_are_a_violation(delivered):
     file = delivered.template_file("preview")
     file.write_text(file.read_text().replace("bootstrap_qualifier: preview\n", ""))
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
     delivered.delivery_file.write_text(text)
-    assert faults(delivered) == [
+    assert violations(delivered) == [
         "delivery.yaml:6: previews.template: previews would publish to "
         "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of dev, prod take from"
     ]
@@ -163,7 +163,7 @@ def test_previews_publish_apart_from_every_environment(delivered):
         file.write_text(file.read_text().replace(old, new))
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
     delivered.delivery_file.write_text(text)
-    assert faults(delivered) == [
+    assert violations(delivered) == [
         "delivery.yaml:6: previews.template: previews would publish to "
         "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of prod take from"
     ]
@@ -190,4 +190,8 @@ def test_all_errors_of_the_file_are_reported(delivered):
     delivered.delivery_file.write_text("repo: x\nenvironments: []\n")
     with pytest.raises(InvalidFilesError) as raised:
         load_delivery(delivered)
-    assert {problem.field for problem in raised.value.problems} == {"repo", "repository", "environments"}
+    assert {violation.field for violation in raised.value.violations} == {
+        "repo",
+        "repository",
+        "environments",
+    }

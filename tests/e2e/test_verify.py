@@ -97,7 +97,7 @@ def test_what_was_deployed_is_verified(site: Site) -> None:
     assert "not deployed: the stack does not exist" in site.tritonstack("verify", "local", exit_code=1)
     site.tritonstack("deploy", "local", "--bootstrap")
     verdict = told(site, "verify", "local")
-    assert (verdict["passed"], verdict["faults"], verdict["commit"]) == (True, [], first)
+    assert (verdict["passed"], verdict["failures"], verdict["commit"]) == (True, [], first)
     assert {result["outcome"] for result in verdict["endpoints"][0]["smoke"]} == {"ok"}
     assert kinds(site) == ["deployed", "verified"]
 
@@ -134,7 +134,7 @@ def test_an_alarm_and_limits_changed_by_hand_are_found_with_the_right_to_read_al
     cloudwatch.disable_alarm_actions(AlarmNames=[ALARM])
     before = kinds(site)
     verdict = told(site, "verify", "local", "--no-smoke", "--no-record", exit_code=1)
-    assert verdict["faults"] == [
+    assert verdict["failures"] == [
         "search: scaling: main scales from 1 to 9, expected 1 to 2",
         f"search: alarms: {ALARM}: ActionsEnabled is False, expected True",
     ]
@@ -156,7 +156,7 @@ def test_another_commit_is_foretold_and_not_deployed_yet(site: Site) -> None:
     assert (model["before"], model["after"]) == (before, digest(site))
     assert model["figures_before"]["min_cosine"] > 0.99
     verdict = told(site, "verify", "local", "--no-smoke", exit_code=1)
-    assert verdict["faults"][0].startswith(
+    assert verdict["failures"][0].startswith(
         "search: stack: not deployed: rollout of endpoint tritonstack-local-search: main: artifact"
     )
     (environment,) = told(site, "status", "local")["environments"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tritonstack.base.documents import Fault
-from tritonstack.base.errors import FileProblem, InvalidFilesError, TritonstackError
+from tritonstack.base.documents import Violation
+from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.reference.error_codes import GROUPS, KINDS, RETIRED
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ VISIBLE = (
 TABLE = ROOT / "tritonstack" / "reference" / "error_codes"
 WITHOUT_CODE = {"TritonstackError", "UsageError", "EndpointClientError"}
 """Classes for many kinds of errors: each raise needs `code=`."""
-PROBLEMS = {"FileProblem", "Fault"}
+PROBLEMS = {"FileViolation", "Violation"}
 """What `problem` methods return; those that take a code require it."""
 
 
@@ -107,14 +107,14 @@ def test_broad_errors_get_a_code_where_they_are_raised() -> None:
     assert not [place for place, call in found.items() if all(word.arg != "code" for word in call.keywords)]
 
 
-def test_every_problem_of_a_file_has_a_code() -> None:
+def test_every_violation_of_a_file_has_a_code() -> None:
     found = dict(calls(PROBLEMS))
     assert len(found) > 100
     assert not [place for place, call in found.items() if all(word.arg != "code" for word in call.keywords)]
     with pytest.raises(TypeError, match="code"):
-        FileProblem(Path("x"), None, "", "wrong")
+        FileViolation(Path("x"), None, "", "wrong")
     with pytest.raises(TypeError, match="code"):
-        Fault((), "wrong", "correct it")
+        Violation((), "wrong", "correct it")
 
 
 def test_every_used_code_is_described_and_every_described_code_is_used() -> None:
@@ -142,11 +142,11 @@ def test_an_explanation_is_short_and_ends_its_sentences(code: str) -> None:
 
 
 def test_a_report_shows_the_codes() -> None:
-    problems = [
-        FileProblem(Path("a.yaml"), 3, "name", "unknown key", "remove it", code="TS104"),
-        FileProblem(Path("a.yaml"), None, "", "file not found", code="TS101"),
+    violations = [
+        FileViolation(Path("a.yaml"), 3, "name", "unknown key", "remove it", code="TS104"),
+        FileViolation(Path("a.yaml"), None, "", "file not found", code="TS101"),
     ]
-    error = InvalidFilesError(problems)
+    error = InvalidFilesError(violations)
     assert str(error) == "a.yaml: file not found\na.yaml:3: name: unknown key\n  help: remove it"
     assert error.report() == (
         "error: a.yaml: file not found [TS101]\na.yaml:3: name: unknown key [TS104]\n  help: remove it"

@@ -26,8 +26,8 @@ def refused(folder: Path, requirements: str, *pythons: str) -> list[str]:
         require_python(model, INSTALLATION)
     except InvalidFilesError as error:
         return [
-            f"{problem.file.name}:{problem.line}: {problem.field}: {problem.message} -- {problem.remedy}"
-            for problem in error.problems
+            f"{one.file.name}:{one.line}: {one.field}: {one.message} -- {one.remedy}"
+            for one in error.violations
         ]
     return []
 

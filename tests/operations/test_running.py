@@ -13,13 +13,13 @@ def state(**changes: str) -> EndpointState:
 
 
 @pytest.mark.parametrize("status", ["InService", "SystemUpdating"])
-def test_an_endpoint_that_runs_its_deployment_has_no_faults(status: str) -> None:
+def test_an_endpoint_that_runs_its_deployment_has_no_failures(status: str) -> None:
     """SageMaker may start maintenance of its instances at any time."""
-    assert state(status=status).fault is None
+    assert state(status=status).failure is None
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "failure"),
     [
         ({"active_config": "old"}, "search was rolled back to its configuration old"),
         (
@@ -30,5 +30,5 @@ def test_an_endpoint_that_runs_its_deployment_has_no_faults(status: str) -> None
         ({"status": "RollingBack"}, "search is RollingBack"),
     ],
 )
-def test_a_silent_rollback_is_reported(changes: dict[str, str], fault: str) -> None:
-    assert state(**changes).fault == fault
+def test_a_silent_rollback_is_reported(changes: dict[str, str], failure: str) -> None:
+    assert state(**changes).failure == failure

@@ -10,7 +10,7 @@ import yaml
 
 from tests.environments import NAME, Data, write_environment
 from tests.sealed_locks import write_sealed
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models, load_workspace
 from tritonstack.project.workspace import Workspace
@@ -39,7 +39,10 @@ def complaints(folder: Path, data: Data) -> list[str]:
     """Return the violations of an environment, without their file."""
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(write_environment(folder, data), NAME)
-    return [f"{problem.field}: {problem.message} -- {problem.remedy}" for problem in caught.value.problems]
+    return [
+        f"{violation.field}: {violation.message} -- {violation.remedy}"
+        for violation in caught.value.violations
+    ]
 
 
 def locked(
@@ -58,6 +61,6 @@ def locked(
     return load_workspace(project, NAME)
 
 
-def only(problems: list[FileProblem]) -> FileProblem:
-    (problem,) = problems
-    return problem
+def only(violations: list[FileViolation]) -> FileViolation:
+    (violation,) = violations
+    return violation

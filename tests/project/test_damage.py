@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.environments import NAME, Data, environments, many, write_environment
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.record_shapes import Branch, branches_at
 from tritonstack.base.yaml_reading import FieldPath, field_text, value_at
 from tritonstack.project.loading import load_workspace
@@ -72,24 +72,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("project")
 
 
-def problems(folder: Path, data: Data) -> tuple[tuple[FileProblem, ...], list[str]]:
+def violations(folder: Path, data: Data) -> tuple[tuple[FileViolation, ...], list[str]]:
     """Return the violations of an environment, and the lines of its file."""
     project = write_environment(folder, data)
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(project, NAME)
     file = project.environment_file(NAME)
-    assert {problem.file for problem in caught.value.problems} == {file}
-    return caught.value.problems, file.read_text().splitlines()
+    assert {violation.file for violation in caught.value.violations} == {file}
+    return caught.value.violations, file.read_text().splitlines()
 
 
 def assert_named(folder: Path, data: Data, path: FieldPath) -> None:
     """Assert that a violation names the field and its line."""
-    found, lines = problems(folder, data)
-    named = [problem for problem in found if problem.field == field_text(path)]
-    assert named, f"{field_text(path)} is not among {[problem.field for problem in found]}"
-    for problem in named:
-        assert problem.line is not None
-        line = lines[problem.line - 1].strip()
+    found, lines = violations(folder, data)
+    named = [violation for violation in found if violation.field == field_text(path)]
+    assert named, f"{field_text(path)} is not among {[violation.field for violation in found]}"
+    for violation in named:
+        assert violation.line is not None
+        line = lines[violation.line - 1].strip()
         keys = [str(part) for part in path if isinstance(part, str)]
         assert line.startswith((f"{keys[-1]}:", f"- {keys[-1]}:")) or isinstance(path[-1], int), line
 
@@ -113,13 +113,13 @@ def test_a_required_key_that_is_missing_is_named(folder, data, draws):
     path = some(draws.draw, data, lambda path, value, field: field.is_required())
     result = copy.deepcopy(data)
     del value_at(result, path[:-1])[path[-1]]
-    found, lines = problems(folder, result)
-    (problem,) = [problem for problem in found if problem.field == field_text(path)]
-    assert problem.message == "required key is missing"
+    found, lines = violations(folder, result)
+    (violation,) = [violation for violation in found if violation.field == field_text(path)]
+    assert violation.message == "required key is missing"
     # The key is nowhere, so the line is that of what should hold it.
-    line = lines[(problem.line or 0) - 1].strip()
+    line = lines[(violation.line or 0) - 1].strip()
     if len(path) == 1:
-        assert problem.line == 1
+        assert violation.line == 1
     else:
         assert line.startswith("- " if isinstance(path[-2], int) else f"{path[-2]}:")
 
@@ -133,10 +133,10 @@ def test_a_misspelt_key_is_named_and_the_right_one_suggested(folder, data, draws
     misspelt = f"{path[-1][:2]}{path[-1][3:]}z"
     record[misspelt] = record.pop(path[-1])
     assert_named(folder, result, (*path[:-1], misspelt))
-    found, _ = problems(folder, result)
-    (problem,) = [problem for problem in found if problem.field == field_text((*path[:-1], misspelt))]
-    assert problem.message == "unknown key"
-    assert problem.remedy == f"did you mean '{path[-1]}'?"
+    found, _ = violations(folder, result)
+    (violation,) = [violation for violation in found if violation.field == field_text((*path[:-1], misspelt))]
+    assert violation.message == "unknown key"
+    assert violation.remedy == f"did you mean '{path[-1]}'?"
 
 
 @many(60)

@@ -48,8 +48,8 @@ def refusals(made: Project) -> list[str]:
         load_workspace(made, NAME)
     except InvalidFilesError as error:
         return [
-            f"{problem.file.name}:{problem.line}: {problem.field}: {problem.message} -- {problem.remedy}"
-            for problem in error.problems
+            f"{one.file.name}:{one.line}: {one.field}: {one.message} -- {one.remedy}"
+            for one in error.violations
         ]
     return []
 
@@ -165,7 +165,7 @@ def test_requirements_without_exact_versions(tmp_path: Path, line: str, exact: b
     assert bool(found) != exact
     if found:
         assert found[0].startswith(f"requirements.txt:4: : '{line}' has no exact version -- write <name>==")
-        assert any("has no exact version" in problem.message for problem in validate_project(made))
+        assert any("has no exact version" in violation.message for violation in validate_project(made))
 
 
 @pytest.mark.parametrize(("release", "fails"), [("24.09", True), ("25.04", False)])

@@ -37,9 +37,9 @@ def test_an_ineffective_name_is_reported(
     monkeypatch.chdir(project.root)
     (project.root / file).parent.mkdir(parents=True, exist_ok=True)
     (project.root / file).write_text(ENVIRONMENT)
-    (problem,) = validate_project(project)
-    assert f"{shown_path(problem.file)}: {problem.message}" == reported
-    assert (problem.remedy, problem.code) == (remedy, "TS220")
+    (violation,) = validate_project(project)
+    assert f"{shown_path(violation.file)}: {violation.message}" == reported
+    assert (violation.remedy, violation.code) == (remedy, "TS220")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.environments import NAME
 from tests.manifests import manifest
 from tests.project.one_endpoint import complaints, environment, locked, only
 from tests.projects import add_image, edit
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.custom_images import endpoint_image, endpoint_images, locked_uri
 from tritonstack.project.loading import load_workspace
@@ -37,13 +37,13 @@ def with_image(folder: Path, **changes: str) -> Workspace:
     return load_workspace(workspace.project, NAME)
 
 
-def told(problem: FileProblem) -> str:
-    return f"{problem.field}: {problem.message} -- {problem.remedy}"
+def told(violation: FileViolation) -> str:
+    return f"{violation.field}: {violation.message} -- {violation.remedy}"
 
 
 def test_an_image_that_was_never_built_keeps_its_endpoint_from_being_deployed(tmp_path: Path) -> None:
-    problem = only(unbuilt(locked(tmp_path, "image: serving", CPU)))
-    assert told(problem) == (
+    violation = only(unbuilt(locked(tmp_path, "image: serving", CPU)))
+    assert told(violation) == (
         f"endpoints.e.image: {NAME}.lock.yaml has no image 'serving' for cpu -- "
         f"run `tritonstack build {NAME}` and commit {NAME}.lock.yaml"
     )
@@ -61,9 +61,9 @@ def test_a_locked_image_is_known_by_its_digest(tmp_path: Path) -> None:
 def test_an_image_whose_folder_has_changed_since_is_old(tmp_path: Path) -> None:
     workspace = with_image(tmp_path)
     edit(workspace.project.containers_dir / "serving" / "Dockerfile", "FROM", "# changed\nFROM")
-    problem = only(unbuilt(load_workspace(workspace.project, NAME)))
-    assert problem.field == "images.serving.cpu"
-    assert "was built from another version of containers/serving" in problem.message
+    violation = only(unbuilt(load_workspace(workspace.project, NAME)))
+    assert violation.field == "images.serving.cpu"
+    assert "was built from another version of containers/serving" in violation.message
 
 
 def test_an_endpoint_without_an_image_runs_sagemakers_own(tmp_path: Path) -> None:
@@ -73,16 +73,16 @@ def test_an_endpoint_without_an_image_runs_sagemakers_own(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_is_not_there_is_rejected_with_the_nearest(tmp_path: Path) -> None:
-    (problem,) = complaints(tmp_path, environment("image: servign"))
-    assert problem == (
+    (violation,) = complaints(tmp_path, environment("image: servign"))
+    assert violation == (
         "endpoints.e.image: containers/servign has no Dockerfile for serving images -- "
         "did you mean 'serving'?"
     )
 
 
 def test_what_models_are_built_in_is_not_what_endpoints_run(tmp_path: Path) -> None:
-    (problem,) = complaints(tmp_path, environment("image: builder"))
-    assert problem.endswith("available: serving")
+    (violation,) = complaints(tmp_path, environment("image: builder"))
+    assert violation.endswith("available: serving")
 
 
 def test_each_folder_and_kind_is_one_image_in_the_repository_of_endpoints(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_price_is_word_that_the_region_has_the_type(tmp_path: Path) -> None:
     load_workspace(write_environment(tmp_path, data), NAME)
 
 
-def test_every_fault_of_an_endpoint_is_reported_together(tmp_path: Path) -> None:
+def test_every_violation_of_an_endpoint_is_reported_together(tmp_path: Path) -> None:
     endpoint = "asynchronous: {}, components: {memory_mb: 9000}, alarms: {}, rollout: {strategy: canary}"
     fields = [complaint.split(":")[0] for complaint in complaints(tmp_path, environment(endpoint))]
     assert fields == [

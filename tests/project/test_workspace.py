@@ -27,7 +27,7 @@ def lock_artifact(project: Project, *, target: str = "cpu", spec_hash: str | Non
     write_sealed(project.lock_file("dev"), Lock(models={"minilm": {target: artifact}}))
 
 
-def test_a_valid_project_has_no_problems(project: Project) -> None:
+def test_a_valid_project_has_no_violations(project: Project) -> None:
     assert validate_project(project) == []
 
 
@@ -41,23 +41,23 @@ def test_an_endpoint_of_a_model_that_does_not_exist(project: Project) -> None:
     edit(project.environment_file("dev"), "model: minilm", "model: minilmm")
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(project, "dev")
-    (problem,) = caught.value.problems
-    assert (problem.line, problem.field) == (8, "endpoints.search.model")
-    assert (problem.message, problem.remedy) == ("unknown model 'minilmm'", "did you mean 'minilm'?")
+    (violation,) = caught.value.violations
+    assert (violation.line, violation.field) == (8, "endpoints.search.model")
+    assert (violation.message, violation.remedy) == ("unknown model 'minilmm'", "did you mean 'minilm'?")
 
 
 def test_violations_of_several_files_come_together(project: Project) -> None:
     edit(project.environment_file("dev"), "name: dev", "name: prod")
     edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embeding")
-    files = {problem.file.name for problem in validate_project(project)}
+    files = {violation.file.name for violation in validate_project(project)}
     assert files == {"dev.yaml", "model.yaml"}
 
 
 def test_an_endpoint_without_an_artifact_says_what_to_build(project: Project) -> None:
-    (problem,) = unbuilt(load_workspace(project, "dev"), "search")
-    assert problem is not None
-    assert problem.message == "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312"
-    assert problem.remedy == "run `tritonstack build dev` and commit dev.lock.yaml"
+    (violation,) = unbuilt(load_workspace(project, "dev"), "search")
+    assert violation is not None
+    assert violation.message == "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312"
+    assert violation.remedy == "run `tritonstack build dev` and commit dev.lock.yaml"
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-py312"])
@@ -79,10 +79,10 @@ def test_an_artifact_of_another_target_is_not_taken(project: Project, target: st
 def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
-    (problem,) = unbuilt(load_workspace(project, "dev"), "search")
-    assert problem is not None
-    assert "was built from another version of" in problem.message
-    assert problem.file == project.lock_file("dev")
+    (violation,) = unbuilt(load_workspace(project, "dev"), "search")
+    assert violation is not None
+    assert "was built from another version of" in violation.message
+    assert violation.file == project.lock_file("dev")
 
 
 def test_a_stale_model_of_two_endpoints_is_reported_once(project: Project) -> None:
@@ -136,9 +136,9 @@ def test_two_environments_whose_endpoints_would_have_one_name(project: Project) 
     beside = text.replace("name: dev", "name: dev-eu").replace("  search:", "  x:")
     project.environment_file("dev-eu").write_text(beside)
     edit(project.environment_file("dev"), "  search:", "  eu-x:")
-    (problem,) = validate_project(project)
-    assert problem.file == project.environment_file("dev-eu")
-    assert problem.message.startswith("endpoint name 'tritonstack-dev-eu-x' is already used by")
+    (violation,) = validate_project(project)
+    assert violation.file == project.environment_file("dev-eu")
+    assert violation.message.startswith("endpoint name 'tritonstack-dev-eu-x' is already used by")
 
 
 def test_the_same_names_in_another_account_are_fine(project: Project) -> None:
@@ -162,6 +162,6 @@ def test_a_promotion_source_is_another_environment(
 ) -> None:
     text = project.environment_file("dev").read_text().replace("name: dev", "name: prod")
     project.environment_file("prod").write_text(f"{text}promotion: {{source: {source}}}\n")
-    (problem,) = validate_project(project)
-    assert (problem.file.name, problem.line, problem.field) == ("prod.yaml", 10, "promotion.source")
-    assert (problem.message, problem.remedy, problem.code) == (message, remedy, code)
+    (violation,) = validate_project(project)
+    assert (violation.file.name, violation.line, violation.field) == ("prod.yaml", 10, "promotion.source")
+    assert (violation.message, violation.remedy, violation.code) == (message, remedy, code)

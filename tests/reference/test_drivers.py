@@ -5,7 +5,7 @@ from __future__ import annotations
 import botocore.session
 import pytest
 
-from tritonstack.reference.drivers import HOST_IMAGES, NEWEST, ami_fault, chosen_ami, cuda_fault
+from tritonstack.reference.drivers import HOST_IMAGES, NEWEST, ami_violation, chosen_ami, cuda_violation
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.spec.endpoints.endpoint import InferenceAmi
@@ -63,12 +63,12 @@ def runs(instance: InstanceType, release: TritonRelease) -> bool:
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_is_chosen_is_never_refused(release: str) -> None:
     chosen = {
-        instance.name: ami_fault(ami, instance, RELEASES[release])
+        instance.name: ami_violation(ami, instance, RELEASES[release])
         for instance in INSTANCE_TYPES.values()
         if runs(instance, RELEASES[release]) and (ami := chosen_ami(instance, RELEASES[release]))
     }
     assert chosen
-    assert {name: fault for name, fault in chosen.items() if fault} == {}
+    assert {name: violation for name, violation in chosen.items() if violation} == {}
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_what_is_chosen_is_never_refused(release: str) -> None:
     ],
 )
 def test_a_host_image_that_a_file_names(ami: str, instance: str, release: str, message: str | None) -> None:
-    fault = ami_fault(ami, INSTANCE_TYPES[instance], RELEASES[release])
-    assert (fault and fault[0]) == message
+    violation = ami_violation(ami, INSTANCE_TYPES[instance], RELEASES[release])
+    assert (violation and violation[0]) == message
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_newest_image_runs_every_release_on_every_gpu_that_it_knows(release: str) -> None:
-    faults = {
-        instance.name: ami_fault(NEWEST.name, instance, RELEASES[release])
+    violations = {
+        instance.name: ami_violation(NEWEST.name, instance, RELEASES[release])
         for instance in INSTANCE_TYPES.values()
         if runs(instance, RELEASES[release])
     }
-    assert faults
-    assert {name: fault for name, fault in faults.items() if fault} == {}
+    assert violations
+    assert {name: violation for name, violation in violations.items() if violation} == {}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_newest_image_runs_every_release_on_every_gpu_that_it_knows(release:
     ],
 )
 def test_a_gpu_needs_a_cuda_that_knows_it(instance: str, release: str, fits: bool) -> None:
-    assert (cuda_fault(INSTANCE_TYPES[instance], RELEASES[release]) is None) == fits
+    assert (cuda_violation(INSTANCE_TYPES[instance], RELEASES[release]) is None) == fits
 
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release >= "25.09"])
@@ -147,4 +147,4 @@ def test_every_gpu_that_a_cuda_13_release_runs_on_gets_a_host_with_its_driver(re
         ami = chosen_ami(instance, RELEASES[release])
         assert ami is not None, instance.name
         assert HOST_IMAGES[ami].driver >= 580
-        assert ami_fault(ami, instance, RELEASES[release]) is None
+        assert ami_violation(ami, instance, RELEASES[release]) is None

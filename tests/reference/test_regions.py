@@ -15,7 +15,7 @@ from tests.project.one_endpoint import complaints, environment
 from tests.reviewed_templates import reviewed_templates
 from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
-from tritonstack.project.checks.regions import pipeline_problems, pipeline_warnings, region_warnings
+from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings, region_warnings
 from tritonstack.project.loading import load_workspace
 from tritonstack.reference.images import ACCOUNTS, image_account
 from tritonstack.reference.region_features import FEATURES, SERVICES, missing_feature, zones_of
@@ -214,12 +214,12 @@ pipeline:
 def test_a_pipelines_region(region: str, more: str, refused: bool, warned: bool) -> None:
     text = PIPELINE.format(region=region, more=more)
     document = parse_document(text, Path("delivery.yaml"), DeliverySpec)
-    problems, warnings = list(pipeline_problems(document)), pipeline_warnings(document)
-    assert (bool(problems), bool(warnings)) == (refused, warned)
-    for problem in (*problems, *warnings):
-        assert "CloudFormation" in str(problem)
-        assert str(problem).startswith("delivery.yaml:5: pipeline.region: ")
-        assert "pipeline" in str(problem.remedy)
+    violations, warnings = list(pipeline_violations(document)), pipeline_warnings(document)
+    assert (bool(violations), bool(warnings)) == (refused, warned)
+    for violation in (*violations, *warnings):
+        assert "CloudFormation" in str(violation)
+        assert str(violation).startswith("delivery.yaml:5: pipeline.region: ")
+        assert "pipeline" in str(violation.remedy)
 
 
 def test_other_partitions_are_rejected_as_such(tmp_path: Path) -> None:
@@ -258,6 +258,6 @@ def test_a_project_names_the_faulty_field(tmp_path: Path) -> None:
     project = write_environment(tmp_path, environment("instance_type: ml.c6i.large", region="mx-central-1"))
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(project, NAME)
-    (problem,) = caught.value.problems
-    line = project.environment_file(NAME).read_text().splitlines()[(problem.line or 0) - 1]
+    (violation,) = caught.value.violations
+    line = project.environment_file(NAME).read_text().splitlines()[(violation.line or 0) - 1]
     assert line == "region: mx-central-1"

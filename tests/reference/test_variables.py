@@ -14,7 +14,7 @@ from tritonstack.reference.container_variables import (
     SINCE,
     ContainerOptions,
     container_variables,
-    variable_faults,
+    variable_violations,
 )
 from tritonstack.runtime import serve
 
@@ -92,7 +92,7 @@ def test_a_file_may_give_more_shared_memory() -> None:
 
 def test_a_file_can_raise_tritons_log_level() -> None:
     given = {"SAGEMAKER_TRITON_LOG_VERBOSE": "1"}
-    assert list(variable_faults(given, model="m")) == []
+    assert list(variable_violations(given, model="m")) == []
     assert container_variables(given, ContainerOptions("m"))["SAGEMAKER_TRITON_LOG_VERBOSE"] == "1"
 
 
@@ -110,10 +110,10 @@ def test_every_value_that_is_let_through_gives_a_command_line(tmp_path_factory) 
     words = {"true", "0.5", "16", "live", "infer", "--log-info=true"}
     for name in READ_BY_SERVE:
         for value in words:
-            if not list(variable_faults({name: value}, model="m")):
+            if not list(variable_violations({name: value}, model="m")):
                 serve.serve_command(
                     environment=container_variables({name: value}, ContainerOptions("m")),
                     model_root=root,
                     gpu_count=1,
                 )
-    assert list(variable_faults({ADDITIONAL_ARGS: "true"}, model="m"))
+    assert list(variable_violations({ADDITIONAL_ARGS: "true"}, model="m"))

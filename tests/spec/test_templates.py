@@ -177,10 +177,12 @@ def test_a_templates_violations_are_reported_with_file_and_line(
     edit(file, old, new)
     if new == "tags: [":
         edit(file, '"${name} on ${machine}"}', "search]")
-    problems = validate_project(templated)
-    assert [(problem.file, problem.line, problem.field) for problem in problems] == [(file, line, field)]
-    assert message in problems[0].message
-    assert problems[0].remedy is not None or "missing" in message
+    violations = validate_project(templated)
+    assert [(violation.file, violation.line, violation.field) for violation in violations] == [
+        (file, line, field)
+    ]
+    assert message in violations[0].message
+    assert violations[0].remedy is not None or "missing" in message
 
 
 def test_a_template_without_a_head_says_what_one_is(templated: Project) -> None:
@@ -189,7 +191,7 @@ def test_a_template_without_a_head_says_what_one_is(templated: Project) -> None:
         find_template(templated, "preview")
 
 
-def test_a_sound_template_has_no_faults(templated: Project) -> None:
+def test_a_sound_template_has_no_violations(templated: Project) -> None:
     assert validate_project(templated) == []
 
 

@@ -156,11 +156,11 @@ def test_what_does_not_go_together(
 ) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         a_model(tmp_path, recipe=recipe, **blocks)
-    (problem,) = caught.value.problems
-    assert re.search(complaint, f"{problem.field}: {problem.message}"), str(problem)
-    assert problem.remedy
-    assert problem.line is not None
-    assert problem.line >= 4
+    (violation,) = caught.value.violations
+    assert re.search(complaint, f"{violation.field}: {violation.message}"), str(violation)
+    assert violation.remedy
+    assert violation.line is not None
+    assert violation.line >= 4
 
 
 def test_everything_at_once(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_everything_at_once(tmp_path: Path) -> None:
             batching="{dynamic: false, queue_delay_us: 5, preferred_sizes: [99]}",
             triton="{versions: {}, optimization: {cuda_graphs: true}}",
         )
-    assert len(caught.value.problems) == 5
+    assert len(caught.value.violations) == 5
 
 
 @given(

@@ -88,7 +88,7 @@ def test_an_unknown_environment_is_rejected(project, tmp_path):
     )
 
 
-def test_every_fault_of_the_files_is_reported_without_a_traceback(project, tmp_path):
+def test_every_violation_of_the_files_is_reported_without_a_traceback(project, tmp_path):
     file = project.environment_file("sample")
     text = file.read_text().replace("ml.c7i.xlarge", "ml.c7i.extralarge").replace("removal:", "removl:")
     file.write_text(text)

@@ -49,7 +49,7 @@ def test_an_invalid_file_raises_with_its_line(project: Project) -> None:
     for environment in (None, "dev"):
         with pytest.raises(InvalidFilesError) as caught:
             validate(Session(project), environment)
-        assert {problem.line for problem in caught.value.problems} == {6, 9}
+        assert {violation.line for violation in caught.value.violations} == {6, 9}
 
 
 def test_an_instance_without_a_template_is_wrong_usage(project: Project) -> None:

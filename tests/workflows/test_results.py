@@ -67,13 +67,13 @@ def test_the_documentation_lists_every_function() -> None:
 
 
 def test_no_workflow_prints_or_exits() -> None:
-    faults = [
+    violations = [
         f"{file.relative_to(FOLDER)}:{node.lineno} {name}"
         for file in FOLDER.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in _FORBIDDEN
     ]
-    assert faults == []
+    assert violations == []
 
 
 def test_no_workflow_imports_the_aws_sdk() -> None:

@@ -16,10 +16,10 @@ from typing import Any, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.record_shapes import branches_at, known_keys
 from tritonstack.base.yaml_reading import (
-    MAX_FAULTS,
+    MAX_VIOLATIONS,
     FieldPath,
     field_text,
     holds,
@@ -32,10 +32,10 @@ from tritonstack.base.yaml_reading import (
 __all__ = [
     "ContradictionError",
     "Document",
-    "Fault",
     "FieldPath",
     "Record",
     "RecordT",
+    "Violation",
     "check_data",
     "check_distinct",
     "closest",
@@ -109,7 +109,7 @@ class Record(BaseModel):
         if info.context is not _FROM_A_FILE:
             return self
         refuse(
-            Fault(
+            Violation(
                 (name,),
                 _NO_VALUE,
                 "write `{}` for the defaults, give a value, or remove the key",
@@ -125,7 +125,7 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 @dataclass(frozen=True)
-class Fault:
+class Violation:
     """An error in one field of a record, given the other fields."""
 
     path: FieldPath
@@ -139,14 +139,16 @@ class Fault:
 class ContradictionError(ValueError):
     """Fields of a record contradict each other. The record's validator raises it with all errors found."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("; ".join(f"{field_text(fault.path)}: {fault.message}" for fault in self.faults))
+    def __init__(self, violations: Iterable[Violation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__(
+            "; ".join(f"{field_text(violation.path)}: {violation.message}" for violation in self.violations)
+        )
 
 
-def refuse(faults: Iterable[Fault]) -> None:
-    """Raise ContradictionError if there are any faults."""
-    found = tuple(dict.fromkeys(faults))
+def refuse(violations: Iterable[Violation]) -> None:
+    """Raise ContradictionError if there are any violations."""
+    found = tuple(dict.fromkeys(violations))
     if found:
         raise ContradictionError(found)
 
@@ -155,7 +157,7 @@ def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
     """Check that a list has no duplicates."""
     first: dict[str, int] = {}
     refuse(
-        Fault((index,), f"duplicate item {item!r}", "keep one of the two", code="TS113")
+        Violation((index,), f"duplicate item {item!r}", "keep one of the two", code="TS113")
         for index, item in enumerate(items)
         if first.setdefault(item, index) != index
     )
@@ -174,9 +176,11 @@ class Document(Generic[RecordT]):
         """Return the line of a field, or of its nearest parent that has a line."""
         return nearest_line(self.lines, path)
 
-    def problem(self, path: FieldPath, message: str, *, code: str, remedy: str | None = None) -> FileProblem:
+    def violation(
+        self, path: FieldPath, message: str, *, code: str, remedy: str | None = None
+    ) -> FileViolation:
         """Describe an error at one field of this file."""
-        return FileProblem(self.file, self.line_of(path), field_text(path), message, remedy, code=code)
+        return FileViolation(self.file, self.line_of(path), field_text(path), message, remedy, code=code)
 
 
 def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
@@ -198,9 +202,9 @@ def check_data(
         record = TypeAdapter(record_type).validate_json(_to_json(data), context=_FROM_A_FILE)
     except ValidationError as error:
         raise InvalidFilesError(
-            problem
-            for details in error.errors(include_url=False)[:MAX_FAULTS]
-            for problem in _problems(file, lines, data, record_type, details)
+            violation
+            for details in error.errors(include_url=False)[:MAX_VIOLATIONS]
+            for violation in _violations(file, lines, data, record_type, details)
         ) from None
     return Document(record, file, lines)
 
@@ -217,21 +221,21 @@ def _to_json(data: Any) -> bytes:
     return json.dumps(data).encode()
 
 
-def _problems(
+def _violations(
     file: Path, lines: Mapping[FieldPath, int], data: Any, record_type: type[Record], details: ErrorDetails
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     path = _path_in_file(details["loc"], data, missing=details["type"] == "missing")
     error = details.get("ctx", {}).get("error")
     if isinstance(error, ContradictionError):
-        for fault in error.faults:
-            place = (*path, *fault.path)
-            yield FileProblem(
+        for violation in error.violations:
+            place = (*path, *violation.path)
+            yield FileViolation(
                 file,
                 nearest_line(lines, place),
                 field_text(place),
-                fault.message,
-                fault.remedy,
-                code=fault.code,
+                violation.message,
+                violation.remedy,
+                code=violation.code,
             )
         return
     if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
@@ -245,7 +249,7 @@ def _problems(
     else:
         code = _CODES.get(details["type"], _CODES["value_error"])
         message, remedy = _described(record_type, data, path, details)
-    yield FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
+    yield FileViolation(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
 
 
 def _has_no_value(data: Any, path: FieldPath) -> bool:
@@ -263,12 +267,12 @@ def _value_remedy(record_type: type[Record], path: FieldPath) -> str | None:
 
 def _unknown_keys(
     file: Path, lines: Mapping[FieldPath, int], data: Any, record_type: type[Record], path: FieldPath
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     known = sorted(known_keys(record_type, path))
     for key in data if isinstance(data, dict) else ():
         if key not in known:
             place = (*path, key)
-            yield FileProblem(
+            yield FileViolation(
                 file,
                 nearest_line(lines, place),
                 field_text(place),

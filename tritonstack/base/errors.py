@@ -28,7 +28,7 @@ class TritonstackError(Exception):
     exit_code = 1
     code: str = ""
     """The code of its kind, such as TS601."""
-    problems: tuple[FileProblem, ...] = ()
+    violations: tuple[FileViolation, ...] = ()
     """What is wrong in files, each with a code of its own."""
 
     def __init__(self, message: str, *, remedy: str | None = None, code: str | None = None) -> None:
@@ -43,7 +43,7 @@ class TritonstackError(Exception):
     @property
     def coded_message(self) -> str:
         """The message, with the code of each problem in files."""
-        return "\n".join(problem.coded() for problem in self.problems) or self.message
+        return "\n".join(violation.coded() for violation in self.violations) or self.message
 
     def report(self) -> str:
         """Return the error with its codes and remedy as plain text."""
@@ -66,7 +66,7 @@ class UsageError(TritonstackError):
 
 
 @dataclass(frozen=True, order=True)
-class FileProblem:
+class FileViolation:
     """An error in one file: location, message, and remedy."""
 
     file: Path
@@ -112,6 +112,6 @@ class InvalidFilesError(UsageError):
 
     code = "TS100"
 
-    def __init__(self, problems: Iterable[FileProblem]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda p: (str(p.file), p.line or 0, p.field)))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+    def __init__(self, violations: Iterable[FileViolation]) -> None:
+        self.violations = tuple(sorted(violations, key=lambda p: (str(p.file), p.line or 0, p.field)))
+        super().__init__("\n".join(str(violation) for violation in self.violations))

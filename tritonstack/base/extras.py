@@ -39,7 +39,7 @@ def pip_command() -> list[str]:
 
 
 def missing_extra(error: ModuleNotFoundError) -> int:
-    """Report a module that is not installed; return the exit code. Any other fault raises again."""
+    """Report a module that is not installed; return the exit code. Any other error raises again."""
     module = (error.name or "").partition(".")[0]
     if module not in EXTRA_OF_MODULE:
         raise error

@@ -85,7 +85,7 @@ def compose(loader: TextualLoader) -> yaml.Node | None:
     return node
 
 
-def scalar_fault(loader: TextualLoader, node: yaml.ScalarNode) -> str | None:
+def scalar_violation(loader: TextualLoader, node: yaml.ScalarNode) -> str | None:
     """Return what is wrong with a number or a boolean, None if it can be constructed."""
     kind = _CHECKED.get(node.tag)
     if kind is None:
@@ -110,7 +110,7 @@ def check_scalars(loader: TextualLoader, root: yaml.Node) -> None:
             continue
         seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
-            if message := scalar_fault(loader, node):
+            if message := scalar_violation(loader, node):
                 raise LimitError(message, "write another value", node.start_mark)
         elif isinstance(node, yaml.MappingNode):
             waiting += (part for pair in node.value for part in pair)

@@ -9,13 +9,13 @@ from typing import Any
 
 import yaml
 
-from tritonstack.base.errors import FileProblem, InvalidFilesError
-from tritonstack.base.yaml_nodes import LimitError, TextualLoader, compose, scalar_fault
+from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.yaml_nodes import LimitError, TextualLoader, compose, scalar_violation
 
 FieldPath = tuple[str | int, ...]
 
 
-MAX_FAULTS = 100
+MAX_VIOLATIONS = 100
 """Maximum number of errors listed per file."""
 MAX_FILE_BYTES = 10_000_000
 """Maximum file size. The lock of a thousand models has about 2 MB."""
@@ -33,7 +33,7 @@ def read_text(file: Path) -> str:
             raise _unreadable(file, message, "remove unneeded content")
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InvalidFilesError([FileProblem(file, None, "", "file not found", code="TS101")]) from None
+        raise InvalidFilesError([FileViolation(file, None, "", "file not found", code="TS101")]) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"the byte 0x{error.object[error.start]:02x} is not valid UTF-8"
@@ -44,7 +44,7 @@ def read_text(file: Path) -> str:
 
 
 def _unreadable(file: Path, message: str, remedy: str, line: int | None = None) -> InvalidFilesError:
-    return InvalidFilesError([FileProblem(file, line, "", message, remedy, code="TS101")])
+    return InvalidFilesError([FileViolation(file, line, "", message, remedy, code="TS101")])
 
 
 def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
@@ -55,15 +55,15 @@ def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
         if node is None:
             raise _unreadable(file, "the file is empty", "write the required keys", 1)
         lines: dict[FieldPath, int] = {}
-        faults = list(_collect_lines(loader, node, (), lines))
-        if faults:
+        violations = list(_collect_lines(loader, node, (), lines))
+        if violations:
             raise InvalidFilesError(
-                FileProblem(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
-                for path, message, remedy, code in faults[:MAX_FAULTS]
+                FileViolation(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
+                for path, message, remedy, code in violations[:MAX_VIOLATIONS]
             )
         return loader.construct_document(node), lines
     except yaml.YAMLError as error:
-        raise InvalidFilesError([_syntax_problem(file, text, error)]) from None
+        raise InvalidFilesError([_syntax_violation(file, text, error)]) from None
 
 
 def nearest_line(lines: Mapping[FieldPath, int], path: FieldPath) -> int | None:
@@ -98,13 +98,13 @@ _PLAIN_TAGS = frozenset(
 )
 _KEY_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"})
 
-_Fault = tuple[FieldPath, str, str, str]
+_Violation = tuple[FieldPath, str, str, str]
 """Path, message, remedy, and code."""
 
 
 def _collect_lines(
     loader: TextualLoader, node: yaml.Node, path: FieldPath, lines: dict[FieldPath, int]
-) -> Iterator[_Fault]:
+) -> Iterator[_Violation]:
     """Fill `lines`, and yield errors for unsupported YAML."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
@@ -123,30 +123,32 @@ def _collect_lines(
         for index, item in enumerate(node.value):
             yield from _collect_lines(loader, item, (*path, index), lines)
     if node.tag in _PLAIN_TAGS:
-        if isinstance(node, yaml.ScalarNode) and (message := scalar_fault(loader, node)):
+        if isinstance(node, yaml.ScalarNode) and (message := scalar_violation(loader, node)):
             yield path, message, "write another value, or put it in quotes if it is text", "TS103"
     else:
         yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", "TS103"
 
 
-def _syntax_problem(file: Path, text: str, error: yaml.YAMLError) -> FileProblem:
+def _syntax_violation(file: Path, text: str, error: yaml.YAMLError) -> FileViolation:
     if isinstance(error, yaml.reader.ReaderError):
         place = text.count("\n", 0, error.position) + 1
         code = error.character if isinstance(error.character, int) else ord(error.character)
         message = f"invalid YAML: the character U+{code:04X} is not allowed"
-        return FileProblem(file, place, "", message, "remove the character", code="TS102")
+        return FileViolation(file, place, "", message, "remove the character", code="TS102")
     mark: Any = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else None
     if isinstance(error, LimitError):
-        return FileProblem(file, line, "", str(error.problem), error.remedy, code="TS103")
+        return FileViolation(file, line, "", str(error.problem), error.remedy, code="TS103")
     message_text = getattr(error, "problem", None) or str(error)
-    return FileProblem(
+    return FileViolation(
         file, line, "", f"invalid YAML: {message_text}", _syntax_remedy(message_text), code="TS102"
     )
 
 
-def _syntax_remedy(problem: str) -> str:
-    return next((remedy for pattern, remedy in _SYNTAX_REMEDIES.items() if pattern in problem), _CHECK_SYNTAX)
+def _syntax_remedy(violation: str) -> str:
+    return next(
+        (remedy for pattern, remedy in _SYNTAX_REMEDIES.items() if pattern in violation), _CHECK_SYNTAX
+    )
 
 
 _CHECK_SYNTAX = "check this line and the ones before it: indentation, quotes, brackets, `key: value`"

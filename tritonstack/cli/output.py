@@ -131,7 +131,7 @@ def _facts(error: TritonstackError) -> dict[str, Any]:
         "remedy": error.remedy,
         "exit_code": error.exit_code,
         **({"failures": failures} if (failures := getattr(error, "failures", ())) else {}),
-        "problems": [{**asdict(problem), "file": str(problem.file)} for problem in error.problems],
+        "problems": [{**asdict(violation), "file": str(violation.file)} for violation in error.violations],
     }
 
 

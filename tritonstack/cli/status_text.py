@@ -87,7 +87,7 @@ def _issues(endpoint: EndpointStatus) -> Iterator[str]:
         for served in endpoint.models
         if served.unverified
     )
-    yield from (f"not as deployed: {fault}" for fault in endpoint.drift)
+    yield from (f"not as deployed: {failure}" for failure in endpoint.drift)
     yield from (f"to deploy: {change}" for change in endpoint.to_deploy)
     if endpoint.verdict is not None and endpoint.verdict.kind == "refuted":
         note = endpoint.verdict.note

@@ -8,7 +8,7 @@ from tritonstack.workflows.deployment.verify import Check, Verdict
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """Render a verdict: one line per check, with its faults and notes below."""
+    """Render a verdict: one line per check, with its failures and notes below."""
     if verdict.stacks:
         yield verdict.environment
         yield from _check_lines(verdict.stacks)
@@ -30,7 +30,7 @@ def _check_lines(checks: Iterable[Check]) -> Iterator[str]:
     for check in checks:
         mark = "✓" if check.passed else "✗"
         yield f"  {mark} {check.aspect:<{width}}  {check.detail}".rstrip()
-        yield from (f"      {fault}" for fault in check.faults)
+        yield from (f"      {failure}" for failure in check.failures)
         yield from (f"      (note: {note})" for note in check.notes)
 
 

@@ -45,5 +45,5 @@ def _scored_class(item: object) -> ScoredClass:
         text = item.decode() if isinstance(item, bytes) else str(item)
         value, index, *label = text.split(":", maxsplit=2)
         return ScoredClass(value=float(value), index=int(index), label="".join(label))
-    except ValueError as fault:
-        raise MalformedReplyError(f"expected a class as value:index:label, got {item!r}") from fault
+    except ValueError as error:
+        raise MalformedReplyError(f"expected a class as value:index:label, got {item!r}") from error

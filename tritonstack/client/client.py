@@ -93,8 +93,8 @@ class EndpointClient:
         body, _ = self._send(json.dumps(question).encode(), JSON_CONTENT_TYPE)
         try:
             answer: Any = json.loads(body)
-        except ValueError as fault:
-            raise MalformedReplyError(f"invalid JSON ({fault})") from fault
+        except ValueError as error:
+            raise MalformedReplyError(f"invalid JSON ({error})") from error
         answered = answer.get("text_output") if isinstance(answer, dict) else None
         if not isinstance(answered, str):
             raise MalformedReplyError("text_output is missing")

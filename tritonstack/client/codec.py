@@ -95,8 +95,8 @@ def decode_reply(body: bytes, *, content_type: str) -> InferenceReply:
     header_size = _header_size(content_type, len(body))
     try:
         reply = json.loads(str(memoryview(body)[:header_size], "utf-8"))
-    except (ValueError, RecursionError) as fault:
-        raise MalformedReplyError(f"invalid JSON ({fault})") from fault
+    except (ValueError, RecursionError) as error:
+        raise MalformedReplyError(f"invalid JSON ({error})") from error
     described = reply.get("outputs") if isinstance(reply, dict) else None
     if not isinstance(described, list):
         raise MalformedReplyError("outputs are missing")

@@ -10,11 +10,11 @@
         │   └── EndpointNotFoundError   no such endpoint in this account and region, or not in service
         ├── AccessRefusedError          no, wrong or expired credentials, or no permission
         ├── ModelError                  the container answered, and not with 2xx
-        │   ├── ModelRequestError       4xx: the container found fault with the request
+        │   ├── ModelRequestError       4xx: the container rejected the request
         │   ├── ModelFailedError        5xx: the model or the server failed
         │   │   └── ModelOutOfMemoryError   507: memory ran out at load or inference (multi-model only)
         │   ├── ModelTimeoutError       the container gave no answer within the service's time
-        │   └── MultiModelError         400 with a target model: Triton says 400 for every kind of fault there
+        │   └── MultiModelError         400 with a target model: Triton says 400 for every kind of error there
         ├── ModelNotReadyError          a multi-model or serverless model is still being loaded
         ├── ThrottledError              too many requests for the account or the endpoint
         ├── ServiceUnavailableError     the service or the instance cannot take requests now

@@ -103,8 +103,8 @@ def _array(output: _Output, body: bytes, offset: int) -> Array:
         return flat.reshape(output.shape)
     except UnsupportedDatatypeError as error:
         raise UnsupportedReplyError(f"output {output.name}: {error.message}", remedy=error.remedy) from error
-    except (ValueError, OverflowError) as fault:
-        raise output.misfit(fault) from fault
+    except (ValueError, OverflowError) as error:
+        raise output.misfit(error) from error
 
 
 def _from_bytes(output: _Output, dtype: np.dtype[Any], body: bytes, offset: int) -> Array:

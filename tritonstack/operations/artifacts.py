@@ -45,9 +45,9 @@ def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtif
         return False
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(artifact, archive):
-        problem = "is missing" if archive is None else "does not match its manifest"
+        failure = "is missing" if archive is None else "does not match its manifest"
         raise DamagedArtifactError(
-            f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {problem}",
+            f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {failure}",
             remedy=f"delete s3://{bucket}/{prefix}/ and rerun",
         )
     return True

@@ -180,6 +180,6 @@ def _parsed(body: bytes, origin: str) -> Event:
         Event,
         body,
         origin=origin,
-        fault="is not a valid event",
+        failure="is not a valid event",
         remedy="only `tritonstack` writes events; delete this object if it was created manually",
     )

@@ -119,9 +119,9 @@ def _put(s3: Any, bucket: str, copy: ModelCopy) -> CopiedModel:
         return CopiedModel(copy, "there")
     source = find_object(s3, bucket, copy.source)
     if source is None or not is_archive_of(copy.artifact, source):
-        problem = "is missing" if source is None else "is not the artifact that the lock names"
+        failure = "is missing" if source is None else "is not the artifact that the lock names"
         raise DamagedArtifactError(
-            f"s3://{bucket}/{copy.source} {problem}; it cannot be copied for endpoint {copy.endpoint!r}",
+            f"s3://{bucket}/{copy.source} {failure}; it cannot be copied for endpoint {copy.endpoint!r}",
             remedy="delete that object if it exists, and publish the artifact with `tritonstack build`",
         )
     _copy(s3, bucket, copy, etag=source["ETag"])

@@ -35,8 +35,8 @@ class EndpointState:
     reason: str = ""
 
     @property
-    def fault(self) -> str | None:
-        """Return the violation, or None."""
+    def failure(self) -> str | None:
+        """Return the failure, or None."""
         reason = f": {self.reason}" if self.reason else ""
         if self.status not in SERVING:
             return f"{self.name} is {self.status}{reason}"
@@ -48,10 +48,12 @@ class EndpointState:
 
 def require_running(cloud: Cloud, stacks: Iterable[str]) -> None:
     """Raise RolledBackError unless these stacks' endpoints use the stacks' configurations."""
-    faults = [fault for stack in stacks for state in endpoint_states(cloud, stack) if (fault := state.fault)]
-    if faults:
+    failures = [
+        failure for stack in stacks for state in endpoint_states(cloud, stack) if (failure := state.failure)
+    ]
+    if failures:
         raise RolledBackError(
-            "deployed, but rolled back: " + "; ".join(faults),
+            "deployed, but rolled back: " + "; ".join(failures),
             remedy=(
                 "the endpoint runs its previous configuration; see its alarms and its log in CloudWatch, "
                 "fix the cause, and deploy again"

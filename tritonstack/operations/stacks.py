@@ -45,7 +45,7 @@ class StackState:
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     @property
-    def fault(self) -> str | None:
+    def failure(self) -> str | None:
         """Return why the stack cannot be used as deployed; None if it is complete."""
         if self.in_progress:
             return f"a CloudFormation operation is in progress ({self.status})"

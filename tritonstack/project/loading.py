@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tritonstack.base.documents import Document, RecordT, closest, load_document, parse_document
-from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError, shown_path
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError, shown_path
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_reading import read_text
-from tritonstack.project.checks.compatibility import environment_problems
-from tritonstack.project.checks.delivery import delivery_problems
-from tritonstack.project.checks.ensembles import composition_problems
-from tritonstack.project.checks.regions import region_problems
-from tritonstack.project.files.contents import content_problems
+from tritonstack.project.checks.compatibility import environment_violations
+from tritonstack.project.checks.delivery import delivery_violations
+from tritonstack.project.checks.ensembles import composition_violations
+from tritonstack.project.checks.regions import region_violations
+from tritonstack.project.files.contents import content_violations
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.names import environment_names, ignored_files, model_names, template_names
 from tritonstack.project.workspace import Workspace
@@ -56,9 +56,9 @@ def load_workspace(project: Project, environment: str, *, text: str | None = Non
     if text is None:
         known = environment_names(project)
         _require_known(environment, known, kind="environment", folder=project.environments_dir)
-    problems: list[FileProblem] = []
-    document = _try_load(project.environment_file(environment), EnvironmentSpec, problems, text=text)
-    return _whole(project, document, environment, problems)
+    violations: list[FileViolation] = []
+    document = _try_load(project.environment_file(environment), EnvironmentSpec, violations, text=text)
+    return _whole(project, document, environment, violations)
 
 
 def find_template(project: Project, name: str) -> Template:
@@ -77,43 +77,43 @@ def load_instance(project: Project, instance: Instance) -> Workspace:
     """Load an instance of a template with everything it refers to, like `load_workspace`."""
     template = find_template(project, instance.template)
     require_free(project, instance.name)
-    problems: list[FileProblem] = []
+    violations: list[FileViolation] = []
     document: Document[EnvironmentSpec] | None = None
     try:
         document = instance_document(template, instance)
     except InvalidFilesError as error:
-        problems += error.problems
+        violations += error.violations
     known = environment_names(project)
     if template.head.locks not in known:
-        problems.append(
-            template.problem(
+        violations.append(
+            template.violation(
                 (HEAD, "locks"),
                 f"unknown environment {template.head.locks!r}",
                 remedy=f"available: {', '.join(known) or 'none'}",
                 code="TS202",
             )
         )
-    return _whole(project, document, template.head.locks, problems, instance)
+    return _whole(project, document, template.head.locks, violations, instance)
 
 
 def _whole(
     project: Project,
     document: Document[EnvironmentSpec] | None,
     lock_owner: str,
-    problems: list[FileProblem],
+    violations: list[FileViolation],
     instance: Instance | None = None,
 ) -> Workspace:
     """Return an environment with everything it refers to; raise InvalidFilesError for errors."""
-    lock = _try_lock(project.lock_file(lock_owner), problems)
+    lock = _try_lock(project.lock_file(lock_owner), violations)
     if document is None or lock is None:
-        raise InvalidFilesError(problems)
+        raise InvalidFilesError(violations)
     served = sorted({model for endpoint in document.record.endpoints.values() for model in endpoint.models})
-    models = _load_models(project, served, problems)
-    hashes = {} if problems else {name: model_hash(name, models) for name in models}
+    models = _load_models(project, served, violations)
+    hashes = {} if violations else {name: model_hash(name, models) for name in models}
     workspace = Workspace(project, document, lock, models, hashes, instance)
-    problems += dict.fromkeys(_contradictions(workspace))
-    if problems:
-        raise InvalidFilesError(problems)
+    violations += dict.fromkeys(_contradictions(workspace))
+    if violations:
+        raise InvalidFilesError(violations)
     return workspace
 
 
@@ -136,35 +136,35 @@ def load_model(project: Project, name: str) -> Document[ModelSpec]:
     """Load one model."""
     _require_known(name, model_names(project), kind="model", folder=project.models_dir)
     document = load_document(project.model_file(name), ModelSpec)
-    problems = list(_misnamed(document, name))
-    if problems:
-        raise InvalidFilesError(problems)
+    violations = list(_misnamed(document, name))
+    if violations:
+        raise InvalidFilesError(violations)
     return document
 
 
-def validate_project(project: Project) -> list[FileProblem]:
+def validate_project(project: Project) -> list[FileViolation]:
     """Return all errors in all files of a project."""
-    problems = set(ignored_files(project))
+    violations = set(ignored_files(project))
     for name in model_names(project):
         try:
-            problems.update(content_problems(load_model(project, name)))
+            violations.update(content_violations(load_model(project, name)))
         except InvalidFilesError as error:
-            problems.update(error.problems)
+            violations.update(error.violations)
     workspaces = []
     for name in environment_names(project):
         try:
             workspaces.append(load_workspace(project, name))
         except InvalidFilesError as error:
-            problems.update(error.problems)
+            violations.update(error.violations)
     samples = []
     for name in template_names(project):
         try:
             samples.append(load_instance(project, sample_instance(name)))
         except InvalidFilesError as error:
-            problems.update(error.problems)
-    problems.update(_collisions(workspaces))
-    problems.update(_delivery_problems(project, workspaces, samples))
-    return sorted(problems, key=str)
+            violations.update(error.violations)
+    violations.update(_collisions(workspaces))
+    violations.update(_delivery_violations(project, workspaces, samples))
+    return sorted(violations, key=str)
 
 
 def sample_instance(template: str, name: str = "sample") -> Instance:
@@ -172,13 +172,13 @@ def sample_instance(template: str, name: str = "sample") -> Instance:
     return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
 
 
-def _delivery_problems(
+def _delivery_violations(
     project: Project, workspaces: Iterable[Workspace], samples: Iterable[Workspace]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     try:
         document = load_delivery(project)
     except InvalidFilesError as error:
-        yield from error.problems
+        yield from error.violations
         return
     if document is None:
         return
@@ -188,21 +188,21 @@ def _delivery_problems(
     templates = dict.fromkeys(template_names(project)) | {
         sample.instance.template: sample.spec for sample in samples if sample.instance
     }
-    yield from delivery_problems(document, environments, templates)
+    yield from delivery_violations(document, environments, templates)
 
 
 def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
     """Load a model and all its members."""
     document = load_model(project, name)
-    problems: list[FileProblem] = []
-    models = _load_models(project, [name], problems)
-    if problems:
-        raise InvalidFilesError(problems)
+    violations: list[FileViolation] = []
+    models = _load_models(project, [name], violations)
+    if violations:
+        raise InvalidFilesError(violations)
     return {**models, name: document}
 
 
 def _load_models(
-    project: Project, names: Iterable[str], problems: list[FileProblem]
+    project: Project, names: Iterable[str], violations: list[FileViolation]
 ) -> dict[str, Document[ModelSpec]]:
     """Load models and all their members; unknown names are omitted."""
     known, models, waiting = set(model_names(project)), {}, sorted(names)
@@ -210,11 +210,11 @@ def _load_models(
         name = waiting.pop(0)
         if name in models or name not in known:
             continue
-        if model := _try_load(project.model_file(name), ModelSpec, problems):
+        if model := _try_load(project.model_file(name), ModelSpec, violations):
             models[name] = model
-            problems += content_problems(model)
+            violations += content_violations(model)
             waiting += model.record.members
-    problems += composition_problems(models, known)
+    violations += composition_violations(models, known)
     return dict(sorted(models.items()))
 
 
@@ -231,37 +231,37 @@ def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> N
 
 
 def _try_load(
-    file: Path, record_type: type[RecordT], problems: list[FileProblem], *, text: str | None = None
+    file: Path, record_type: type[RecordT], violations: list[FileViolation], *, text: str | None = None
 ) -> Document[RecordT] | None:
     try:
         return parse_document(read_text(file) if text is None else text, file, record_type)
     except InvalidFilesError as error:
-        problems += error.problems
+        violations += error.violations
         return None
 
 
-def _try_lock(file: Path, problems: list[FileProblem]) -> Document[Lock] | None:
+def _try_lock(file: Path, violations: list[FileViolation]) -> Document[Lock] | None:
     try:
         return load_lock(file)
     except InvalidFilesError as error:
-        problems += error.problems
+        violations += error.violations
         return None
 
 
-def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
+def _contradictions(workspace: Workspace) -> Iterator[FileViolation]:
     document, spec = workspace.environment, workspace.spec
     if workspace.instance is None:
         yield from _misnamed(document, document.file.stem)
     for name, model in workspace.models.items():
         yield from _misnamed(model, name)
-    yield from region_problems(document)
+    yield from region_violations(document)
     yield from _promotion_source(workspace)
     known = model_names(workspace.project)
     for name in spec.endpoints:
         for served in dict.fromkeys(workspace.serves(name)):
             if served.model not in known:
                 suggestion = closest(served.model, known)
-                yield document.problem(
+                yield document.violation(
                     served.place,
                     f"unknown model {served.model!r}",
                     remedy=f"did you mean '{suggestion}'?"
@@ -269,10 +269,10 @@ def _contradictions(workspace: Workspace) -> Iterator[FileProblem]:
                     else f"available in models/: {', '.join(known) or 'none'}",
                     code="TS201",
                 )
-        yield from environment_problems(workspace, name)
+        yield from environment_violations(workspace, name)
 
 
-def _promotion_source(workspace: Workspace) -> Iterator[FileProblem]:
+def _promotion_source(workspace: Workspace) -> Iterator[FileViolation]:
     """Check that an environment is promoted from another environment of the project."""
     document, promotion = workspace.environment, workspace.spec.promotion
     if promotion is None:
@@ -280,7 +280,7 @@ def _promotion_source(workspace: Workspace) -> Iterator[FileProblem]:
     place = ("promotion", "source")
     others = [name for name in environment_names(workspace.project) if name != workspace.spec.name]
     if promotion.source == workspace.spec.name:
-        yield document.problem(
+        yield document.violation(
             place,
             f"{promotion.source!r} is this environment",
             remedy=f"name another environment: {', '.join(others) or 'none exists'}",
@@ -288,7 +288,7 @@ def _promotion_source(workspace: Workspace) -> Iterator[FileProblem]:
         )
     elif promotion.source not in others:
         suggestion, listing = closest(promotion.source, others), ", ".join(others) or "none"
-        yield document.problem(
+        yield document.violation(
             place,
             f"unknown environment {promotion.source!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {listing}",
@@ -298,9 +298,9 @@ def _promotion_source(workspace: Workspace) -> Iterator[FileProblem]:
 
 def _misnamed(
     document: Document[EnvironmentSpec] | Document[ModelSpec], expected: str
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     if document.record.name != expected:
-        yield document.problem(
+        yield document.violation(
             ("name",),
             f"the name is {document.record.name!r}, expected {expected!r} (from the path)",
             remedy=f"write `name: {expected}`, or rename the file",
@@ -308,7 +308,7 @@ def _misnamed(
         )
 
 
-def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
+def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileViolation]:
     """Yield endpoints of two environments in one account and region with equal full names."""
     names: dict[tuple[str, str, str], Path] = {}
     for workspace in workspaces:
@@ -317,7 +317,7 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileProblem]:
             full = spec.endpoint_name(name)
             first = names.setdefault((spec.account, spec.region, full), workspace.environment.file)
             if first != workspace.environment.file:
-                yield workspace.environment.problem(
+                yield workspace.environment.violation(
                     ("endpoints", name),
                     f"endpoint name {full!r} is already used by {shown_path(first)}",
                     remedy="rename one of them, or choose another name_prefix",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
 
 
@@ -26,7 +26,7 @@ def model_names(project: Project) -> list[str]:
     return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
 
 
-def ignored_files(project: Project) -> Iterator[FileProblem]:
+def ignored_files(project: Project) -> Iterator[FileViolation]:
     """Yield files and folders of environments and models whose names make them ineffective."""
     for file in (*project.root.glob("delivery.*"), *project.environments_dir.glob("[!.]*")):
         if file.suffix != ".yaml" and _is_yaml(file):
@@ -38,7 +38,7 @@ def ignored_files(project: Project) -> Iterator[FileProblem]:
             yield from _without_model(entry)
 
 
-def _without_model(folder: Path) -> Iterator[FileProblem]:
+def _without_model(folder: Path) -> Iterator[FileViolation]:
     misnamed = [file for file in folder.glob("model.*") if _is_yaml(file)]
     for file in misnamed:
         yield _ignored(file, "rename it to model.yaml")
@@ -50,5 +50,5 @@ def _is_yaml(file: Path) -> bool:
     return file.suffix.lower() in (".yaml", ".yml") and file.is_file()
 
 
-def _ignored(file: Path, remedy: str, reason: str = "") -> FileProblem:
-    return FileProblem(file, None, "", f"ignored{reason}", remedy, code="TS220")
+def _ignored(file: Path, remedy: str, reason: str = "") -> FileViolation:
+    return FileViolation(file, None, "", f"ignored{reason}", remedy, code="TS220")

@@ -109,6 +109,6 @@ def parse_examples(text: str | bytes, *, origin: str | Path) -> Examples:
         Examples,
         text,
         origin=origin,
-        fault="holds no examples",
+        failure="holds no examples",
         remedy="rebuild the model with `tritonstack build`",
     )

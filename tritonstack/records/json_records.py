@@ -14,14 +14,14 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 def parse_record(
-    record_type: type[RecordT], text: str | bytes, *, origin: str | Path, fault: str, remedy: str
+    record_type: type[RecordT], text: str | bytes, *, origin: str | Path, failure: str, remedy: str
 ) -> RecordT:
-    """Parse a record; errors combine `origin`, `fault`, and the reason."""
+    """Parse a record; errors combine `origin`, `failure`, and the reason."""
     try:
         return record_type.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise TritonstackError(
-            f"{origin} {fault} of this version: {field}: {first['msg']}", remedy=remedy, code="TS416"
+            f"{origin} {failure} of this version: {field}: {first['msg']}", remedy=remedy, code="TS416"
         ) from None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tritonstack.base.documents import Document, FieldPath
-from tritonstack.base.errors import FileProblem, shown_path
+from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.records.locks import Lock, LockedEntry, locked_environment
 
 
@@ -33,11 +33,13 @@ class PlacedEntry:
         _, name, key = self.path
         return self.entry.is_sealed((self.environment, str(name), str(key)))
 
-    def problem(
+    def violation(
         self, message: str, *, code: str, at: str | None = None, remedy: str | None = None
-    ) -> FileProblem:
+    ) -> FileViolation:
         """Describe a problem of the entry or of one of its fields."""
-        return self.document.problem((*self.path, at) if at else self.path, message, code=code, remedy=remedy)
+        return self.document.violation(
+            (*self.path, at) if at else self.path, message, code=code, remedy=remedy
+        )
 
 
 def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
@@ -50,14 +52,14 @@ def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
             yield PlacedEntry(document, ("images", folder, kind), image)
 
 
-def check_seals(document: Document[Lock]) -> Iterator[FileProblem]:
+def check_seals(document: Document[Lock]) -> Iterator[FileViolation]:
     """Yield entries with missing or invalid seals."""
     for placed in entries_of(document):
-        if problem := broken_seal(placed):
-            yield problem
+        if violation := broken_seal(placed):
+            yield violation
 
 
-def broken_seal(placed: PlacedEntry) -> FileProblem | None:
+def broken_seal(placed: PlacedEntry) -> FileViolation | None:
     """Describe an invalid seal; None if the seal is valid."""
     if placed.is_sealed:
         return None
@@ -65,9 +67,9 @@ def broken_seal(placed: PlacedEntry) -> FileProblem | None:
     remedies = [f"`git log -p -- {file}` shows its history", *_recreate_command(placed)]
     if placed.entry.seal is None:
         message = "no seal: this entry was written manually or by an early version"
-        return placed.problem(message, remedy=remedies[-1], code="TS405")
+        return placed.violation(message, remedy=remedies[-1], code="TS405")
     remedies.insert(0, f"`git checkout -- {file}` discards uncommitted changes")
-    return placed.problem(
+    return placed.violation(
         "invalid seal: this entry was edited manually or copied from another place",
         at="seal",
         remedy="; ".join(remedies),

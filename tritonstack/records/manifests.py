@@ -190,6 +190,6 @@ def parse_manifest(text: str | bytes, *, origin: str | Path) -> Manifest:
         Manifest,
         text,
         origin=origin,
-        fault="is not a manifest",
+        failure="is not a manifest",
         remedy="rebuild the model with `tritonstack build`",
     )

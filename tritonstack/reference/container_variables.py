@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from tritonstack.base.documents import Fault, closest
+from tritonstack.base.documents import Violation, closest
 from tritonstack.reference.releases import TritonRelease
 
 MOST_VARIABLES = 100
@@ -139,15 +139,19 @@ def _arguments(variables: str, served: ContainerOptions) -> Iterator[str]:
         yield variables
 
 
-def variable_faults(variables: Mapping[str, str], *, model: str | None) -> Iterator[Fault]:
+def variable_violations(variables: Mapping[str, str], *, model: str | None) -> Iterator[Violation]:
     """Yield variables that cannot be set, and values that would keep the container from starting."""
     for name, value in variables.items():
-        found = _name_fault(name) or _size_fault(name, value) or _value_fault(name, value, model=model)
+        found = (
+            _name_violation(name)
+            or _size_violation(name, value)
+            or _value_violation(name, value, model=model)
+        )
         if found:
-            yield Fault((name,), *found, code="TS123")
+            yield Violation((name,), *found, code="TS123")
     everything = container_variables(variables, ContainerOptions(model))
     if len(everything) > MOST_VARIABLES:
-        yield Fault(
+        yield Violation(
             (),
             f"expected at most {MOST_VARIABLES} variables, got {len(everything)} with the "
             f"{len(everything) - len(variables)} that every container gets (SageMaker's limit)",
@@ -156,7 +160,7 @@ def variable_faults(variables: Mapping[str, str], *, model: str | None) -> Itera
         )
     total = sum(len(text.encode()) for pair in everything.items() for text in pair)
     if total > MOST_BYTES:
-        yield Fault(
+        yield Violation(
             (),
             f"expected at most {MOST_BYTES:,} bytes of names and values, got {total:,} (SageMaker's limit)",
             "move some settings into the model",
@@ -164,11 +168,11 @@ def variable_faults(variables: Mapping[str, str], *, model: str | None) -> Itera
         )
 
 
-def unread_variables(variables: Mapping[str, str], release: TritonRelease) -> Iterator[Fault]:
+def unread_variables(variables: Mapping[str, str], release: TritonRelease) -> Iterator[Violation]:
     """Yield variables that the image of a release would silently ignore."""
     for name in variables:
         if release.name < SINCE.get(name, ""):
-            yield Fault(
+            yield Violation(
                 (name,),
                 f"the image of Triton {release.name} ignores this variable; supported since {SINCE[name]}",
                 "remove it, or choose a newer triton_release",
@@ -176,7 +180,7 @@ def unread_variables(variables: Mapping[str, str], release: TritonRelease) -> It
             )
 
 
-def _name_fault(name: str) -> tuple[str, str] | None:
+def _name_violation(name: str) -> tuple[str, str] | None:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return (
             f"invalid variable name {name!r}",
@@ -196,7 +200,7 @@ def _name_fault(name: str) -> tuple[str, str] | None:
     return None
 
 
-def _size_fault(name: str, value: str) -> tuple[str, str] | None:
+def _size_violation(name: str, value: str) -> tuple[str, str] | None:
     for part, text in (("name", name), ("value", value)):
         size = len(text.encode())
         if size > LONGEST_BYTES:
@@ -207,7 +211,7 @@ def _size_fault(name: str, value: str) -> tuple[str, str] | None:
     return None
 
 
-def _value_fault(name: str, value: str, *, model: str | None) -> tuple[str, str] | None:
+def _value_violation(name: str, value: str, *, model: str | None) -> tuple[str, str] | None:
     reading = READ_BY_SERVE.get(name)
     if reading is None or not value:  # serve treats an empty variable as unset
         return None

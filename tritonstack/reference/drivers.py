@@ -56,7 +56,7 @@ def least_driver(release: TritonRelease, *, sure: bool) -> int:
     return 580 if sure else 550
 
 
-def cuda_fault(instance: InstanceType, release: TritonRelease) -> str | None:
+def cuda_violation(instance: InstanceType, release: TritonRelease) -> str | None:
     """Return why a release cannot use an instance type's GPUs with any driver; None if it can."""
     capability = instance.family.compute_capability
     first = _FIRST_CUDA.get(capability or "")
@@ -82,7 +82,7 @@ def chosen_ami(instance: InstanceType, release: TritonRelease) -> str | None:
     return NEWEST.name
 
 
-def ami_fault(ami: str, instance: InstanceType, release: TritonRelease) -> tuple[str, str] | None:
+def ami_violation(ami: str, instance: InstanceType, release: TritonRelease) -> tuple[str, str] | None:
     """Return why a host image does not work, and the remedy; None if it works.
 
     gpu-3-1 with a CUDA 13 release is accepted: AWS's documentation uses it.

@@ -63,7 +63,7 @@ _PARTITIONS = {
 """Partitions other than `aws`, by region prefix. The stacks write ARNs of `aws` only."""
 
 
-def region_fault(region: str) -> tuple[str, str] | None:
+def region_violation(region: str) -> tuple[str, str] | None:
     """Return why endpoints cannot run in a region, and the remedy; None if they can."""
     if region in ACCOUNTS:
         return None
@@ -80,8 +80,8 @@ def region_fault(region: str) -> tuple[str, str] | None:
 
 def image_account(region: str) -> str:
     """Return the account that hosts the Triton image in a region."""
-    if fault := region_fault(region):
-        message, remedy = fault
+    if violation := region_violation(region):
+        message, remedy = violation
         raise UsageError(message, remedy=remedy, code="TS206")
     return ACCOUNTS[region]
 

@@ -30,8 +30,8 @@ async def in_thread(function: Callable[[], T]) -> T:
     def run() -> None:
         try:
             result = function()
-        except BaseException as fault:
-            done.set_exception(fault)
+        except BaseException as error:
+            done.set_exception(error)
         else:
             done.set_result(result)
 
@@ -141,8 +141,8 @@ class _Connection(asyncio.Protocol):
             return
         try:
             response = self._reader.feed(data)
-        except ValueError as fault:
-            self._fail(TritonRequestError(str(fault)))
+        except ValueError as error:
+            self._fail(TritonRequestError(str(error)))
             return
         if response is not None:
             self._settle(response)

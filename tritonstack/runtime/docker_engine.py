@@ -10,7 +10,7 @@ from tritonstack.base.errors import TritonstackError
 _PATIENCE_S = 5
 _WORK_S = 120
 """Timeout of one call: creating a container can wait for a busy disk."""
-DOCKER_FAULTS = (DockerException, OSError)
+DOCKER_ERRORS = (DockerException, OSError)
 """Exceptions of calls to the engine: its own errors, and connection failures."""
 
 
@@ -25,12 +25,12 @@ def docker_engine() -> docker.DockerClient:
     try:
         docker.from_env(timeout=_PATIENCE_S).ping()
         return docker.from_env(timeout=_WORK_S)
-    except DOCKER_FAULTS as fault:
+    except DOCKER_ERRORS as error:
         raise NoEngineError(
-            f"no Docker engine is running on this machine ({fault})",
+            f"no Docker engine is running on this machine ({error})",
             remedy="start one, for example with `sudo systemctl start docker`, and set DOCKER_HOST if its "
             "socket is not the default",
-        ) from fault
+        ) from error
 
 
 def held_image(engine: docker.DockerClient, image: str) -> str | None:

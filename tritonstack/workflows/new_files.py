@@ -171,12 +171,16 @@ def _blaming_options(file: Path, options: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except InvalidFilesError as error:
-        found = [(options.get(problem.field), problem) for problem in error.problems if problem.file == file]
-        named = [(option, problem) for option, problem in found if option]
+        found = [
+            (options.get(violation.field), violation)
+            for violation in error.violations
+            if violation.file == file
+        ]
+        named = [(option, violation) for option, violation in found if option]
         if not named:
             raise
         raise UsageError(
-            "\n".join(f"{option}: {problem.message}" for option, problem in named),
+            "\n".join(f"{option}: {violation.message}" for option, violation in named),
             remedy=named[-1][1].remedy,
             code="TS907",
         ) from None

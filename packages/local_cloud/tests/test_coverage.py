@@ -108,7 +108,7 @@ def test_members_with_a_reason_exist():
         value: object = "x"
         for part in reversed(path.split(".")):
             value = {part: value}
-        assert list(known.problems([value] if known.shape else value, prop)) == []
+        assert list(known.violations([value] if known.shape else value, prop)) == []
 
 
 def test_every_limit_names_its_service_and_is_listed_once():

@@ -19,7 +19,7 @@ from typing import Any
 
 import docker
 
-from tritonstack.runtime.docker_engine import DOCKER_FAULTS
+from tritonstack.runtime.docker_engine import DOCKER_ERRORS
 
 OWNER_LABEL = "tritonstack.cloud"
 """Label: state folder of the cloud."""
@@ -88,11 +88,11 @@ class ContainerGroup:
         name = f"tritonstack-{self._run}"
         try:
             self.engine.networks.create(name, driver="bridge", internal=True, labels=self.labels)
-        except DOCKER_FAULTS as fault:
+        except DOCKER_ERRORS as error:
             log.warning(
                 "Docker makes no network of its own here (%s): containers listen on free ports of every "
                 "interface of this machine, and their models can reach the network",
-                fault,
+                error,
             )
             return Network(_HOST)
         return Network(name)
@@ -114,5 +114,5 @@ def _log_failure(name: str) -> Iterator[None]:
     """Another process may remove the same resource at the same time."""
     try:
         yield
-    except DOCKER_FAULTS as fault:
-        log.warning("cannot remove %s: %s", name, fault)
+    except DOCKER_ERRORS as error:
+        log.warning("cannot remove %s: %s", name, error)

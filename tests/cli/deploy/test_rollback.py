@@ -67,7 +67,7 @@ class Dev:
         self.deployed.append((digest[:2], only))
 
     def verify(self, _state: Any, workspace: Any, _cloud: Any, *, endpoints: tuple[str, ...]) -> Verdict:
-        check = Check("answers", faults=() if self.right else ("0.5 instead of 0.25",))
+        check = Check("answers", failures=() if self.right else ("0.5 instead of 0.25",))
         found = [EndpointVerdict(name, workspace.spec.endpoint_name(name), (check,)) for name in endpoints]
         return Verdict("dev", Revision(None), tuple(found), tested=True)
 

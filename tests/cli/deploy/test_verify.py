@@ -56,7 +56,7 @@ def test_for_machines_it_is_one_document(built: Project, capsys: pytest.CaptureF
     code, words = said(capsys, built, "--json", "verify", "dev", "--endpoint", "search")
     result = json.loads(words.out)
     assert (code, result["passed"], result["environment"]) == (1, False, "dev")
-    assert result["faults"] == ["search: stack: not deployed: the stack does not exist"]
+    assert result["failures"] == ["search: stack: not deployed: the stack does not exist"]
     assert result["endpoints"][0]["checks"][0]["passed"] is False
 
 

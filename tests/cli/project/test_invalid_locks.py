@@ -34,9 +34,9 @@ def test_it_is_rejected_before_any_call(
 
 
 def test_a_synth_rejects_it_as_well(edited: Project) -> None:
-    problems = plan_deployment(load_workspace(edited, "dev"), "search")
-    assert isinstance(problems, list)
-    assert [problem.field for problem in problems] == ["models.minilm.cpu.seal"]
+    violations = plan_deployment(load_workspace(edited, "dev"), "search")
+    assert isinstance(violations, list)
+    assert [violation.field for violation in violations] == ["models.minilm.cpu.seal"]
 
 
 def test_a_build_takes_it_and_rewrites_the_entry(edited: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -237,8 +237,8 @@ def connecting_to(host: str, port: int) -> Callable[[], socket.socket]:
     def connect() -> socket.socket:
         try:
             return socket.create_connection((host, port), timeout=10)
-        except OSError as fault:
-            raise TritonRequestError(f"{host}:{port} cannot be reached: {fault}") from fault
+        except OSError as error:
+            raise TritonRequestError(f"{host}:{port} cannot be reached: {error}") from error
 
     return connect
 

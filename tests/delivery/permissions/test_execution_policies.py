@@ -142,7 +142,7 @@ def longest(roads: Project, folder: Path, region: str, *, more: str = "") -> Pro
     return project
 
 
-def problems(project: Project) -> list[str]:
+def violations(project: Project) -> list[str]:
     return [f"{one.file.name}:{one.line}: {one.message} -- {one.remedy}" for one in validate_project(project)]
 
 
@@ -184,9 +184,9 @@ def test_a_sixth_environment_of_one_bootstrap_is_rejected(roads, tmp_path):
         project.environment_file(name).write_text(text.replace(": dev", f": {name}"))
     listed_names = "".join(f"  - name: {name}\n" for name in names)
     project.delivery_file.write_text(f"repository: example/tritonstack\nenvironments:\n{listed_names}")
-    (problem,) = [one for one in problems(project) if "execution policies" in one]
-    assert "delivery.yaml:8" in problem
-    assert "12 execution policies exceed the 10 that IAM attaches to a role" in problem
-    assert "give e5 a bootstrap_qualifier of its own" in problem
+    (violation,) = [one for one in violations(project) if "execution policies" in one]
+    assert "delivery.yaml:8" in violation
+    assert "12 execution policies exceed the 10 that IAM attaches to a role" in violation
+    assert "give e5 a bootstrap_qualifier of its own" in violation
     edit(project.environment_file("e5"), "name: e5\n", "name: e5\nbootstrap_qualifier: e5\n")
-    assert [one for one in problems(project) if "execution policies" in one] == []
+    assert [one for one in violations(project) if "execution policies" in one] == []

@@ -50,15 +50,15 @@ def _use_moto(shop: Setting) -> None:
 
 def _deploy(shop: Setting) -> None:
     """What `tritonstack deploy` checks first."""
-    if problems := unbuilt(load_workspace(shop.project, "dev")):
-        raise InvalidFilesError(problems)
+    if violations := unbuilt(load_workspace(shop.project, "dev")):
+        raise InvalidFilesError(violations)
 
 
 def _check_locks(shop: Setting) -> None:
     from tritonstack.operations.locks.checks import check_offline
 
     found = check_offline(shop.project, ["dev"])
-    raise InvalidFilesError([*found.faults, *found.notes])
+    raise InvalidFilesError([*found.violations, *found.notes])
 
 
 @example("TS401")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.projects import edit, write_project
-from tritonstack.base.errors import FileProblem, InvalidFilesError, TritonstackError, heading
+from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError, heading
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import validate_project
 
@@ -58,8 +58,8 @@ class Setting:
 
     def validate(self) -> None:
         """Check all files as `tritonstack validate` does."""
-        if problems := validate_project(self.project):
-            raise InvalidFilesError(problems)
+        if violations := validate_project(self.project):
+            raise InvalidFilesError(violations)
 
     def command(self, *arguments: str) -> None:
         """Run a command of the command line."""
@@ -133,11 +133,11 @@ def produce(shown: Example, folder: Path) -> TritonstackError:
     raise AssertionError(f"the example of {shown.code} raises no error")
 
 
-def part(error: TritonstackError, code: str) -> TritonstackError | FileProblem | None:
+def part(error: TritonstackError, code: str) -> TritonstackError | FileViolation | None:
     """The part of an error that has a code: the error itself or one of its problems."""
     if error.code == code:
         return error
-    return next((problem for problem in error.problems if problem.code == code), None)
+    return next((violation for violation in error.violations if violation.code == code), None)
 
 
 def show(shown: Example, folder: Path) -> Shown:
@@ -146,8 +146,8 @@ def show(shown: Example, folder: Path) -> Shown:
     found = part(error, shown.code)
     assert found is not None, f"{shown.code}: got {error.code}: {error.report()}"
     with contextlib.chdir(folder / "shop"):
-        is_problem = isinstance(found, FileProblem)
-        text = f"{heading(error.code)}: {found.coded()}" if is_problem else found.report()
+        is_violation = isinstance(found, FileViolation)
+        text = f"{heading(error.code)}: {found.coded()}" if is_violation else found.report()
     text = text.replace(f"{folder}/home", "/home/me/shop/.tritonstack")
     text = text.replace(f"{folder}/shop/", "").replace(f"{folder}/shop", ".").replace(str(folder), "/home/me")
     return Shown(shown.caption, re.sub(r"[ \t]+$", "", text, flags=re.M))

@@ -154,5 +154,9 @@ def test_an_output_without_a_tolerance_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidFilesError) as caught:
         load_document(file, ModelSpec)
-    (problem,) = caught.value.problems
-    assert (problem.field, problem.line, problem.message) == ("accept.outputs.y", 8, "no tolerance given")
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.line, violation.message) == (
+        "accept.outputs.y",
+        8,
+        "no tolerance given",
+    )

@@ -34,7 +34,7 @@ from tritonstack.reference.releases import RELEASES
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
-from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_faults
+from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_violations
 
 SHAPES = ProfileShapes({"ids": [1, 1]}, {"ids": [4, 12]}, {"ids": [4, 24]})
 LONG = ProfileShapes({"ids": [1, 16]}, {"ids": [4, 20]}, {"ids": [4, 24]})
@@ -115,9 +115,9 @@ def test_every_release_takes_the_flags_that_the_rules_let_through(
     options = TensorRT.model_validate(
         {"portability": portability, "workspace_mib": 512, "version_compatible": True, "builder_level": 4}
     )
-    faults = tensorrt_faults(options, precision, RELEASES[release])  # type: ignore[arg-type]
+    violations = tensorrt_violations(options, precision, RELEASES[release])  # type: ignore[arg-type]
     shapes = [SHAPES, LONG][:profiles]
-    refused = bool(list(faults)) or (profiles > 1 and version < EXPLICIT_PROFILES)
+    refused = bool(list(violations)) or (profiles > 1 and version < EXPLICIT_PROFILES)
     # Built as they would be of a version that knows everything: what is too new for the real one, it refuses.
     wanted = order((10, 16, 0), precision=precision, options=options, profiles=shapes)
     command = wanted.command(Path("trtexec"), plan=Path("plan"), timing_cache=Path("cache"))
@@ -375,9 +375,9 @@ def test_unsupported_options_of_a_release_are_reported_with_their_line(
 ) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         settle(lookup(tmp_path / "graph"), extra="tensorrt: {portability: same-capability}\n")
-    (problem,) = caught.value.problems
-    assert (problem.field, problem.line) == ("tensorrt.portability", 8)
-    assert "Triton 24.09 has TensorRT 10.4.0" in problem.message
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.line) == ("tensorrt.portability", 8)
+    assert "Triton 24.09 has TensorRT 10.4.0" in violation.message
 
 
 def test_missing_tensorrt_is_reported_immediately() -> None:

@@ -248,7 +248,7 @@ def test_the_fastest_right_one_is_chosen_by_all_shapes(tmp_path: Path) -> None:
     quick = Candidate(INT8, graph, parity, None, {"a": 3.0, "b": 40.0})
     quicker = Candidate(fused, graph, parity, None, {"a": 1.0, "b": 50.0})
     assert choose([base, quick, quicker]) is quicker
-    assert choose([base, quick, replace(quicker, fault="wrong")]) is quick
+    assert choose([base, quick, replace(quicker, violation="wrong")]) is quick
     told = report(quick, [base, quick, quicker]).reason
     assert told.startswith("1.83 times as fast as fp32; fused is faster; weights of 7 bits")
     noise = replace(quick, latency_ms={"a": 3.9, "b": 97.0})

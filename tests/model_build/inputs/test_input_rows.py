@@ -31,7 +31,7 @@ def model(folder: Path, text: str, **more: Any) -> Document[ModelSpec]:
     return write_supplied(folder, {"kind": "onnx"}, extra=text, **more)
 
 
-def fault(document: Document[ModelSpec], *specs: TensorSpec) -> str:
+def violation(document: Document[ModelSpec], *specs: TensorSpec) -> str:
     with pytest.raises(InvalidFilesError) as caught:
         read_rows(document, specs or None)
     return str(caught.value)
@@ -67,7 +67,7 @@ def test_without_model_metadata_values_have_their_natural_types(tmp_path: Path) 
     ],
 )
 def test_values_out_of_range_are_rejected(tmp_path: Path, value: str, message: str) -> None:
-    told = fault(model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n"), X)
+    told = violation(model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n"), X)
     assert message in told
     assert "model.yaml:8: test_inputs.0.inputs.x: " in told
 
@@ -114,25 +114,27 @@ def test_integers_must_fit_their_type(tmp_path: Path, value: float, fits: bool) 
     if fits:
         assert read_rows(document, [spec])[0].inputs["x"].tolist() == [value]
     else:
-        assert "is not a whole number in the range of UINT8" in fault(document, spec)
+        assert "is not a whole number in the range of UINT8" in violation(document, spec)
 
 
 def test_unknown_and_missing_names(tmp_path: Path) -> None:
-    told = fault(model(tmp_path, "test_inputs:\n- inputs:\n    idz: [1]\n"), X, IDS)
+    told = violation(model(tmp_path, "test_inputs:\n- inputs:\n    idz: [1]\n"), X, IDS)
     assert "model.yaml:8: test_inputs.0.inputs.idz: unknown tensor; the model has x, ids" in told
     assert "did you mean 'ids'?" in told
     assert "the model also takes x, ids" in told
 
 
 def test_values_of_several_sorts_and_unknown_types(tmp_path: Path) -> None:
-    assert "its values have mixed types" in fault(model(tmp_path, "test_inputs:\n- inputs: {x: [1, a]}\n"))
+    assert "its values have mixed types" in violation(
+        model(tmp_path, "test_inputs:\n- inputs: {x: [1, a]}\n")
+    )
     spec = TensorSpec(name="x", datatype="BF16", shape=(1,))
-    told = fault(model(tmp_path, "test_inputs:\n- inputs: {x: [1.0]}\n"), spec)
+    told = violation(model(tmp_path, "test_inputs:\n- inputs: {x: [1.0]}\n"), spec)
     assert "BF16 values cannot be written inline" in told
 
 
-def test_every_fault_is_reported_together(tmp_path: Path) -> None:
-    told = fault(model(tmp_path, "test_inputs:\n- inputs: {x: [1]}\n- inputs: {x: [a, b]}\n"), X)
+def test_every_violation_is_reported_together(tmp_path: Path) -> None:
+    told = violation(model(tmp_path, "test_inputs:\n- inputs: {x: [1]}\n- inputs: {x: [a, b]}\n"), X)
     assert told.count("model.yaml:") == 2
 
 
@@ -168,7 +170,7 @@ def test_right_answers_of_a_file(tmp_path: Path) -> None:
 )
 def test_files_with_wrong_arrays_are_rejected(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     np.savez(tmp_path / "rows.npz", allow_pickle=True, **arrays)
-    told = fault(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
+    told = violation(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
     for part in message.split("; "):
         assert part in told
     assert "model.yaml:7: test_inputs.0.file" in told
@@ -185,7 +187,7 @@ def test_a_file_that_is_not_an_archive(tmp_path: Path, content: bytes) -> None:
 def test_a_file_of_one_array_has_no_names(tmp_path: Path) -> None:
     with (tmp_path / "rows.npz").open("wb") as stream:
         np.save(stream, np.ones((1, 2), np.float32))
-    assert "is not an .npz archive" in fault(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
+    assert "is not an .npz archive" in violation(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
 
 
 def test_random_numbers_are_the_same_every_time(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_every_type_but_text_is_made_up(tmp_path: Path, datatype: str) -> None:
 def test_random_numbers_that_cannot_be(
     tmp_path: Path, asked: str, specs: list[TensorSpec], message: str
 ) -> None:
-    told = fault(model(tmp_path, f"test_inputs:\n- random: {asked}\n"), *specs)
+    told = violation(model(tmp_path, f"test_inputs:\n- random: {asked}\n"), *specs)
     assert [part for part in message.split("; ") if part not in told] == []
 
 
@@ -304,7 +306,7 @@ def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path: Path) 
             stream.write(bytes(2**20))
     assert (tmp_path / "rows.npz").stat().st_size < 2_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert f"bytes; the limit is {MAX_EXPANDED_BYTES:,}" in fault(
+    assert f"bytes; the limit is {MAX_EXPANDED_BYTES:,}" in violation(
         model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X
     )
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
@@ -315,4 +317,6 @@ def test_an_array_that_no_memory_can_hold_is_rejected(tmp_path: Path) -> None:
         np.lib.format.write_array_header_1_0(
             stream, {"descr": "<f4", "fortran_order": False, "shape": (2**50, 2)}
         )
-    assert "rows.npz is not an .npz archive" in fault(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
+    assert "rows.npz is not an .npz archive" in violation(
+        model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X
+    )

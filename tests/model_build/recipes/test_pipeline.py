@@ -57,7 +57,7 @@ def wire(tmp_path: Path, steps: str, extra: str = "", outputs: str = "") -> Wiri
 def wired(tmp_path: Path, steps: str, extra: str = "", outputs: str = "") -> Pipeline:
     wiring = wire(tmp_path, steps, extra, outputs)
     pipeline = wiring.run()
-    assert pipeline is not None, [str(problem) for problem in wiring.problems]
+    assert pipeline is not None, [str(violation) for violation in wiring.violations]
     return pipeline
 
 
@@ -131,9 +131,9 @@ def test_an_input_of_two_steps_is_as_narrow_as_both(tmp_path: Path) -> None:
 def test_mismatched_tensors_are_rejected(tmp_path: Path, steps: str, line: int, complaint: str) -> None:
     wiring = wire(tmp_path, steps)
     assert wiring.run() is None
-    texts = [str(problem) for problem in wiring.problems]
+    texts = [str(violation) for violation in wiring.violations]
     assert any(f"model.yaml:{line}: " in text and complaint in text for text in texts), texts
-    assert all(problem.remedy for problem in wiring.problems)
+    assert all(violation.remedy for violation in wiring.violations)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_mismatched_tensors_are_rejected(tmp_path: Path, steps: str, line: int, 
 def test_invalid_pipelines_are_rejected(tmp_path: Path, extra: str, outputs: str, complaint: str) -> None:
     wiring = wire(tmp_path, "{model: encode}; {model: classify}", extra, outputs)
     assert wiring.run() is None
-    assert any(complaint in str(problem) for problem in wiring.problems), wiring.problems
+    assert any(complaint in str(violation) for violation in wiring.violations), wiring.violations
 
 
-def test_every_fault_at_once(tmp_path: Path) -> None:
+def test_every_violation_at_once(tmp_path: Path) -> None:
     wiring = wire(tmp_path, "{model: encode}; {model: typed, outputs: {y: a}}; {model: flat}")
     assert wiring.run() is None
-    assert len(wiring.problems) == 2
+    assert len(wiring.violations) == 2

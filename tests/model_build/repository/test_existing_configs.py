@@ -235,7 +235,7 @@ def test_parameters_that_differ(tmp_path: Path) -> None:
 def test_all_contradictions_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         write_config(tmp_path, 'name: "x"\nbackend: "y"\nmax_batch_size: 1\n')
-    assert [problem.line for problem in caught.value.problems] == [1, 2, 3]
+    assert [violation.line for violation in caught.value.violations] == [1, 2, 3]
 
 
 def test_lines_of_fields() -> None:

@@ -265,12 +265,12 @@ LATE = ReadTimeoutError(endpoint_url="https://logs.s3.amazonaws.com/?versions")
 CLASH = refused("PutBucketLogging", "OperationAborted", "A conflicting conditional operation is in progress")
 
 
-@pytest.mark.parametrize("fault", [PASSING, LATE, CLASH])
+@pytest.mark.parametrize("failure", [PASSING, LATE, CLASH])
 def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], fault: Exception
+    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], failure: Exception
 ) -> None:
     one, other = SimulatedStack(["CREATE_COMPLETE"]), SimulatedStack(["CREATE_COMPLETE"])
-    answers: Iterator[Exception | int] = iter([*[fault] * 5, 2])
+    answers: Iterator[Exception | int] = iter([*[failure] * 5, 2])
 
     def emptied() -> int:
         answer = next(answers)

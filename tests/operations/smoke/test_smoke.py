@@ -102,7 +102,7 @@ def test_an_endpoint_that_answers_as_its_build_did(cloud: Cloud, tmp_path: Path)
     here.stock("minilm", example(), example("test input 2"))
     endpoints = answering(RIGHT + 0.0005)
     first, second = here.smoke(endpoints)
-    assert (first.outcome, first.detail, first.is_fault) == ("ok", "", False)
+    assert (first.outcome, first.detail, first.is_failure) == ("ok", "", False)
     assert (first.endpoint, first.model, first.variant) == ("search", "minilm", "main")
     assert (first.digest, first.example, second.example) == (
         DIGESTS["minilm"],
@@ -144,7 +144,7 @@ def test_differences_are_reported_with_the_tolerance(
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(answering(scores))
-    assert (result.outcome, result.detail, result.is_fault) == ("wrong", detail, True)
+    assert (result.outcome, result.detail, result.is_failure) == ("wrong", detail, True)
     assert result.milliseconds is not None
     assert str(result) == f"search/main: minilm, test input 1: wrong (0 ms): {detail}"
 
@@ -173,7 +173,7 @@ def test_an_error_is_reported_in_the_endpoints_own_words_and_at_once(
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(failing(error))
-    assert (result.outcome, result.is_fault) == ("failed", True)
+    assert (result.outcome, result.is_failure) == ("failed", True)
     assert words in result.detail
     assert here.time.now == 0
 
@@ -245,7 +245,7 @@ def test_endpoints_that_may_be_scaled_to_zero_get_more_time(
 
 
 @pytest.mark.parametrize("endpoints", [PLAIN, MANY])
-def test_a_fault_of_the_request_is_none_of_capacity(cloud: Cloud, tmp_path: Path, endpoints: str) -> None:
+def test_an_invalid_request_is_not_a_capacity_error(cloud: Cloud, tmp_path: Path, endpoints: str) -> None:
     here = ground(cloud, tmp_path, endpoints)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -337,7 +337,7 @@ def test_a_shadow_cannot_be_invoked_which_is_not_an_error(cloud: Cloud, tmp_path
     main, shadow = here.smoke(answering(RIGHT))
     assert (main.outcome, shadow.variant, shadow.outcome) == ("ok", "shadow", "skipped")
     assert "their answers are dropped" in shadow.detail
-    assert not shadow.is_fault
+    assert not shadow.is_failure
 
 
 def damage(here: Ground, what: str) -> None:
@@ -373,13 +373,13 @@ def damage(here: Ground, what: str) -> None:
         ("unfit", "invalid example tensor x (FP32 [9])"),
     ],
 )
-def test_unverifiable_answers_are_faults_with_a_remedy(
+def test_unverifiable_answers_are_failures_with_a_remedy(
     cloud: Cloud, tmp_path: Path, what: str, words: str
 ) -> None:
     here = ground(cloud, tmp_path)
     damage(here, what)
     (result,) = here.smoke(answering(RIGHT))
-    assert (result.outcome, result.is_fault) == ("not-checked", True)
+    assert (result.outcome, result.is_failure) == ("not-checked", True)
     assert words in result.detail
 
 

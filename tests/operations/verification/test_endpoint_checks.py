@@ -24,11 +24,11 @@ NAME = "tritonstack-sample-plain"
 TARGET = f"endpoint/{NAME}/variant/main"
 
 
-def faults(stack: str, live: LiveEndpoint) -> list[str]:
+def failures(stack: str, live: LiveEndpoint) -> list[str]:
     return [
-        f"{check.aspect}: {fault}"
+        f"{check.aspect}: {failure}"
         for check in endpoint_checks(expected(stack), live)
-        for fault in check.faults
+        for failure in check.failures
     ]
 
 
@@ -36,7 +36,7 @@ def faults(stack: str, live: LiveEndpoint) -> list[str]:
 def test_an_endpoint_that_runs_as_configured_passes(stack: str) -> None:
     wanted = expected(stack)
     checks = endpoint_checks(wanted, running(wanted))
-    assert [fault for check in checks for fault in check.faults] == []
+    assert [failure for check in checks for failure in check.failures] == []
     assert [note for check in checks for note in check.notes] == []
     assert sum(check.skipped for check in checks) == 0
     assert sum(check.compared for check in checks) > 100
@@ -213,16 +213,16 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
 @pytest.mark.parametrize(("stack", "path", "value", "words"), DEVIATIONS, ids=lambda item: str(item)[:60])
 def test_each_deviation_is_found_and_reported(stack: str, path: str, value: Any, words: str) -> None:
     live = modified(running(expected(stack)), path, value)
-    found = faults(stack, live)
-    assert any(words in fault for fault in found), found
+    found = failures(stack, live)
+    assert any(words in failure for failure in found), found
 
 
 def test_a_silent_rollback_is_reported_with_its_reason() -> None:
     live = running(expected(PLAIN))
     live = modified(live, "described/EndpointConfigName", "before")
     live = modified(live, "described/FailureReason", "alarm latency-p99 rang")
-    (fault,) = [fault for fault in faults(PLAIN, live) if fault.startswith("endpoint")]
-    assert fault.endswith(
+    (failure,) = [failure for failure in failures(PLAIN, live) if failure.startswith("endpoint")]
+    assert failure.endswith(
         "the update was rolled back; InService on its previous configuration: alarm latency-p99 rang"
     )
 
@@ -263,13 +263,13 @@ def test_a_custom_image_must_have_its_digest() -> None:
     wanted = expected(PLAIN)
     wanted.models["main"]["PrimaryContainer"]["Image"] = own  # type: ignore[index]
     live = running(wanted)
-    assert faults_of(wanted, live) == []
+    assert failures_of(wanted, live) == []
     other = own.replace("a" * 64, "b" * 64)
     path = "described/ProductionVariants/0/DeployedImages/0/ResolvedImage"
-    assert faults_of(wanted, modified(live, path, other)) == ["models"]
+    assert failures_of(wanted, modified(live, path, other)) == ["models"]
 
 
-def faults_of(wanted: Any, live: LiveEndpoint) -> list[str]:
+def failures_of(wanted: Any, live: LiveEndpoint) -> list[str]:
     return [check.aspect for check in endpoint_checks(wanted, live) if not check.passed]
 
 
@@ -286,11 +286,11 @@ def test_only_limits_set_by_a_schedule_are_accepted() -> None:
     at_night = modified(
         modified(live, f"targets|{TARGET}|MinCapacity", 1), f"targets|{TARGET}|MaxCapacity", 3
     )
-    assert faults_of(wanted, at_night) == []
-    assert faults_of(wanted, modified(live, f"targets|{TARGET}|MinCapacity", 1)) == ["scaling"]
-    assert faults_of(wanted, modified(live, f"schedules|{TARGET}", [])) == ["scaling"]
+    assert failures_of(wanted, at_night) == []
+    assert failures_of(wanted, modified(live, f"targets|{TARGET}|MinCapacity", 1)) == ["scaling"]
+    assert failures_of(wanted, modified(live, f"schedules|{TARGET}", [])) == ["scaling"]
     later = {**action, "Schedule": "cron(0 5 * * ? *)"}
-    assert faults_of(wanted, modified(live, f"schedules|{TARGET}", [later])) == ["scaling"]
+    assert failures_of(wanted, modified(live, f"schedules|{TARGET}", [later])) == ["scaling"]
 
 
 def test_values_known_only_to_cloudformation_are_skipped_and_counted() -> None:
@@ -303,7 +303,7 @@ def test_values_known_only_to_cloudformation_are_skipped_and_counted() -> None:
     assert wanted is not None
     checks = endpoint_checks(wanted, running(expected(PLAIN)))
     assert sum(check.skipped for check in checks) == 3  # the key, the model's name, its role
-    assert "its stack did not create" in checks[0].faults[0]
+    assert "its stack did not create" in checks[0].failures[0]
 
 
 @pytest.mark.parametrize(

@@ -178,14 +178,14 @@ def create(standing: Deployed, stacks: list[str]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fresh_deployment_matches_its_template(deployed: Deployed, name: str) -> None:
     found = deployed.verdict(name)
-    assert found.faults == []
+    assert found.failures == []
     assert sum(check.compared for check in found.checks) > 100
     assert sum(check.skipped for check in found.checks) == 0
 
 
 def test_stacks_that_were_never_deployed_are_reported(deployed: Deployed) -> None:
     checks = check_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
-    assert {check.aspect: check.faults for check in checks} == dict.fromkeys(
+    assert {check.aspect: check.failures for check in checks} == dict.fromkeys(
         ("tritonstack-dev-foundation", "tritonstack-dev-monitoring"),
         ("not deployed: the stack does not exist",),
     )
@@ -354,10 +354,10 @@ def overwritten_artifact(deployed: Deployed) -> Iterator[None]:
 )
 def test_manual_changes_are_found(deployed: Deployed, change: Any, words: list[str]) -> None:
     with change(deployed):
-        found = deployed.verdict().faults
+        found = deployed.verdict().failures
     for said in words:
-        assert any(fault.startswith(said) for fault in found), found
-    assert deployed.verdict().faults == []
+        assert any(failure.startswith(said) for failure in found), found
+    assert deployed.verdict().failures == []
 
 
 def test_manually_changed_weights_are_found(deployed: Deployed) -> None:
@@ -372,9 +372,11 @@ def test_manually_changed_weights_are_found(deployed: Deployed) -> None:
             time.sleep(0.02)
 
     weigh(0.75)
-    assert deployed.verdict("compared").faults == ["machines: challenger: its weight is 0.75, expected 0.25"]
+    assert deployed.verdict("compared").failures == [
+        "machines: challenger: its weight is 0.75, expected 0.25"
+    ]
     weigh(0.25)
-    assert deployed.verdict("compared").faults == []
+    assert deployed.verdict("compared").failures == []
 
 
 def test_a_model_missing_from_its_prefix_is_found(deployed: Deployed) -> None:
@@ -386,11 +388,11 @@ def test_a_model_missing_from_its_prefix_is_found(deployed: Deployed) -> None:
     head = s3.get_object(Bucket=deployed.bucket, Key=key)
     body = head["Body"].read()
     s3.delete_object(Bucket=deployed.bucket, Key=key)
-    assert deployed.verdict("many").faults == [
+    assert deployed.verdict("many").failures == [
         f"artifacts: minilm: artifact not found at s3://{deployed.bucket}/{key}"
     ]
     s3.put_object(Bucket=deployed.bucket, Key=key, Body=body, Metadata=head["Metadata"])
-    assert deployed.verdict("many").faults == []
+    assert deployed.verdict("many").failures == []
 
 
 def test_the_state_of_an_endpoint(deployed: Deployed) -> None:

@@ -115,7 +115,7 @@ def test_an_unverified_model_is_marked() -> None:
     assert "  search: minilm is unverified: compared with itself only" in said
 
 
-def test_problems_are_listed_below_the_table() -> None:
+def test_failures_are_listed_below_the_table() -> None:
     amiss = EndpointStatus(
         name="search",
         endpoint="t-dev-search",

@@ -15,7 +15,12 @@ from tritonstack.operations.events import read_events
 from tritonstack.operations.revisions import Revision
 from tritonstack.operations.smoke.asking import SmokeResult
 from tritonstack.operations.stacks import StackState
-from tritonstack.operations.verification.artifact_checks import Placed, artifact_check, place_fault, places
+from tritonstack.operations.verification.artifact_checks import (
+    Placed,
+    artifact_check,
+    place_failure,
+    places,
+)
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.live import DeployedStack, deployed_stack
 from tritonstack.operations.verification.resolving import StackFacts
@@ -43,7 +48,7 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedS
 
 
 @pytest.mark.parametrize(
-    ("found", "faults", "notes"),
+    ("found", "failures", "notes"),
     [
         (standing("CREATE_COMPLETE"), [], []),
         (standing("UPDATE_COMPLETE"), [], []),
@@ -74,10 +79,10 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedS
     ],
 )
 def test_a_stack_must_exist_be_stable_and_match(
-    found: DeployedStack | None, faults: list[str], notes: list[str]
+    found: DeployedStack | None, failures: list[str], notes: list[str]
 ) -> None:
     check = stack_check(NAME, found, WANTED)
-    assert (list(check.faults), list(check.notes)) == (faults, notes)
+    assert (list(check.failures), list(check.notes)) == (failures, notes)
 
 
 @pytest.mark.parametrize(("stored", "other"), [("J?rgen", False), ("Jurgen", True)])
@@ -86,7 +91,7 @@ def test_question_marks_of_cloudformation_are_not_a_difference(stored: str, othe
         return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}}}}
 
     check = stack_check(NAME, standing("UPDATE_COMPLETE", topic(stored)), topic("Jürgen"))
-    assert bool(check.faults) is other
+    assert bool(check.failures) is other
 
 
 def test_a_stack_is_read_with_its_resolved_references(cloud: Cloud) -> None:
@@ -113,7 +118,7 @@ THERE = "s3://b/models/minilm/x/model.tar.gz"
 
 
 @pytest.mark.parametrize(
-    ("head", "fault"),
+    ("head", "failure"),
     [
         ({"ContentLength": 7, "Metadata": {"sha256": "ab" * 32}}, None),
         (None, f"minilm: artifact not found at {THERE}"),
@@ -129,8 +134,8 @@ THERE = "s3://b/models/minilm/x/model.tar.gz"
         ),
     ],
 )
-def test_an_archive_has_its_size_and_its_note(head: dict[str, Any] | None, fault: str | None) -> None:
-    assert place_fault(PLACE, head, bucket="b") == fault
+def test_an_archive_has_its_size_and_its_note(head: dict[str, Any] | None, failure: str | None) -> None:
+    assert place_failure(PLACE, head, bucket="b") == failure
 
 
 @pytest.fixture
@@ -178,7 +183,7 @@ def answer(**changes: Any) -> SmokeResult:
 def test_answers_are_counted_and_wrong_ones_reported() -> None:
     shadow = answer(outcome="skipped", variant="shadow", example="", detail="impossible", milliseconds=None)
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
-    assert check.faults == ("main: minilm, first: wrong (30 ms): off by 2",)
+    assert check.failures == ("main: minilm, first: wrong (30 ms): off by 2",)
     assert check.notes == ("shadow: minilm was not tested: impossible",)
     assert check.detail == "1 of 2 correct, slowest 30 ms"
 
@@ -208,7 +213,7 @@ def test_a_verdict_in_a_line() -> None:
     assert verdict(GOOD).description == "verified: dev matches commit cccccccc (3 values compared)"
     assert verdict(GOOD, tested=False).description.endswith("; no smoke requests were sent")
     assert verdict(BAD).description == "failed: 1 difference from commit cccccccc"
-    assert verdict(BAD).faults == ["search: alarms: one rings"]
+    assert verdict(BAD).failures == ["search: alarms: one rings"]
 
 
 def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:

@@ -36,6 +36,6 @@ def test_a_circular_ensemble_of_an_endpoint_is_reported(project, steps):
     edit(project.environment_file("dev"), "model: minilm", "model: loop")
     with pytest.raises(InvalidFilesError) as error:
         load_workspace(project, "dev")
-    circular = [problem for problem in error.value.problems if problem.code == "TS214"]
+    circular = [violation for violation in error.value.violations if violation.code == "TS214"]
     assert circular
-    assert all("circular ensemble: " in problem.message for problem in circular)
+    assert all("circular ensemble: " in violation.message for violation in circular)

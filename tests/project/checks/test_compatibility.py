@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.one_endpoint import locked, only
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.project.checks.compatibility import (
     ASYNCHRONOUS_BYTES,
     MIB,
@@ -20,32 +20,32 @@ from tritonstack.project.checks.compatibility import (
 def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path: Path) -> None:
     built: dict[str, dict[str, object]] = {"sm75-24.09": {}, "cpu-py312": {}, "sm89-25.04": {}}
     workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
-    problem = only(unbuilt(workspace, "e"))
-    assert problem.field == "endpoints.e.model"
-    assert problem.message == (
+    violation = only(unbuilt(workspace, "e"))
+    assert violation.field == "endpoints.e.model"
+    assert violation.message == (
         "random.lock.yaml has no artifact of 'encoder' for sm86-25.04 or sm86-25.04-py312 (cpu-py312 is "
         "built for CPUs with Python 3.12; sm75-24.09 is built for T4 under Triton 24.09; sm89-25.04 is built "
         "for L4 or L40S under Triton 25.04; ml.g5.xlarge has A10G, compute capability 8.6)"
     )
-    assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
+    assert violation.remedy == "run `tritonstack build random` and commit random.lock.yaml"
 
 
 def test_a_missing_artifact_that_a_build_makes(tmp_path: Path) -> None:
-    problem = only(unbuilt(locked(tmp_path, "", {}), "e"))
-    assert problem.remedy == "run `tritonstack build random` and commit random.lock.yaml"
+    violation = only(unbuilt(locked(tmp_path, "", {}), "e"))
+    assert violation.remedy == "run `tritonstack build random` and commit random.lock.yaml"
 
 
 def test_an_engine_of_another_tensorrt_is_rejected_at_the_locks_line(tmp_path: Path) -> None:
     built = {"sm86-25.04": {"tensorrt": "10.3.0.26"}}
     workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
-    problem = only(unbuilt(workspace, "e"))
-    assert problem.field == "models.encoder.sm86-25.04.tensorrt"
-    assert problem.message == (
+    violation = only(unbuilt(workspace, "e"))
+    assert violation.field == "models.encoder.sm86-25.04.tensorrt"
+    assert violation.message == (
         "the engines of abababababab were built with TensorRT 10.3.0.26, but Triton 25.04 has 10.9.0, "
         "which cannot run them"
     )
-    assert problem.line is not None
-    assert "tensorrt: 10.3.0.26" in problem.file.read_text().splitlines()[problem.line - 1]
+    assert violation.line is not None
+    assert "tensorrt: 10.3.0.26" in violation.file.read_text().splitlines()[violation.line - 1]
 
 
 @pytest.mark.parametrize("tensorrt", ["10.9.0", "10.9.0.34", None])
@@ -55,41 +55,42 @@ def test_an_engine_of_the_releases_tensorrt_is_taken(tmp_path: Path, tensorrt: s
 
 
 def test_an_engine_on_a_cpu_is_rejected(tmp_path: Path) -> None:
-    problem = only(unbuilt(locked(tmp_path, "", {"cpu": {"tensorrt": "10.9.0"}}), "e"))
-    assert problem.message == "abababababab contains TensorRT engines, but ml.c7i.xlarge has no GPU"
+    violation = only(unbuilt(locked(tmp_path, "", {"cpu": {"tensorrt": "10.9.0"}}), "e"))
+    assert violation.message == "abababababab contains TensorRT engines, but ml.c7i.xlarge has no GPU"
 
 
-def payload_problem(folder: Path, endpoint: str, size: int, release: str = "25.04") -> FileProblem:
+def payload_violation(folder: Path, endpoint: str, size: int, release: str = "25.04") -> FileViolation:
     with pytest.raises(InvalidFilesError) as caught:
         locked(folder, endpoint, {"cpu": {"item_bytes": size}}, triton_release=release)
-    return only(list(caught.value.problems))
+    return only(list(caught.value.violations))
 
 
 def test_what_is_too_heavy_to_be_answered_at_once_goes_into_a_queue(tmp_path: Path) -> None:
-    problem = payload_problem(tmp_path, "", 40 * MIB)
-    assert problem.field == "endpoints.e.model"
-    assert problem.message == (
+    violation = payload_violation(tmp_path, "", 40 * MIB)
+    assert violation.field == "endpoints.e.model"
+    assert violation.message == (
         "one request or response of 'encoder' has 40 MiB, but SageMaker accepts at most 25 MiB in real time"
     )
-    assert problem.remedy == "add `asynchronous: {}`, which accepts 1,024 MiB"
+    assert violation.remedy == "add `asynchronous: {}`, which accepts 1,024 MiB"
 
 
 def test_what_is_too_heavy_for_a_queue_has_to_stay_in_a_bucket(tmp_path: Path) -> None:
-    problem = payload_problem(tmp_path, "asynchronous: {}", 2048 * MIB)
-    assert problem.message == (
+    violation = payload_violation(tmp_path, "asynchronous: {}", 2048 * MIB)
+    assert violation.message == (
         "one request or response of 'encoder' has 2,048 MiB, but SageMaker accepts at most 1,024 MiB"
     )
     assert (
-        problem.remedy == "pass object names in requests, and let the model read the objects from its bucket"
+        violation.remedy
+        == "pass object names in requests, and let the model read the objects from its bucket"
     )
 
 
 def test_tritons_own_limit_counts_where_the_front_end_keeps_it(tmp_path: Path) -> None:
-    problem = payload_problem(tmp_path, "asynchronous: {}", 100 * MIB, "26.03")
-    assert problem.message == (
+    violation = payload_violation(tmp_path, "asynchronous: {}", 100 * MIB, "26.03")
+    assert violation.message == (
         "one request or response of 'encoder' has 100 MiB, but Triton 26.03 accepts at most 64 MiB"
     )
-    assert problem.remedy == (
+    assert violation.remedy == (
         'add `SAGEMAKER_TRITON_ADDITIONAL_ARGS: "--http-max-input-size=104857600"` to environment'
     )
 
@@ -114,5 +115,5 @@ def test_what_is_just_light_enough_is_taken(tmp_path: Path, endpoint: str, size:
 
 def test_an_old_artifact_does_not_prove_request_sizes(tmp_path: Path) -> None:
     stale = {"cpu": {"item_bytes": 40 * MIB, "spec_hash": "00" * 32}}
-    problem = only(unbuilt(locked(tmp_path, "", stale), "e"))
-    assert "was built from another version of" in problem.message
+    violation = only(unbuilt(locked(tmp_path, "", stale), "e"))
+    assert "was built from another version of" in violation.message

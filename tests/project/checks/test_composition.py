@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tritonstack.base.documents import Document, load_document
-from tritonstack.project.checks.ensembles import composition_problems
+from tritonstack.project.checks.ensembles import composition_violations
 from tritonstack.spec.models.model import ModelSpec
 
 TEXT = "source: file://w\nrecipe: {kind: text-embedding}\ntest_inputs: [a text]\n"
@@ -22,18 +22,18 @@ def steps(*names: str, sent: str = "{random: {}}", extra: str = "") -> str:
     return f"recipe: {{kind: ensemble, steps: [{listing}]}}\ntest_inputs: [{sent}]\n{extra}"
 
 
-def problems(root: Path, **texts: str) -> list[str]:
+def violations(root: Path, **texts: str) -> list[str]:
     models: dict[str, Document[ModelSpec]] = {}
     for name, text in texts.items():
         (root / name).mkdir()
         file = root / name / "model.yaml"
         file.write_text(f"name: {name}\ndescription: A model.\n{text}")
         models[name] = load_document(file, ModelSpec)
-    return [str(problem) for problem in composition_problems(models, set(models))]
+    return [str(violation) for violation in composition_violations(models, set(models))]
 
 
 def test_what_goes_together(tmp_path: Path) -> None:
-    assert not problems(
+    assert not violations(
         tmp_path,
         words=TEXT,
         head=ONNX + "batching: {max_batch: 8}\n",
@@ -91,19 +91,19 @@ def test_what_goes_together(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not(tmp_path: Path, texts: dict[str, str], complaint: str) -> None:
-    (found,) = problems(tmp_path, **texts)
+    (found,) = violations(tmp_path, **texts)
     assert complaint in found
     assert "help: " in found
 
 
 def test_cycles_are_reported_and_nothing_else(tmp_path: Path) -> None:
-    found = problems(tmp_path, a=steps("b", "c"), b=steps("a", "c"), c=ONNX, d=steps("a", "c"))
+    found = violations(tmp_path, a=steps("b", "c"), b=steps("a", "c"), c=ONNX, d=steps("a", "c"))
     assert len(found) == 2
-    assert all("circular ensemble" in problem for problem in found)
+    assert all("circular ensemble" in violation for violation in found)
 
 
 def test_a_pipeline_takes_one_kind_of_input(tmp_path: Path) -> None:
     from tritonstack.base.errors import InvalidFilesError
 
     with pytest.raises(InvalidFilesError, match=r"test_inputs.1: all test inputs of an ensemble"):
-        problems(tmp_path, a=TEXT, b=ONNX, whole=steps("a", "b", sent="a text, {random: {}}"))
+        violations(tmp_path, a=TEXT, b=ONNX, whole=steps("a", "b", sent="a text, {random: {}}"))

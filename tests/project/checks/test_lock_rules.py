@@ -12,7 +12,7 @@ from tests.projects import edit, write_project
 from tests.promoted_locks import add_promoted
 from tests.records.test_locks import BUILT
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.project.checks.locks import (
@@ -52,25 +52,28 @@ def lock(project: Project, environment: str = "dev") -> Document[Lock]:
     return load_lock(project.lock_file(environment))
 
 
-def told(problems: Any) -> list[str]:
-    return [f"{problem.file.name}:{problem.line}: {problem.field}: {problem.message}" for problem in problems]
+def told(violations: Any) -> list[str]:
+    return [
+        f"{violation.file.name}:{violation.line}: {violation.field}: {violation.message}"
+        for violation in violations
+    ]
 
 
-def test_a_lock_as_it_was_written_has_no_faults(project: Project) -> None:
+def test_a_lock_as_it_was_written_has_no_violations(project: Project) -> None:
     assert list(check_seals(lock(project))) == []
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    assert (found.faults, found.notes) == ([], [])
+    assert (found.violations, found.notes) == ([], [])
 
 
 def test_an_edit_is_reported_with_the_line_of_the_seal_and_what_to_do(project: Project) -> None:
     edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 1.5")
-    (problem,) = check_seals(lock(project))
+    (violation,) = check_seals(lock(project))
     line = project.lock_file("dev").read_text().splitlines().index("      seal: " + sealed(project)) + 1
-    assert told([problem]) == [
+    assert told([violation]) == [
         f"dev.lock.yaml:{line}: models.minilm.cpu.seal: invalid seal: this entry was edited "
         "manually or copied from another place"
     ]
-    assert "`tritonstack build dev` rewrites it" in str(problem.remedy)
+    assert "`tritonstack build dev` rewrites it" in str(violation.remedy)
 
 
 def test_a_rolled_back_entry_is_not_rebuilt(project: Project) -> None:
@@ -81,9 +84,9 @@ def test_a_rolled_back_entry_is_not_rebuilt(project: Project) -> None:
     gone_back = entry.model_copy(update={"rolled_back": back})
     replace_entries(file, artifacts=[Replacement("minilm", "cpu", gone_back, entry)])
     edit(file, "p99_ms: 4.5", "p99_ms: 1.5")
-    (problem,) = check_seals(lock(project))
-    assert "`git log -p -- " in str(problem.remedy)
-    assert "rewrites it" not in str(problem.remedy)
+    (violation,) = check_seals(lock(project))
+    assert "`git log -p -- " in str(violation.remedy)
+    assert "rewrites it" not in str(violation.remedy)
 
 
 def sealed(project: Project) -> str:
@@ -92,8 +95,8 @@ def sealed(project: Project) -> str:
 
 def test_to_remove_the_seal_is_to_be_seen_as_well(project: Project) -> None:
     edit(project.lock_file("dev"), f"      seal: {sealed(project)}\n", "")
-    (problem,) = check_seals(lock(project))
-    assert told([problem])[0].endswith(
+    (violation,) = check_seals(lock(project))
+    assert told([violation])[0].endswith(
         "models.minilm.cpu: no seal: this entry was written manually or by an early version"
     )
 
@@ -106,14 +109,14 @@ def test_a_lock_copied_from_another_environment_is_not_its_own(project: Project)
 def test_an_entry_of_a_model_that_is_not_there(project: Project) -> None:
     add_to_lock(project.lock_file("dev"), [manifest("minilmm")], built=BUILT)
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    (problem,) = found.faults
-    assert problem.message == "unknown model 'minilmm' (did you mean 'minilm'?)"
+    (file_violation,) = found.violations
+    assert file_violation.message == "unknown model 'minilmm' (did you mean 'minilm'?)"
 
 
 def test_an_unused_entry_is_not_an_error(project: Project) -> None:
     add_to_lock(project.lock_file("dev"), [manifest("minilm", target="sm86-25.04")], built=BUILT)
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    assert found.faults == []
+    assert found.violations == []
     assert told(found.notes) == [
         "dev.lock.yaml:18: models.minilm.sm86-25.04: no endpoint of dev uses minilm for sm86-25.04"
     ]
@@ -167,8 +170,8 @@ def test_a_local_manifest_that_contradicts_the_lock(project: Project) -> None:
     lay_manifest(project)
     assert check_manifests(project, lock(project)) == []
     lay_manifest(project, archive_bytes=7)
-    (problem,) = check_manifests(project, lock(project))
-    assert told([problem])[0].startswith(
+    (violation,) = check_manifests(project, lock(project))
+    assert told([violation])[0].startswith(
         "dev.lock.yaml:5: models.minilm.cpu.archive_bytes: the lock says 1, its manifest says 7 ("
     )
 
@@ -214,20 +217,20 @@ def test_figures_of_another_build_of_the_same_bytes_are_its_own() -> None:
 def test_two_locks_that_contradict_each_other(project: Project) -> None:
     add_to_lock(project.lock_file("prod"), [current(project, archive_bytes=2)], built=BUILT)
     locks = {name: lock(project, name) for name in ("dev", "prod")}
-    (problem,) = check_locks(locks)
-    assert problem.file.name == "prod.lock.yaml"
-    assert problem.message.startswith("abababababab has archive_bytes 2 here and 1 in ")
-    assert problem.message.endswith("dev.lock.yaml:4")
+    (violation,) = check_locks(locks)
+    assert violation.file.name == "prod.lock.yaml"
+    assert violation.message.startswith("abababababab has archive_bytes 2 here and 1 in ")
+    assert violation.message.endswith("dev.lock.yaml:4")
 
 
 def promoted_from(
     project: Project, source: str, held: LockDigests
-) -> tuple[list[FileProblem], list[FileProblem]]:
+) -> tuple[list[FileViolation], list[FileViolation]]:
     promoted = PROMOTED.model_copy(update={"source": source})
     entry = lock(project).record.models["minilm"]["cpu"]
     add_promoted(project.lock_file("prod"), promoted, artifacts=[Replacement("minilm", "cpu", entry, None)])
     found = check_promotions(lock(project, "prod"), ["dev", "prod"], lambda _: held)
-    return found.faults, found.notes
+    return found.violations, found.notes
 
 
 def test_what_was_promoted_from_what_its_source_held_is_true(project: Project) -> None:
@@ -235,20 +238,20 @@ def test_what_was_promoted_from_what_its_source_held_is_true(project: Project) -
 
 
 def test_what_its_source_never_held_is_not(project: Project) -> None:
-    (fault,), notes = promoted_from(project, "dev", LockDigests(frozenset({"cd" * 32})))
-    assert fault.message == f"promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
-    assert (fault.field, notes) == ("models.minilm.cpu.promoted", [])
+    (violation,), notes = promoted_from(project, "dev", LockDigests(frozenset({"cd" * 32})))
+    assert violation.message == f"promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
+    assert (violation.field, notes) == ("models.minilm.cpu.promoted", [])
 
 
 def test_where_git_does_not_know_nothing_is_claimed(project: Project) -> None:
-    faults, (note,) = promoted_from(project, "dev", LockDigests(frozenset(), "this is a shallow clone"))
-    assert faults == []
+    violations, (note,) = promoted_from(project, "dev", LockDigests(frozenset(), "this is a shallow clone"))
+    assert violations == []
     assert note.message.endswith("its history is incomplete: this is a shallow clone")
 
 
 def test_an_environment_that_never_was(project: Project) -> None:
-    (fault,), _ = promoted_from(project, "dve", LockDigests(frozenset()))
-    assert (fault.message, fault.remedy) == (
+    (violation,), _ = promoted_from(project, "dve", LockDigests(frozenset()))
+    assert (violation.message, violation.remedy) == (
         "promoted from unknown environment 'dve'",
         "did you mean 'dev'?",
     )

@@ -32,7 +32,9 @@ def told(
     try:
         load_workspace(project, NAME)
     except InvalidFilesError as error:
-        return [f"{problem.field}: {problem.message} -- {problem.remedy}" for problem in error.problems]
+        return [
+            f"{violation.field}: {violation.message} -- {violation.remedy}" for violation in error.violations
+        ]
     return []
 
 
@@ -67,22 +69,22 @@ def told(
     ],
 )
 def test_what_a_releases_tensorrt_does(tmp_path: Path, release: str, model: str, says: str | None) -> None:
-    problems = told(tmp_path, GPU, model, engine=True, release=release)
-    assert len(problems) == (says is not None), problems
-    assert says is None or says in problems[0]
+    violations = told(tmp_path, GPU, model, engine=True, release=release)
+    assert len(violations) == (says is not None), violations
+    assert says is None or says in violations[0]
 
 
 def test_bf16_is_tensorrts_alone(tmp_path: Path) -> None:
-    (problem,) = told(tmp_path / "a", "instance_type: ml.c7i.xlarge", "precision: bf16\n")
-    assert "bf16 requires TensorRT" in problem
-    (problem,) = told(tmp_path / "b", "instance_type: ml.g4dn.xlarge", "precision: bf16\n", engine=True)
-    assert "GPUs of compute capability 7.5 do not support bf16" in problem
+    (violation,) = told(tmp_path / "a", "instance_type: ml.c7i.xlarge", "precision: bf16\n")
+    assert "bf16 requires TensorRT" in violation
+    (violation,) = told(tmp_path / "b", "instance_type: ml.g4dn.xlarge", "precision: bf16\n", engine=True)
+    assert "GPUs of compute capability 7.5 do not support bf16" in violation
 
 
 def test_older_gpus_do_not_run_what_is_for_ampere_and_later(tmp_path: Path) -> None:
     endpoint = "instance_type: ml.g4dn.xlarge"
-    (problem,) = told(tmp_path, endpoint, "tensorrt: {portability: ampere-plus}\n", engine=True)
-    assert "do not run on compute capability 7.5" in problem
+    (violation,) = told(tmp_path, endpoint, "tensorrt: {portability: ampere-plus}\n", engine=True)
+    assert "do not run on compute capability 7.5" in violation
 
 
 def test_triton_configured_to_trust_engines(tmp_path: Path) -> None:
@@ -100,9 +102,9 @@ def test_profiles_stay_within_the_largest_batch(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidFilesError) as caught:
         load_document(file, ModelSpec)
-    (problem,) = caught.value.problems
-    assert (problem.field, problem.line) == ("tensorrt.profiles.1.batch", 7)
-    assert problem.message == "profile batches go up to 16, but batching.max_batch is 8"
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.line) == ("tensorrt.profiles.1.batch", 7)
+    assert violation.message == "profile batches go up to 16, but batching.max_batch is 8"
 
 
 def test_every_release_says_what_it_reads() -> None:

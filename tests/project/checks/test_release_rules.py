@@ -39,7 +39,10 @@ def project(folder: Path, endpoint: str, release: str, **models: str) -> Project
 def complaints(made: Project) -> list[str]:
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(made, NAME)
-    return [f"{problem.field}: {problem.message} -- {problem.remedy}" for problem in caught.value.problems]
+    return [
+        f"{violation.field}: {violation.message} -- {violation.remedy}"
+        for violation in caught.value.violations
+    ]
 
 
 def test_a_language_model_on_an_endpoint_of_its_own(tmp_path: Path) -> None:

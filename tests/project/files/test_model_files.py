@@ -10,7 +10,7 @@ import pytest
 
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.project.files.model_files import file_problems, helper_files
+from tritonstack.project.files.model_files import file_violations, helper_files
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.spec.models.model import ModelSpec
 
@@ -53,19 +53,19 @@ def test_every_file_that_model_yaml_names_is_its_own(tmp_path: Path, name: str, 
     model = write(tmp_path / "m", **keys)
     (tmp_path / "m" / name).unlink(missing_ok=True)
     (tmp_path / "m" / name).symlink_to(target)
-    (problem,) = file_problems(model)
-    assert problem.field == field
-    assert problem.line is not None
-    assert f"{name} is a link" in problem.message
-    assert problem.remedy == "replace it with a copy of the file"
+    (violation,) = file_violations(model)
+    assert violation.field == field
+    assert violation.line is not None
+    assert f"{name} is a link" in violation.message
+    assert violation.remedy == "replace it with a copy of the file"
     with pytest.raises(InvalidFilesError):
         model_hash("m", {"m": model})
 
 
 def test_a_missing_file_is_named_with_its_field(tmp_path: Path) -> None:
-    (problem,) = file_problems(write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}"))
-    assert (problem.field, problem.line) == ("recipe.requirements", 3)
-    assert "file packages.txt does not exist" in problem.message
+    (violation,) = file_violations(write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}"))
+    assert (violation.field, violation.line) == ("recipe.requirements", 3)
+    assert "file packages.txt does not exist" in violation.message
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
@@ -91,10 +91,10 @@ def test_a_source_that_is_a_link_out_needs_a_reason(tmp_path: Path) -> None:
     fill(tmp_path / "shared", "a.bin")
     (tmp_path / "m").mkdir()
     (tmp_path / "m/weights").symlink_to(tmp_path / "shared")
-    (problem,) = file_problems(write(tmp_path / "m", source="file://weights"))
-    assert "outside the model's folder" in problem.message
+    (violation,) = file_violations(write(tmp_path / "m", source="file://weights"))
+    assert "outside the model's folder" in violation.message
     trusted = write(tmp_path / "m", source="file://weights", trust="{external_source: the team's folder}")
-    assert file_problems(trusted) == ()
+    assert file_violations(trusted) == ()
 
 
 def test_which_helpers_are_packed(tmp_path: Path) -> None:
@@ -149,15 +149,15 @@ def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, messa
     model = write(tmp_path / "m")
     fill(tmp_path / "m", name, "kit/__init__.py")
     (tmp_path / "m/kit/use.py").write_text(code)
-    problems = file_problems(model)
-    assert [message in problem.message for problem in problems] == [True]
-    assert problems[0].remedy
+    violations = file_violations(model)
+    assert [message in violation.message for violation in violations] == [True]
+    assert violations[0].remedy
 
 
 def test_a_script_that_nothing_imports_may_have_any_name(tmp_path: Path) -> None:
     model = write(tmp_path / "m")
     fill(tmp_path / "m", "profile.py")
-    assert file_problems(model) == ()
+    assert file_violations(model) == ()
 
 
 @pytest.mark.parametrize("where", ["model.py", "helpers.py", "kit/use.py"])
@@ -170,8 +170,8 @@ def test_helpers_that_are_links_out(tmp_path: Path, where: str, target: str, lin
     with (tmp_path / "m" / where).open("a") as file:
         file.write(f"\n{line}\n")
     (tmp_path / "m/shared").symlink_to(target.format(tmp_path))
-    (problem,) = file_problems(model)
-    assert (problem.field, "shared is a link " in problem.message) == ("recipe.code", True)
+    (violation,) = file_violations(model)
+    assert (violation.field, "shared is a link " in violation.message) == ("recipe.code", True)
 
 
 def test_links_out_that_no_code_imports_are_not_packed(tmp_path: Path) -> None:
@@ -181,5 +181,5 @@ def test_links_out_that_no_code_imports_are_not_packed(tmp_path: Path) -> None:
     for link in ("data", "training/data", "other.py"):
         (tmp_path / "m" / link).symlink_to(tmp_path / "shared")
     os.mkfifo(tmp_path / "m/pipe.py")
-    assert file_problems(model) == ()
+    assert file_violations(model) == ()
     assert list(helper_files(model)) == ["helpers.py"]

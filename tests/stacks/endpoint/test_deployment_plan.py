@@ -9,7 +9,7 @@ import pytest
 from stacks.deployment import EndpointDeployment, plan_deployment
 from tests.sealed_locks import write_sealed
 from tests.stacks.assemblies import lock_everything
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix
 from tritonstack.project.loading import load_workspace
@@ -20,7 +20,7 @@ GB = 1024**3
 
 def locked(
     project: Project, *, endpoint: str = "plain", environment: str = "sample", **changes: int | str
-) -> EndpointDeployment | list[FileProblem]:
+) -> EndpointDeployment | list[FileViolation]:
     """Return the plan of an endpoint after a change of its encoder's lock entry."""
     workspace = lock_everything(project, environment)
     models = dict(workspace.lock.record.models)
@@ -31,14 +31,14 @@ def locked(
     return plan_deployment(load_workspace(project, environment), endpoint)
 
 
-def refusals(planned: EndpointDeployment | list[FileProblem]) -> list[FileProblem]:
+def refusals(planned: EndpointDeployment | list[FileViolation]) -> list[FileViolation]:
     assert isinstance(planned, list)
     return planned
 
 
-def only(planned: EndpointDeployment | list[FileProblem]) -> FileProblem:
-    (problem,) = refusals(planned)
-    return problem
+def only(planned: EndpointDeployment | list[FileViolation]) -> FileViolation:
+    (violation,) = refusals(planned)
+    return violation
 
 
 @pytest.fixture
@@ -100,39 +100,39 @@ def test_prices_of_the_file_reach_the_machines_they_are_of(plan):
 
 
 def test_without_an_artifact_the_file_line_and_remedy_are_named(project):
-    problem = only(plan_deployment(load_workspace(project, "sample"), "plain"))
-    assert str(problem).startswith(f"{project.environment_file('sample')}:11: endpoints.plain.model: ")
-    assert "sample.lock.yaml has no artifact of 'encoder' for cpu" in str(problem)
-    assert "help: run `tritonstack build sample`" in str(problem)
+    violation = only(plan_deployment(load_workspace(project, "sample"), "plain"))
+    assert str(violation).startswith(f"{project.environment_file('sample')}:11: endpoints.plain.model: ")
+    assert "sample.lock.yaml has no artifact of 'encoder' for cpu" in str(violation)
+    assert "help: run `tritonstack build sample`" in str(violation)
 
 
 def test_an_artifact_of_another_version_of_the_model_is_rejected(project):
-    problem = only(locked(project, spec_hash="00" * 32))
-    assert problem.file == project.lock_file("sample")
-    assert "built from another version" in problem.message
+    violation = only(locked(project, spec_hash="00" * 32))
+    assert violation.file == project.lock_file("sample")
+    assert "built from another version" in violation.message
 
 
 def test_an_artifact_that_no_volume_holds_is_rejected(project):
-    problem = refusals(locked(project, unpacked_bytes=300 * GB))[0]
-    assert problem.line == 12
-    assert "needs a volume of 611 GB; SageMaker attaches at most 512 GB" in problem.message
+    violation = refusals(locked(project, unpacked_bytes=300 * GB))[0]
+    assert violation.line == 12
+    assert "needs a volume of 611 GB; SageMaker attaches at most 512 GB" in violation.message
 
 
 def test_a_multi_model_prefix_too_large_for_any_volume_is_rejected(project):
     planned = locked(project, environment="every", endpoint="shelf", unpacked_bytes=300 * GB)
-    problem = refusals(planned)[0]
-    assert problem.field == "endpoints.shelf.instance_type"
-    assert "the artifact of 'encoder' needs a volume of 611 GB" in problem.message
+    violation = refusals(planned)[0]
+    assert violation.field == "endpoints.shelf.instance_type"
+    assert "the artifact of 'encoder' needs a volume of 611 GB" in violation.message
 
 
 def test_out_of_memory_is_foreseen(project):
-    problem = only(locked(project, unpacked_bytes=9 * GB))
-    assert problem.message == ("the artifact of 'encoder' needs 9 GiB of memory; ml.c7i.xlarge has 8 GiB")
+    violation = only(locked(project, unpacked_bytes=9 * GB))
+    assert violation.message == ("the artifact of 'encoder' needs 9 GiB of memory; ml.c7i.xlarge has 8 GiB")
 
 
 def test_shared_memory_is_memory(project):
-    problem = only(locked(project, unpacked_bytes=5 * GB, shared_memory_bytes=4 * GB))
-    assert "needs 9 GiB of memory" in problem.message
+    violation = only(locked(project, unpacked_bytes=5 * GB, shared_memory_bytes=4 * GB))
+    assert "needs 9 GiB of memory" in violation.message
 
 
 def test_instances_with_local_disks_have_no_volume_limit(project):

@@ -129,7 +129,7 @@ def test_hundreds_of_endpoints_fit_into_one_template():
     assert len(json.dumps(template(environment(endpoints)))) < LARGEST_TEMPLATE
 
 
-def test_cloudformation_finds_no_fault(mixed):
+def test_cloudformation_finds_no_violation(mixed):
     findings = lint(json.dumps(mixed), config=ManualArgs(regions=["eu-central-1"]))
     assert [f"{finding.rule.id} {finding.message}" for finding in findings] == []
 

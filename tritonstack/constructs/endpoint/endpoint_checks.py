@@ -11,28 +11,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import aws_cdk as cdk
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Fault
+from tritonstack.base.documents import Violation
 from tritonstack.base.errors import UsageError
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.constructs.model_data import ModelArchive
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 from tritonstack.spec.endpoints.endpoint_rules import (
     RuledEndpoint,
-    component_faults,
-    mode_faults,
-    multi_model_faults,
+    component_violations,
+    mode_violations,
+    multi_model_violations,
 )
-from tritonstack.spec.endpoints.rollout_rules import rollout_faults
+from tritonstack.spec.endpoints.rollout_rules import rollout_violations
 from tritonstack.spec.endpoints.rollouts import AlarmId
-from tritonstack.spec.endpoints.scaling_rules import scaling_faults
+from tritonstack.spec.endpoints.scaling_rules import scaling_violations
 from tritonstack.spec.endpoints.variants import Variant
 
-_RULES: Sequence[Callable[[RuledEndpoint], Iterator[Fault]]] = (
-    mode_faults,
-    multi_model_faults,
-    component_faults,
-    scaling_faults,
-    rollout_faults,
+_RULES: Sequence[Callable[[RuledEndpoint], Iterator[Violation]]] = (
+    mode_violations,
+    multi_model_violations,
+    component_violations,
+    scaling_violations,
+    rollout_violations,
 )
 
 
@@ -55,9 +55,11 @@ def check_endpoint(
         multi_model=variants[0].model.multi_model,
     )
     for rule in _RULES:
-        for fault in rule(ruled):
-            field = ".".join(map(str, fault.path))
-            raise UsageError(f"{name}: {field}: {fault.message}", remedy=fault.remedy, code=fault.code)
+        for violation in rule(ruled):
+            field = ".".join(map(str, violation.path))
+            raise UsageError(
+                f"{name}: {field}: {violation.message}", remedy=violation.remedy, code=violation.code
+            )
 
 
 def check_rollback_ids(name: str, asked: Iterable[AlarmId] | None, existing: Iterable[AlarmId]) -> None:

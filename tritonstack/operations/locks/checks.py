@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem, InvalidFilesError, shown_path
+from tritonstack.base.errors import FileViolation, InvalidFilesError, shown_path
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.operations.locks.versions import lock_history
 from tritonstack.project.checks.locks import (
@@ -39,12 +39,14 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
     for name, lock in locks.items():
         if name not in names:
             continue
-        found.faults += [*check_seals(lock), *check_manifests(project, lock)]
+        found.violations += [*check_seals(lock), *check_manifests(project, lock)]
         for part in (_check_catalog(project, name), check_promotions(lock, environments, digests_of)):
-            found.faults += part.faults
+            found.violations += part.violations
             found.notes += part.notes
     checked = {lock.file for name, lock in locks.items() if name in names}
-    found.faults += [problem for problem in _disagreements(locks) if problem.file in checked]
+    found.violations += [
+        file_violation for file_violation in _disagreements(locks) if file_violation.file in checked
+    ]
     return found
 
 
@@ -71,10 +73,10 @@ def _check_left(project: Project, name: str, found: Findings) -> None:
     try:
         lock = load_lock(file)
     except InvalidFilesError as error:
-        found.faults += error.problems
+        found.violations += error.violations
         return
     found.notes.append(
-        lock.problem(
+        lock.violation(
             (),
             f"the lock's environment {name!r} does not exist",
             remedy=f"run `git rm {shown_path(file)}` if the environment was removed",
@@ -83,7 +85,7 @@ def _check_left(project: Project, name: str, found: Findings) -> None:
     )
 
 
-def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileProblem]:
+def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileViolation]:
     """Report both locks: which of the two is wrong is unknown."""
     backwards = dict(reversed(locks.items()))
     return [*check_locks(locks), *check_locks(backwards)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import FileProblem, TritonstackError
+from tritonstack.base.errors import FileViolation, TritonstackError
 from tritonstack.base.naming import MODELS, artifact_prefix
 from tritonstack.operations.artifacts import find_object, is_archive_of
 from tritonstack.operations.aws import Cloud, error_code
@@ -29,9 +29,9 @@ class UntrueLockError(TritonstackError):
 
     code = "TS412"
 
-    def __init__(self, problems: list[FileProblem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = tuple(problems)
+    def __init__(self, violations: list[FileViolation]) -> None:
+        super().__init__("\n".join(str(violation) for violation in violations))
+        self.violations = tuple(violations)
 
 
 class NotCheckedError(TritonstackError):
@@ -82,7 +82,7 @@ def _check(cloud: Cloud, workspace: Workspace, *, has_registry: bool) -> Finding
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for part in pool.map(check, entries_of(workspace.lock)):
-            found.faults += part.faults
+            found.violations += part.violations
             found.notes += part.notes
     return found
 
@@ -94,11 +94,13 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
     try:
         manifest = _manifest(s3, bucket, f"{prefix}/{MANIFEST_NAME}", origin)
     except TritonstackError as error:
-        found.faults.append(placed.problem(error.message, at="digest", remedy=error.remedy, code=error.code))
+        found.violations.append(
+            placed.violation(error.message, at="digest", remedy=error.remedy, code=error.code)
+        )
         return found
     if manifest is None:
-        found.faults.append(
-            placed.problem(
+        found.violations.append(
+            placed.violation(
                 f"artifact not found in s3://{bucket}",
                 at="digest",
                 remedy=f"run `tritonstack build {placed.environment}` to publish it, or "
@@ -109,9 +111,11 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
         return found
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(entry, archive):
-        problem = "is missing" if archive is None else "has another size or digest"
-        found.faults.append(
-            placed.problem(f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {problem}", at="digest", code="TS410")
+        file_violation = "is missing" if archive is None else "has another size or digest"
+        found.violations.append(
+            placed.violation(
+                f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {file_violation}", at="digest", code="TS410"
+            )
         )
     compare_manifest(found, placed, manifest, target, origin=origin)
     return found
@@ -134,12 +138,12 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
     tags = _tags(ecr, repository, image.digest)
     if tags is None:
         remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
-        found.faults.append(
-            placed.problem(f"image not found: {uri}", at="digest", remedy=remedy, code="TS411")
+        found.violations.append(
+            placed.violation(f"image not found: {uri}", at="digest", remedy=remedy, code="TS411")
         )
     elif image.tag not in tags:
-        found.faults.append(
-            placed.problem(
+        found.violations.append(
+            placed.violation(
                 f"tag {image.tag} does not point to {uri}; its tags: {', '.join(tags) or 'none'}",
                 at="tag",
                 remedy="the tag was moved: rebuild the image",
@@ -152,7 +156,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
 def _unchecked(image: PlacedEntry) -> Findings:
     found = Findings()
     note = "stored in the local Docker engine; the local cloud has no registry to check"
-    found.notes.append(image.problem(note, code="TS415"))
+    found.notes.append(image.violation(note, code="TS415"))
     return found
 
 

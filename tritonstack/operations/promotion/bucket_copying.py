@@ -28,9 +28,9 @@ def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> Non
     s3, key = cloud.client("s3"), f"{source.prefix}/{ARCHIVE_NAME}"
     head = find_object(source.cloud.client("s3"), source.bucket, key)
     if head is None or not is_archive_of(source.entry, head):
-        problem = "is missing" if head is None else "does not match the lock"
+        failure = "is missing" if head is None else "does not match the lock"
         raise DamagedArtifactError(
-            f"{source.url(ARCHIVE_NAME)} {problem}",
+            f"{source.url(ARCHIVE_NAME)} {failure}",
             remedy="delete it if it exists, and republish it with `tritonstack build`",
         )
     # S3 would copy the `superseded` tag, and require tagging permissions.

@@ -151,8 +151,8 @@ def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> None:
                 with partial.open("ab") as stream:
                     stream.write(block)
                 on_bytes(len(block))
-        except _BREAKS as fault:
-            last_break = fault
+        except _BREAKS as error:
+            last_break = error
     if not partial.exists() or partial.stat().st_size != size:
         raise TritonstackError(
             f"cannot fetch {source.url(ARCHIVE_NAME)}: {last_break}",
@@ -166,9 +166,9 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
     s3 = source.cloud.client("s3")
     head = find_object(s3, source.bucket, key)
     if head is None or head["ContentLength"] != source.entry.archive_bytes:
-        problem = "is missing" if head is None else f"has {head['ContentLength']} bytes"
+        failure = "is missing" if head is None else f"has {head['ContentLength']} bytes"
         raise DamagedArtifactError(
-            f"{source.url(ARCHIVE_NAME)} {problem}, lock expects {source.entry.archive_bytes} bytes; nothing "
+            f"{source.url(ARCHIVE_NAME)} {failure}, lock expects {source.entry.archive_bytes} bytes; nothing "
             "was copied",
             remedy="delete it and its manifest there, and republish it with `tritonstack build`",
         )

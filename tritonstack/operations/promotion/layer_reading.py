@@ -55,10 +55,10 @@ def read_parts(layer: Layer, part_size: int, *, sleep: Callable[[float], object]
         yield bytes(buffer)
 
 
-def bad_layer(layer: Layer, problem: str) -> LayerReadError:
+def bad_layer(layer: Layer, failure: str) -> LayerReadError:
     """Return the error for a layer that does not match the manifest."""
     return LayerReadError(
-        f"damaged layer {layer.digest} of {layer.registry}: {problem}; nothing was copied",
+        f"damaged layer {layer.digest} of {layer.registry}: {failure}; nothing was copied",
         remedy="rerun the command; if it fails again, rebuild the image",
     )
 
@@ -67,7 +67,7 @@ def _blocks(layer: Layer, sleep: Callable[[float], object]) -> Iterator[bytes]:
     """Yield blocks as they arrive; reconnect while connections make progress."""
     have, pauses = 0, iter(_PAUSES_S)
     while have < layer.size:
-        fault = "it ended early"
+        failure = "it ended early"
         try:
             with _opened(layer.link(), have) as answer:
                 _skip(answer, layer, have)
@@ -76,18 +76,18 @@ def _blocks(layer: Layer, sleep: Callable[[float], object]) -> Iterator[bytes]:
                     have, pauses = have + len(block), iter(_PAUSES_S)
                     yield block
         except _BREAKS as error:
-            fault = str(error) or type(error).__name__
+            failure = str(error) or type(error).__name__
         if have < layer.size:
-            _pause(layer, have, fault, next(pauses, None), sleep)
+            _pause(layer, have, failure, next(pauses, None), sleep)
 
 
 def _pause(
-    layer: Layer, have: int, fault: str, pause: float | None, sleep: Callable[[float], object]
+    layer: Layer, have: int, failure: str, pause: float | None, sleep: Callable[[float], object]
 ) -> None:
     if pause is None:
         raise LayerReadError(
             f"cannot read layer {layer.digest} of {layer.registry}: the connection failed after {have} of "
-            f"{layer.size} bytes, and reconnecting did not help ({fault})",
+            f"{layer.size} bytes, and reconnecting did not help ({failure})",
             remedy="check the connection to Amazon S3, and rerun the command; it resumes with this layer",
         )
     sleep(pause)

@@ -15,7 +15,7 @@ from tritonstack.base.errors import TritonstackError, UsageError, shown_path
 from tritonstack.project.checks.compatibility import (
     described_gpu,
     described_target,
-    environment_problems,
+    environment_violations,
     unbuilt,
 )
 from tritonstack.project.custom_images import OwnImage, endpoint_image, endpoint_images
@@ -267,15 +267,15 @@ def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision)
     changed = lock_after(target, [(item, promoted) for item in decision.entries])
     after = replace(target, lock=replace(target.lock, record=changed))
     before = set(unbuilt(target))
-    problems = [
-        *(problem for name in target.spec.endpoints for problem in environment_problems(after, name)),
-        *(problem for problem in unbuilt(after) if problem not in before),
+    violations = [
+        *(violation for name in target.spec.endpoints for violation in environment_violations(after, name)),
+        *(violation for violation in unbuilt(after) if violation not in before),
     ]
-    for problem in dict.fromkeys(problems):
+    for violation in dict.fromkeys(violations):
         yield Obstacle(
             f"{target.spec.name} with the artifacts of {source.spec.name}",
-            problem.message,
-            problem.remedy or f"build it for {target.spec.name}",
+            violation.message,
+            violation.remedy or f"build it for {target.spec.name}",
         )
 
 

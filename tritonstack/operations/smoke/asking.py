@@ -55,7 +55,7 @@ class SmokeResult:
     """Latency, measured by the client."""
 
     @property
-    def is_fault(self) -> bool:
+    def is_failure(self) -> bool:
         """Return whether the answers are not known to be right."""
         return self.outcome not in ("ok", "skipped")
 

@@ -43,9 +43,9 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     key = f"{prefix}/{EXAMPLES_NAME}"
     body = _get(s3, bucket, key)
     if body is None or hashlib.sha256(body).hexdigest() != manifest.examples_sha256:
-        problem = "is missing" if body is None else "does not match its manifest"
+        failure = "is missing" if body is None else "does not match its manifest"
         raise DamagedArtifactError(
-            f"s3://{bucket}/{key} {problem}",
+            f"s3://{bucket}/{key} {failure}",
             remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} below s3://{bucket}/{prefix}/ and republish "
             "the artifact with `tritonstack build`",
         )

@@ -90,10 +90,10 @@ class _ModelTester:
         outputs, asked = self._timed(example.name, lambda: infer(inputs, parameters=parameters))
         if outputs is None:
             return asked
-        faults = [fault for right in example.outputs if (fault := _fault(right, outputs))]
-        if not faults:
+        failures = [failure for right in example.outputs if (failure := _failure(right, outputs))]
+        if not failures:
             return asked
-        return RequestResult(example.name, "wrong", "; ".join(faults), asked.milliseconds)
+        return RequestResult(example.name, "wrong", "; ".join(failures), asked.milliseconds)
 
     def generate(self, name: str, text: str) -> RequestResult:
         """Send a text-generation request; any text passes."""
@@ -138,7 +138,7 @@ def _sequence_parameters(examples: Examples) -> Callable[[Example], Parameters]:
     return parameters
 
 
-def _fault(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
+def _failure(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
     """Return the difference of one output, or None."""
     if right.name not in outputs:
         return f"output {right.name} is missing; got {', '.join(sorted(outputs)) or 'nothing'}"

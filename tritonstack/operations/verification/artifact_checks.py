@@ -35,16 +35,15 @@ def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
     placed = places(workspace, name)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda place: find_object(s3, bucket, place.key), placed))
-    faults = tuple(
-        fault
+    failures = tuple(
+        failure
         for place, head in zip(placed, found, strict=True)
-        if (fault := place_fault(place, head, bucket=bucket))
+        if (failure := place_failure(place, head, bucket=bucket))
     )
     multi_model = isinstance(workspace.spec.endpoints[name], MultiModelEndpoint)
-    detail = (
-        f"{len(placed) - len(faults)} of {len(placed)} {'at the model prefix' if multi_model else 'in place'}"
-    )
-    return Check("artifacts", faults, detail=detail, compared=2 * len(placed))
+    place = "at the model prefix" if multi_model else "in place"
+    detail = f"{len(placed) - len(failures)} of {len(placed)} {place}"
+    return Check("artifacts", failures, detail=detail, compared=2 * len(placed))
 
 
 def places(workspace: Workspace, name: str) -> list[Placed]:
@@ -55,8 +54,8 @@ def places(workspace: Workspace, name: str) -> list[Placed]:
     return list({place.key: place for place in _published(workspace, name)}.values())
 
 
-def place_fault(place: Placed, head: dict[str, Any] | None, *, bucket: str) -> str | None:
-    """Return the violation of a stored object, by its S3 metadata."""
+def place_failure(place: Placed, head: dict[str, Any] | None, *, bucket: str) -> str | None:
+    """Return the failure of a stored object, by its S3 metadata."""
     url = f"s3://{bucket}/{place.key}"
     if head is None:
         return f"{place.model}: artifact not found at {url}"

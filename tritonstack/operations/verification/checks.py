@@ -1,6 +1,6 @@
 """Results of checks, for messages and `--json`.
 
-A fault is a difference or a failure; a note is information.
+A failure is a difference or a failed request; a note is information.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Check:
     """The check of one aspect of an endpoint or environment."""
 
     aspect: str
-    faults: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     detail: str = ""
     """A summary."""
@@ -31,8 +31,8 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Return whether there are no faults."""
-        return not self.faults
+        """Return whether there are no failures."""
+        return not self.failures
 
     def to_json(self) -> dict[str, Any]:
         """Return the check for `--json`."""

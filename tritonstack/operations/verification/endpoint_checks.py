@@ -56,20 +56,20 @@ def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
     status, active = described["EndpointStatus"], described["EndpointConfigName"]
     reason, expected_config = described.get("FailureReason", ""), expected.properties["EndpointConfigName"]
     because = f": {reason}" if reason else ""
-    faults, notes = [], []
+    failures, notes = [], []
     if status in _UNDER_WAY:
-        faults.append(f"{_UNDER_WAY[status]} ({status}){because}")
+        failures.append(f"{_UNDER_WAY[status]} ({status}){because}")
     elif status not in SERVING:
-        faults.append(f"its status is {status}{because}")
+        failures.append(f"its status is {status}{because}")
     if isinstance(expected_config, Unknown):
-        faults.append(f"it uses configuration {active}, which its stack did not create")
+        failures.append(f"it uses configuration {active}, which its stack did not create")
     elif active.lower() != expected_config.lower():
-        faults.append(_other_config(active, expected_config, reason))
+        failures.append(_other_config(active, expected_config, reason))
     elif status == "InService" and reason:
         notes.append(f"an update failed: {reason}")
     if status == "SystemUpdating":
         notes.append("SageMaker is maintaining its instances")
-    return Check("endpoint", tuple(faults), tuple(notes), f"{status} with {active}", compared=2)
+    return Check("endpoint", tuple(failures), tuple(notes), f"{status} with {active}", compared=2)
 
 
 def _other_config(active: str, expected: str, reason: str) -> str:
@@ -85,18 +85,21 @@ def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
         return Check("configuration", ("its active configuration has been deleted",))
     comparison = PropertyComparison()
     comparison.compare(expected.config, live.config, "")
-    faults = [*describe_differences(comparison.differences), *_capture_faults(expected, live.described or {})]
+    failures = [
+        *describe_differences(comparison.differences),
+        *_capture_failures(expected, live.described or {}),
+    ]
     types = dict.fromkeys(str(variant.get("InstanceType")) for variant in expected.variants.values())
     return Check(
         "configuration",
-        tuple(faults),
+        tuple(failures),
         detail=f"{', '.join(expected.variants)} on {', '.join(types)}",
         compared=comparison.compared,
         skipped=comparison.skipped,
     )
 
 
-def _capture_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
+def _capture_failures(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
     enabled = expected.config.get("DataCaptureConfig", {}).get("EnableCapture", False)
     status = described.get("DataCaptureConfig", {}).get("CaptureStatus", "Started")
     if enabled and status != "Started":
@@ -105,18 +108,18 @@ def _capture_faults(expected: ExpectedEndpoint, described: Described) -> Iterato
 
 def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check the models and images of the configuration."""
-    comparison, faults = PropertyComparison(), []
+    comparison, failures = PropertyComparison(), []
     for holder, expected_model in expected.models.items():
         found = live.models.get(holder)
         if found is None:
-            faults.append(f"{holder}: its model has been deleted")
+            failures.append(f"{holder}: its model has been deleted")
         else:
             comparison.compare(expected_model, found, f"{holder}: ")
-    faults += describe_differences(comparison.differences)
-    faults += _image_faults(expected, live.described or {})
+    failures += describe_differences(comparison.differences)
+    failures += _image_failures(expected, live.described or {})
     return Check(
         "models",
-        tuple(faults),
+        tuple(failures),
         detail=shortened(", ".join(_served(expected))),
         compared=comparison.compared + len(expected.models),
         skipped=comparison.skipped,
@@ -131,7 +134,7 @@ def _served(expected: ExpectedEndpoint) -> Iterator[str]:
         yield f"{match[1]} {match[2]}" if match else "models at its model prefix"
 
 
-def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
+def _image_failures(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
     """Check the running images, which were resolved when the instances started."""
     for variant in _live_variants(described):
         name = variant["VariantName"]
@@ -150,7 +153,7 @@ def _image_faults(expected: ExpectedEndpoint, described: Described) -> Iterator[
 
 def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
     """Check instance counts and traffic weights."""
-    faults, notes, seen = [], [], []
+    failures, notes, seen = [], [], []
     for variant in _live_variants(described):
         name = variant["VariantName"]
         expected_variant = expected.variants.get(name)
@@ -160,17 +163,17 @@ def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
         current = int(variant.get("CurrentInstanceCount", desired))
         least, most = limits(expected, name)
         if not least <= desired <= most:
-            faults.append(f"{name}: {desired} instances, expected {range_text(least, most)}")
+            failures.append(f"{name}: {desired} instances, expected {range_text(least, most)}")
         elif current == 0 and least > 0:
-            faults.append(f"{name}: 0 of {desired} instances are running")
+            failures.append(f"{name}: 0 of {desired} instances are running")
         elif current != desired:
             notes.append(f"{name}: {current} of {desired} instances are running")
-        faults += _weight_faults(name, expected_variant, variant)
+        failures += _weight_failures(name, expected_variant, variant)
         seen.append(f"{name} {current} ({range_text(least, most)})")
-    return Check("machines", tuple(faults), tuple(notes), ", ".join(seen), compared=2 * len(seen))
+    return Check("machines", tuple(failures), tuple(notes), ", ".join(seen), compared=2 * len(seen))
 
 
-def _weight_faults(name: str, expected: Properties, variant: Described) -> Iterator[str]:
+def _weight_failures(name: str, expected: Properties, variant: Described) -> Iterator[str]:
     asked, now = expected.get("InitialVariantWeight"), variant.get("CurrentWeight")
     if asked is not None and now is not None and abs(float(asked) - float(now)) > 1e-6:
         yield f"{name}: its weight is {now:g}, expected {asked:g}"
@@ -181,11 +184,11 @@ def _component(expected: ExpectedEndpoint, properties: Properties, found: Descri
     name = properties["InferenceComponentName"]
     if found is None:
         return Check("component", (f"inference component {name} does not exist",))
-    comparison, faults = PropertyComparison(), []
+    comparison, failures = PropertyComparison(), []
     comparison.compare({key: item for key, item in properties.items() if key != "RuntimeConfig"}, found, "")
     status, reason = found.get("InferenceComponentStatus"), found.get("FailureReason", "")
     if status != "InService":
-        faults.append(f"its status is {status}{f': {reason}' if reason else ''}")
+        failures.append(f"its status is {status}{f': {reason}' if reason else ''}")
     copies = found.get("RuntimeConfig", {}).get("DesiredCopyCount", 0)
     target = expected.targets.get(f"inference-component/{name}")
     if target is not None:
@@ -193,10 +196,10 @@ def _component(expected: ExpectedEndpoint, properties: Properties, found: Descri
     else:
         least = most = properties["RuntimeConfig"]["CopyCount"]
     if not least <= copies <= most:
-        faults.append(f"{copies} copies, expected {range_text(least, most)}")
+        failures.append(f"{copies} copies, expected {range_text(least, most)}")
     return Check(
         "component",
-        (*faults, *describe_differences(comparison.differences)),
+        (*failures, *describe_differences(comparison.differences)),
         detail=f"{status}, {copies} copies ({range_text(least, most)})",
         compared=comparison.compared + 2,
         skipped=comparison.skipped,
@@ -215,23 +218,23 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
         for difference in describe_differences(comparison.differences)
     )
     alarms = expected.rollback_alarms
-    faults = tuple(f"rollback alarm {name} does not exist" for name in alarms if name not in live.alarms)
+    failures = tuple(f"rollback alarm {name} does not exist" for name in alarms if name not in live.alarms)
     detail = f"automatic rollback on {len(alarms)} alarms" if alarms else "no rollback alarms"
-    return Check("rollout", faults, notes, detail, comparison.compared + len(alarms), comparison.skipped)
+    return Check("rollout", failures, notes, detail, comparison.compared + len(alarms), comparison.skipped)
 
 
 def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that each alarm exists, evaluates the right metric, and has actions enabled."""
-    comparison, faults = PropertyComparison(), []
+    comparison, failures = PropertyComparison(), []
     for name, expected_alarm in expected.alarms.items():
         found = live.alarms.get(name)
         if found is None:
-            faults.append(f"alarm {name} does not exist")
+            failures.append(f"alarm {name} does not exist")
         else:
             comparison.compare({"ActionsEnabled": True, **expected_alarm}, found, f"{name}: ")
     return Check(
         "alarms",
-        (*faults, *describe_differences(comparison.differences)),
+        (*failures, *describe_differences(comparison.differences)),
         detail=str(len(expected.alarms)) if expected.alarms else "none expected",
         compared=comparison.compared + len(expected.alarms),
         skipped=comparison.skipped,
@@ -240,12 +243,12 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 def _health(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that no alarm is in state ALARM."""
-    faults = tuple(
+    failures = tuple(
         f"{name} is in ALARM: {live.alarms[name].get('StateReason', 'no reason given')}"
         for name in ringing(expected, live)
     )
-    quiet = len(expected.alarms) - len(faults)
-    return Check(HEALTH, faults, detail=f"{quiet} of {len(expected.alarms)} alarms are not in ALARM")
+    quiet = len(expected.alarms) - len(failures)
+    return Check(HEALTH, failures, detail=f"{quiet} of {len(expected.alarms)} alarms are not in ALARM")
 
 
 def _live_variants(described: Described) -> Iterator[Described]:

@@ -16,17 +16,17 @@ from tritonstack.operations.verification.live import Described, LiveEndpoint
 
 def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check targets, limits, policies, and schedules."""
-    comparison, faults = PropertyComparison(), []
+    comparison, failures = PropertyComparison(), []
     for resource_id, target in expected.targets.items():
         found = live.targets.get(resource_id)
         if found is None:
-            faults.append(f"{_of(resource_id)}: not registered for scaling")
+            failures.append(f"{_of(resource_id)}: not registered for scaling")
             continue
-        faults += _limit_faults(resource_id, target, found)
+        failures += _limit_failures(resource_id, target, found)
         expected_actions = {item["ScheduledActionName"]: item for item in target.get("ScheduledActions", ())}
         found_actions = {item["ScheduledActionName"]: item for item in live.schedules.get(resource_id, ())}
         _compare_named(comparison, expected_actions, found_actions, f"{_of(resource_id)}: schedule")
-    faults += [
+    failures += [
         f"{_of(resource_id)}: registered for scaling, expected none"
         for resource_id in live.targets
         if resource_id not in expected.targets
@@ -39,7 +39,7 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     )
     return Check(
         "scaling",
-        (*faults, *describe_differences(comparison.differences)),
+        (*failures, *describe_differences(comparison.differences)),
         detail=_seen(expected),
         compared=comparison.compared + 2 * len(expected.targets),
         skipped=comparison.skipped,
@@ -71,7 +71,7 @@ def _allowed(target: Properties) -> list[tuple[int, int]]:
     return [(int(item["MinCapacity"]), int(item["MaxCapacity"])) for item in (target, *actions)]
 
 
-def _limit_faults(resource_id: str, target: Properties, found: Described) -> Iterator[str]:
+def _limit_failures(resource_id: str, target: Properties, found: Described) -> Iterator[str]:
     now = (int(found["MinCapacity"]), int(found["MaxCapacity"]))
     if now not in _allowed(target):
         asked = " or ".join(dict.fromkeys(range_text(*pair) for pair in _allowed(target)))

@@ -261,12 +261,12 @@ def _status(
 
 def _drift(seen: _ObservedEndpoint) -> Iterator[str]:
     """Return the differences between a deployed endpoint and its stack."""
-    if seen.deployed is not None and seen.deployed.state.fault:
-        yield f"stack: {seen.deployed.state.fault}"
+    if seen.deployed is not None and seen.deployed.state.failure:
+        yield f"stack: {seen.deployed.state.failure}"
     if seen.expected is not None:
         for check in endpoint_checks(seen.expected, seen.live):
             if check.aspect != HEALTH:
-                yield from (f"{check.aspect}: {fault}" for fault in check.faults)
+                yield from (f"{check.aspect}: {failure}" for failure in check.failures)
 
 
 def _machines(expected: ExpectedEndpoint, described: Mapping[str, Any]) -> Iterator[Machines]:

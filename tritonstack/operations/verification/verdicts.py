@@ -57,9 +57,9 @@ class EndpointVerdict:
         return all(check.passed for check in self.checks)
 
     @property
-    def faults(self) -> list[str]:
-        """Return all faults, each with its check."""
-        return [f"{check.aspect}: {fault}" for check in self.checks for fault in check.faults]
+    def failures(self) -> list[str]:
+        """Return all failures, each with its check."""
+        return [f"{check.aspect}: {failure}" for check in self.checks for failure in check.failures]
 
     @property
     def not_tested(self) -> list[UntestedVariant]:
@@ -94,21 +94,24 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Return whether there are no faults."""
-        return not self.faults
+        """Return whether there are no failures."""
+        return not self.failures
 
     @property
-    def faults(self) -> list[str]:
-        """Return all faults."""
-        shared = [f"{check.aspect}: {fault}" for check in self.stacks for fault in check.faults]
-        return [*shared, *(f"{one.name}: {fault}" for one in self.endpoints for fault in one.faults)]
+    def failures(self) -> list[str]:
+        """Return all failures."""
+        shared = [f"{check.aspect}: {failure}" for check in self.stacks for failure in check.failures]
+        return [
+            *shared,
+            *(f"{one.name}: {failure}" for one in self.endpoints for failure in one.failures),
+        ]
 
     @property
     def description(self) -> str:
         """Return the verdict in one line."""
         asks = self.revision.description
         if not self.passed:
-            count = len(self.faults)
+            count = len(self.failures)
             things = f"{count} differences" if count > 1 else "1 difference"
             return f"failed: {things} from {asks}"
         compared = sum(check.compared for check in self._checks)
@@ -137,7 +140,7 @@ class Verdict:
             "tested": self.tested,
             "stacks": [check.to_json() for check in self.stacks],
             "endpoints": [one.to_json() for one in self.endpoints],
-            "faults": self.faults,
+            "failures": self.failures,
             "summary": self.description,
         }
 
@@ -172,18 +175,18 @@ def stack_check(
         return Check(aspect, ("not deployed: the stack does not exist",), compared=1)
     state, notes = found.state, []
     because = f": {state.reason}" if state.reason else ""
-    faults = []
-    if state.fault:
+    failures = []
+    if state.failure:
         never = not (state.was_created or state.in_progress)
-        faults.append(f"not deployed: {state.fault}" if never else state.fault)
+        failures.append(f"not deployed: {state.failure}" if never else state.failure)
     elif state.status == "UPDATE_ROLLBACK_COMPLETE":
         notes.append(f"its last update was rolled back{because}")
     deployed: Template | None = as_written(found.template, expected)
     if deployed is not None and deployed != expected:
         plan = plan_stack(name, deployed=deployed, new=expected)
-        faults.append(f"not deployed: {plan.description.removeprefix(f'{name}: ')}")
-        faults += [f"pending: {line}" for line in plan.details]
-    return Check(aspect, tuple(faults), tuple(notes), state.status, compared=2)
+        failures.append(f"not deployed: {plan.description.removeprefix(f'{name}: ')}")
+        failures += [f"pending: {line}" for line in plan.details]
+    return Check(aspect, tuple(failures), tuple(notes), state.status, compared=2)
 
 
 def with_smoke(verdict: EndpointVerdict, results: Sequence[SmokeResult]) -> EndpointVerdict:
@@ -201,11 +204,11 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
         texts[one] for one in results if one.outcome == "skipped" and (one.variant, one.model) not in whole
     ]
     asked = [result for result in results if result.outcome != "skipped"]
-    right = [result for result in asked if not result.is_fault]
+    right = [result for result in asked if not result.is_failure]
     slowest = max((result.milliseconds or 0.0 for result in asked), default=0.0)
     return Check(
         "answers",
-        tuple(texts[result] for result in asked if result.is_fault),
+        tuple(texts[result] for result in asked if result.is_failure),
         (*unasked, *partly),
         f"{len(right)} of {len(asked)} correct, slowest {slowest:.0f} ms" if asked else "none sent",
         compared=len(asked),
@@ -215,7 +218,7 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
 def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
     """Return the events to record: one for failures, one for passes.
 
-    A fault in a shared stack affects all endpoints. Without smoke requests nothing counts as verified,
+    A failure in a shared stack affects all endpoints. Without smoke requests nothing counts as verified,
     because promotion would take it as proof of correct answers.
     """
     shared = any(not check.passed for check in verdict.stacks)
@@ -226,7 +229,7 @@ def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
         events.append(new_event("verified", workspace, endpoints=passed, revision=verdict.revision))
     if refuted:
         # If one of two endpoints with the same artifact fails, the artifact is not verified.
-        note = "; ".join(verdict.faults)
+        note = "; ".join(verdict.failures)
         short = note if len(note) <= _LONGEST_NOTE else f"{note[: _LONGEST_NOTE - 1]}…"
         refutation = new_event("refuted", workspace, endpoints=refuted, note=short, revision=verdict.revision)
         events.append(refutation)

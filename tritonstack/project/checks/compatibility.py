@@ -10,16 +10,16 @@ import re
 from collections.abc import Iterator
 
 from tritonstack.base.documents import FieldPath, closest
-from tritonstack.base.errors import FileProblem, shown_path
+from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.project.build_machines import build_machine_for, build_remedy
-from tritonstack.project.checks.precision import precision_problems
-from tritonstack.project.checks.releases import release_problems
+from tritonstack.project.checks.precision import precision_violations
+from tritonstack.project.checks.releases import release_violations
 from tritonstack.project.custom_images import endpoint_image, image_folders
 from tritonstack.project.workspace import ServedModel, Workspace
 from tritonstack.records.lock_seals import PlacedEntry, broken_seal
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, unread_variables
-from tritonstack.reference.drivers import ami_fault, cuda_fault
+from tritonstack.reference.drivers import ami_violation, cuda_violation
 from tritonstack.reference.hardware import FAMILIES, InstanceType
 from tritonstack.reference.regions import OFFERED, may_offer
 from tritonstack.reference.releases import TritonRelease
@@ -39,7 +39,7 @@ _TRITON_INPUT_OPTION = "--http-max-input-size"
 it."""
 
 
-def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+def environment_violations(workspace: Workspace, name: str) -> Iterator[FileViolation]:
     """Yield contradictions between the files of an endpoint."""
     endpoint = workspace.spec.endpoints[name]
     ruled = RuledEndpoint(endpoint, endpoint.variants)
@@ -55,18 +55,18 @@ def environment_problems(workspace: Workspace, name: str) -> Iterator[FileProble
     yield from _unfit_layouts(workspace, name, endpoint)
     for served in workspace.serves(name):
         yield from _too_heavy(workspace, endpoint, served)
-        yield from precision_problems(workspace, endpoint, served)
-        yield from release_problems(workspace, endpoint, served)
-    for fault in unread_variables(endpoint.environment, workspace.spec.release):
-        yield workspace.environment.problem(
-            ("endpoints", name, "environment", *fault.path),
-            fault.message,
-            remedy=fault.remedy,
-            code=fault.code,
+        yield from precision_violations(workspace, endpoint, served)
+        yield from release_violations(workspace, endpoint, served)
+    for violation in unread_variables(endpoint.environment, workspace.spec.release):
+        yield workspace.environment.violation(
+            ("endpoints", name, "environment", *violation.path),
+            violation.message,
+            remedy=violation.remedy,
+            code=violation.code,
         )
 
 
-def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
+def unbuilt(workspace: Workspace, *names: str) -> list[FileViolation]:
     """Return what prevents the deployment of endpoints; all endpoints if none is named.
 
     That is: missing or outdated lock entries, and manual edits. A model of several endpoints is reported
@@ -75,15 +75,15 @@ def unbuilt(workspace: Workspace, *names: str) -> list[FileProblem]:
     endpoints = names or tuple(workspace.spec.endpoints)
     return list(
         dict.fromkeys(
-            problem
+            violation
             for name in endpoints
-            for problems in (_artifact_problems(workspace, name), _image_problems(workspace, name))
-            for problem in problems
+            for violations in (_artifact_violations(workspace, name), _image_violations(workspace, name))
+            for violation in violations
         )
     )
 
 
-def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+def _artifact_violations(workspace: Workspace, name: str) -> Iterator[FileViolation]:
     """Yield missing, outdated, or unusable artifacts of one endpoint."""
     for served in workspace.serves(name):
         artifact = workspace.artifact_for(served.model, served.instance)
@@ -99,7 +99,7 @@ def _artifact_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]
         yield from _foreign_engine(workspace, served, artifact)
 
 
-def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
+def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation]:
     """Yield a missing or outdated custom image of an endpoint."""
     spec, endpoint = workspace.spec, workspace.spec.endpoints[name]
     if endpoint.image is None:
@@ -108,7 +108,7 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
         image = endpoint_image(workspace.project, spec, endpoint.image, gpu=gpu)
         locked = workspace.lock.record.images.get(endpoint.image, {}).get("gpu" if gpu else "cpu")
         if locked is None:
-            yield workspace.environment.problem(
+            yield workspace.environment.violation(
                 ("endpoints", name, "image"),
                 f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
                 remedy=_build_again(workspace),
@@ -119,7 +119,7 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
         if unsealed := broken_seal(placed):
             yield unsealed
         elif not locked.serves_for(image.tag):
-            yield placed.problem(
+            yield placed.violation(
                 f"locked image {locked.tag} was built from another version of "
                 f"containers/{endpoint.image} or another SageMaker image",
                 remedy=_build_again(workspace),
@@ -127,12 +127,12 @@ def _image_problems(workspace: Workspace, name: str) -> Iterator[FileProblem]:
             )
 
 
-def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
     known = image_folders(workspace.project)
     if endpoint.image is None or endpoint.image in known:
         return
     suggestion = closest(endpoint.image, known)
-    yield workspace.environment.problem(
+    yield workspace.environment.violation(
         ("endpoints", name, "image"),
         f"containers/{endpoint.image} has no Dockerfile for serving images",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
@@ -140,26 +140,28 @@ def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
     )
 
 
-def _unfit_hardware(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:
+def _unfit_hardware(
+    workspace: Workspace, instance: InstanceType, place: FieldPath
+) -> Iterator[FileViolation]:
     capability, release = instance.family.compute_capability, workspace.spec.release
     if capability and float(capability) < float(release.min_compute_capability):
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             place,
             f"{instance.name} has compute capability {capability}, but Triton {release.name} needs "
             f"{release.min_compute_capability}",
             remedy="choose a newer GPU, or an older triton_release",
             code="TS207",
         )
-    fault = cuda_fault(instance, release)
-    if fault:
-        yield workspace.environment.problem(
-            place, fault, remedy="choose a newer triton_release, or an older GPU", code="TS207"
+    violation = cuda_violation(instance, release)
+    if violation:
+        yield workspace.environment.violation(
+            place, violation, remedy="choose a newer triton_release, or an older GPU", code="TS207"
         )
 
 
 def _unbuildable(
     workspace: Workspace, name: str, variant: Variant, place: FieldPath
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield models that need a GPU without a build machine."""
     spec, instance = workspace.spec, variant.instance
     models = (variant.model,) if variant.model else spec.endpoints[name].models
@@ -167,7 +169,7 @@ def _unbuildable(
         "gpu" in workspace.builds_for(model) for model in models if model in workspace.models
     )
     if needed and build_machine_for(spec, instance) is None:
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             place,
             f"models for {instance.name} must be built on its GPU, {instance.family.gpu}, but neither "
             f"CodeBuild nor SageMaker Processing offers it in {spec.region}",
@@ -176,7 +178,7 @@ def _unbuildable(
         )
 
 
-def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileProblem]:
+def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileViolation]:
     """Check AWS's price list, which is available offline; a price in the file overrides it."""
     region, family = workspace.spec.region, instance.family.name
     if may_offer(region, family) or instance.name in workspace.spec.prices:
@@ -187,7 +189,7 @@ def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath)
         if bool(FAMILIES[other].gpu) == bool(instance.gpus) and not FAMILIES[other].burstable
     ]
     offer = f"available families in {region}: {', '.join(alike)}" if alike else "choose another region"
-    yield workspace.environment.problem(
+    yield workspace.environment.violation(
         place,
         f"{instance.name} endpoints are not in AWS's price list for {region}, so they are not available "
         "there",
@@ -196,19 +198,19 @@ def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath)
     )
 
 
-def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
     if endpoint.inference_ami is None:
         return
     for variant in endpoint.variants:
-        fault = ami_fault(endpoint.inference_ami, variant.instance, workspace.spec.release)
-        if fault:
-            message, remedy = fault
-            yield workspace.environment.problem(
+        violation = ami_violation(endpoint.inference_ami, variant.instance, workspace.spec.release)
+        if violation:
+            message, remedy = violation
+            yield workspace.environment.violation(
                 ("endpoints", name, "inference_ami"), message, remedy=remedy, code="TS207"
             )
 
 
-def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileProblem]:
+def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
     """Yield layouts that do not match `kind`; multi-model endpoints accept both."""
     if isinstance(endpoint, MultiModelEndpoint):
         return
@@ -218,7 +220,7 @@ def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
             continue
         built = {"single": "one Triton model", "ensemble": "a pipeline of Triton models"}
         layout = model.record.layout
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             served.place,
             f"the recipe of {served.model!r} builds {built[layout]}, but kind: {endpoint.kind} serves "
             f"{built[endpoint.kind]}",
@@ -227,13 +229,13 @@ def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
         )
 
 
-def _missing(workspace: Workspace, served: ServedModel) -> FileProblem:
+def _missing(workspace: Workspace, served: ServedModel) -> FileViolation:
     spec, lock = workspace.spec, workspace.lock
     targets = " or ".join(reversed(spec.acceptable_targets(served.instance)))
     built = lock.record.models.get(served.model, {})
     others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(built))
     reason = f" ({others}; {served.instance.name} has {described_gpu(served.instance)})" if others else ""
-    return workspace.environment.problem(
+    return workspace.environment.violation(
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {targets}{reason}",
         remedy=_build_again(workspace),
@@ -262,10 +264,10 @@ def _build_again(workspace: Workspace) -> str:
     return f"run `tritonstack build {workspace.lock_owner}` and commit {workspace.lock.file.name}"
 
 
-def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileProblem]:
+def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileViolation]:
     document = workspace.models.get(model)
     if document and not artifact.serves_for(workspace.hashes[model]):
-        yield workspace.lock.problem(
+        yield workspace.lock.violation(
             ("models", model),
             f"locked artifact {artifact.digest[:12]} was built from another version of "
             f"{shown_path(document.file)}",
@@ -276,7 +278,7 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
 
 def _foreign_engine(
     workspace: Workspace, served: ServedModel, artifact: LockedArtifact
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield engines that the release's TensorRT cannot run: an engine needs the version that built it."""
     if artifact.tensorrt is None:
         return
@@ -284,14 +286,14 @@ def _foreign_engine(
     target = workspace.target_for(served.model, served.instance)
     place = ("models", served.model, str(target), "tensorrt")
     if not served.instance.gpus:
-        yield workspace.lock.problem(
+        yield workspace.lock.violation(
             place,
             f"{artifact.digest[:12]} contains TensorRT engines, but {served.instance.name} has no GPU",
             remedy=_build_again(workspace),
             code="TS407",
         )
     elif not _same_version(artifact.tensorrt, release):
-        yield workspace.lock.problem(
+        yield workspace.lock.violation(
             place,
             f"the engines of {artifact.digest[:12]} were built with TensorRT {artifact.tensorrt}, but Triton "
             f"{release.name} has {release.tensorrt}, which cannot run them",
@@ -305,7 +307,7 @@ def _same_version(tensorrt: str, release: TritonRelease) -> bool:
     return tensorrt.split(".")[:3] == release.tensorrt.split(".")[:3]
 
 
-def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel) -> Iterator[FileProblem]:
+def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel) -> Iterator[FileViolation]:
     """Yield models whose single requests or responses exceed payload limits; old artifacts have no size."""
     artifact = workspace.artifact_for(served.model, served.instance)
     if artifact is None or artifact.item_bytes is None or list(_stale(workspace, served.model, artifact)):
@@ -315,7 +317,7 @@ def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
     weighs = f"one request or response of {served.model!r} has {_mib(weight)}, but"
     if weight > limit:
         queue = isinstance(endpoint, SingleEndpoint) and weight <= ASYNCHRONOUS_BYTES
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             served.place,
             f"{weighs} SageMaker accepts at most "
             f"{_mib(limit)}{'' if endpoint.asynchronous else ' in real time'}",
@@ -325,7 +327,7 @@ def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
             code="TS215",
         )
     elif weight > _triton_limit(release, endpoint):
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             served.place,
             f"{weighs} Triton {release.name} accepts at most {_mib(_triton_limit(release, endpoint))}",
             remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',

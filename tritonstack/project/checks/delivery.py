@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tritonstack.base import naming
 from tritonstack.base.documents import Document, closest
-from tritonstack.base.errors import FileProblem
-from tritonstack.project.checks.regions import pipeline_problems
+from tritonstack.base.errors import FileViolation
+from tritonstack.project.checks.regions import pipeline_violations
 from tritonstack.reference.bootstrap import POLICIES_PER_ROLE, Bootstrap
 from tritonstack.spec.environments.delivery import DeliverySpec, PreviewDelivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
-def delivery_problems(
+def delivery_violations(
     document: Document[DeliverySpec],
     environments: Mapping[str, EnvironmentSpec | None],
     templates: Mapping[str, EnvironmentSpec | None],
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield contradictions between the file and the environments and templates.
 
     Templates are passed as sample instances; invalid files as None.
@@ -32,7 +32,7 @@ def delivery_problems(
             yield from _has_distinct_names(document, place, spec)
             yield from _out_of_order(document, index, spec)
     yield from _policies_fit_one_role(document, environments)
-    yield from pipeline_problems(document)
+    yield from pipeline_violations(document)
     if document.record.previews is not None:
         yield from _previews_are_alone(document, document.record.previews, environments)
         yield from _previews_match_environment(document, document.record.previews, environments, templates)
@@ -40,7 +40,7 @@ def delivery_problems(
 
 def _policies_fit_one_role(
     document: Document[DeliverySpec], environments: Mapping[str, EnvironmentSpec | None]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield bootstraps whose role exceeds IAM's quota: it carries the execution policies of every
     environment."""
     sharing: dict[Bootstrap, list[str]] = {}
@@ -51,7 +51,7 @@ def _policies_fit_one_role(
         names.append(name)
         policies = len(naming.execution_policy_names(spec.delivery_base)) * len(names)
         if policies > POLICIES_PER_ROLE:
-            yield document.problem(
+            yield document.violation(
                 ("environments", index, "name"),
                 f"{', '.join(names)} share one bootstrap of account {spec.account} in {spec.region}: their "
                 f"{policies} execution policies exceed the {POLICIES_PER_ROLE} that IAM attaches to a role",
@@ -67,9 +67,9 @@ def _unknown(
     known: Iterable[str],
     *,
     kind: str,
-) -> FileProblem:
+) -> FileViolation:
     suggestion = closest(name, known)
-    return document.problem(
+    return document.violation(
         place,
         f"unknown {kind} {name!r}",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
@@ -79,10 +79,10 @@ def _unknown(
 
 def _has_distinct_names(
     document: Document[DeliverySpec], place: tuple[str | int, ...], spec: EnvironmentSpec
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check that names of environments and delivery roles are distinct."""
     if spec.name == naming.DELIVERY or spec.name.startswith(f"{naming.DELIVERY}-"):
-        yield document.problem(
+        yield document.violation(
             place,
             f"the name of environment {spec.name!r} conflicts with the delivery roles of another one",
             remedy="choose another name",
@@ -92,11 +92,11 @@ def _has_distinct_names(
 
 def _previews_are_alone(
     document: Document[DeliverySpec], previews: PreviewDelivery, environments: Iterable[str]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check that only previews have their name prefix: their role may delete all resources with it."""
     for name in environments:
         if name == previews.name_prefix or name.startswith(f"{previews.name_prefix}-"):
-            yield document.problem(
+            yield document.violation(
                 ("previews", "name_prefix"),
                 f"environment {name!r} is named like a preview, and previews may be deleted",
                 remedy="choose another name_prefix",
@@ -109,7 +109,7 @@ def _previews_match_environment(
     previews: PreviewDelivery,
     environments: Mapping[str, EnvironmentSpec | None],
     templates: Mapping[str, EnvironmentSpec | None],
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check that previews and their environment share account and region, where their role is created."""
     if previews.template not in templates:
         yield _unknown(document, ("previews", "template"), previews.template, templates, kind="template")
@@ -122,7 +122,7 @@ def _previews_match_environment(
     for field in ("account", "region", "name_prefix"):
         expected, actual = getattr(beside, field), getattr(sample, field)
         if expected != actual:
-            yield document.problem(
+            yield document.violation(
                 ("previews", "environment"),
                 f"{previews.template}.template.yaml has {field} {actual!r}, "
                 f"but {beside.name} has {expected!r}",
@@ -133,10 +133,10 @@ def _previews_match_environment(
 
 def _previews_are_bounded(
     document: Document[DeliverySpec], sample: EnvironmentSpec, beside: EnvironmentSpec
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check the permissions boundary: previews deploy unreviewed code, which could create any role."""
     if sample.permissions_boundary is None:
-        yield document.problem(
+        yield document.violation(
             ("previews", "template"),
             "its template has no permissions_boundary, so a pull request could create a role with any "
             "permissions",
@@ -150,12 +150,12 @@ def _previews_publish_separately(
     document: Document[DeliverySpec],
     sample: EnvironmentSpec,
     environments: Iterable[EnvironmentSpec | None],
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check that previews cannot overwrite assets of the next deployment."""
     sharing = [spec.name for spec in environments if spec and spec.bootstrap == sample.bootstrap]
     if sharing:
         names = ", ".join(sharing)
-        yield document.problem(
+        yield document.violation(
             ("previews", "template"),
             f"previews would publish to {sample.bootstrap.bucket}, which deploys of {names} take from",
             remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
@@ -166,13 +166,13 @@ def _previews_publish_separately(
 
 def _out_of_order(
     document: Document[DeliverySpec], index: int, spec: EnvironmentSpec
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check that promotion sources come earlier in the delivery order."""
     if spec.promotion is None:
         return
     names = document.record.names
     if spec.promotion.source not in names[:index]:
-        yield document.problem(
+        yield document.violation(
             ("environments", index, "name"),
             f"{spec.name} is promoted from {spec.promotion.source!r}, which is not delivered before it",
             remedy=f"put {spec.promotion.source} before it, or change `promotion` in {spec.name}.yaml",

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from tritonstack.base.documents import Document, closest
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind
 
 
-def composition_problems(
+def composition_violations(
     models: Mapping[str, Document[ModelSpec]], known: Collection[str]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield steps with a missing or circular model; `known` are the names of all models."""
     for name, document in models.items():
         recipe = document.record.recipe
@@ -25,41 +25,41 @@ def composition_problems(
             place = ("recipe", "steps", index, "model")
             if step.model not in known:
                 suggestion = closest(step.model, known)
-                yield document.problem(
+                yield document.violation(
                     place,
                     f"unknown model {step.model!r}",
                     remedy=f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
                     code="TS201",
                 )
             elif name in _made_of(step.model, models):
-                yield document.problem(
+                yield document.violation(
                     place,
                     f"circular ensemble: {step.model!r} contains {name!r}",
                     remedy="remove one of them from the other",
                     code="TS214",
                 )
         if not _is_circular(name, models):
-            yield from _step_problems(document, recipe, models)
-            yield from _whole_problems(document, recipe, models)
+            yield from _step_violations(document, recipe, models)
+            yield from _whole_violations(document, recipe, models)
 
 
-def _step_problems(
+def _step_violations(
     document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield models that cannot be a step."""
     for index, step in enumerate(recipe.steps):
         if step.model not in models:
             continue
         place, spec = ("recipe", "steps", index, "model"), models[step.model].record
         if spec.generates:
-            yield document.problem(
+            yield document.violation(
                 place,
                 f"{step.model!r} returns several responses per request, but a step must return one",
                 remedy="deploy it on its own endpoint",
                 code="TS214",
             )
         if spec.triton.sequences is not None:
-            yield document.problem(
+            yield document.violation(
                 place,
                 f"{step.model!r} keeps state between requests, so later steps cannot be verified",
                 remedy="deploy it on its own endpoint",
@@ -67,25 +67,25 @@ def _step_problems(
             )
 
 
-def _whole_problems(
+def _whole_violations(
     document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield models that are incompatible with each other."""
     members = [name for name in recipe.members if name in models]
     machines = {name: _builds_for(name, models) for name in members}
     if machines and not set.intersection(*machines.values()):
         listing = ", ".join(f"{name}: {' and '.join(sorted(kinds))}" for name, kinds in machines.items())
-        yield document.problem(
+        yield document.violation(
             ("recipe", "steps"),
             f"no machine type runs all of its models ({listing})",
             remedy="choose precisions and formats that run on the same machine types",
             code="TS210",
         )
-    yield from _batch_problems(document, recipe, models)
+    yield from _batch_violations(document, recipe, models)
     first = recipe.steps[0].model
     takes, sent = _first_takes(first, models), document.record.test_inputs[0].kind
     if takes is not None and sent not in ("tensors", takes):
-        yield document.problem(
+        yield document.violation(
             ("test_inputs", 0),
             f"the first step, {first!r}, expects {takes}",
             remedy=f"write {takes}",
@@ -93,13 +93,13 @@ def _whole_problems(
         )
 
 
-def _batch_problems(
+def _batch_violations(
     document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     sizes = {name: largest_batch(name, models) for name in recipe.members if name in models}
     for index, step in enumerate(recipe.steps):
         if sizes.get(step.model) == 0 and any(sizes.values()):
-            yield document.problem(
+            yield document.violation(
                 ("recipe", "steps", index, "model"),
                 f"{step.model!r} has no batch dimension (max_batch: 0), but other steps have one",
                 remedy="build all steps with a batch dimension, or none",
@@ -109,7 +109,7 @@ def _batch_problems(
     if sizes and 0 not in sizes.values() and place in document.lines:
         smallest = min(sizes, key=lambda name: sizes[name])
         if document.record.batching.max_batch > sizes[smallest]:
-            yield document.problem(
+            yield document.violation(
                 place,
                 f"{smallest!r} accepts at most {sizes[smallest]}",
                 remedy=f"write {sizes[smallest]}, or remove it",

@@ -3,7 +3,7 @@
 No network calls. Earlier versions of locks from git are passed in (`Held`). Buckets and registries are
 compared in tritonstack.operations.locks.online_checks. Seals are checked in tritonstack.records.lock_seals.
 
-A fault is a wrong statement. A note is information: an entry that no endpoint uses, or a check that needs
+A violation is a wrong statement. A note is information: an entry that no endpoint uses, or a check that needs
 access to AWS.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tritonstack.base.documents import Document, FieldPath, closest
-from tritonstack.base.errors import FileProblem, TritonstackError, shown_path
+from tritonstack.base.errors import FileViolation, TritonstackError, shown_path
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.project.workspace import Workspace
@@ -43,8 +43,8 @@ class LockDigests:
 class Findings:
     """The findings about locks."""
 
-    faults: list[FileProblem] = field(default_factory=list)
-    notes: list[FileProblem] = field(default_factory=list)
+    violations: list[FileViolation] = field(default_factory=list)
+    notes: list[FileViolation] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
         if kind == "models" and name not in models:
             suggestion = closest(str(name), models)
             remedy = "restore models/" + str(name) + ", or remove this entry"
-            found.faults.append(
-                placed.problem(
+            found.violations.append(
+                placed.violation(
                     f"unknown model {name!r}" + (f" (did you mean {suggestion!r}?)" if suggestion else ""),
                     remedy=remedy,
                     code="TS201",
@@ -81,7 +81,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
             )
         elif placed.path not in asked:
             found.notes.append(
-                placed.problem(
+                placed.violation(
                     f"no endpoint of {workspace.spec.name} uses {name} for {key}",
                     remedy="no action is needed; the entry may be removed",
                     code="TS404",
@@ -89,7 +89,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
             )
         elif hiding := _preferred_target(workspace, placed):
             found.notes.append(
-                placed.problem(
+                placed.violation(
                     f"never used: the entry for {hiding} takes precedence",
                     remedy=f"the next build or promotion of {name} replaces both",
                     code="TS404",
@@ -97,7 +97,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
             )
         elif _is_kept_outdated(workspace, placed):
             found.notes.append(
-                placed.problem(
+                placed.violation(
                     f"{placed.entry.digest[:12]} is from an earlier version of {name}; "
                     f"{_promotion_note(placed)}",
                     code="TS402",
@@ -106,7 +106,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
     return found
 
 
-def check_manifests(project: Project, document: Document[Lock]) -> list[FileProblem]:
+def check_manifests(project: Project, document: Document[Lock]) -> list[FileViolation]:
     """Check a lock against the manifests of its local artifacts.
 
     A manifest from another build of the same bytes is not reported.
@@ -120,7 +120,7 @@ def check_manifests(project: Project, document: Document[Lock]) -> list[FileProb
         manifest = _manifest_in(file)
         if manifest is not None:
             compare_manifest(found, placed, manifest, str(target), origin=shown_path(file))
-    return found.faults
+    return found.violations
 
 
 def compare_manifest(
@@ -130,13 +130,13 @@ def compare_manifest(
     if not isinstance(placed.entry, LockedArtifact):
         return
     for unlike in mismatches(placed.entry, manifest, target=target):
-        problem = placed.problem(
+        file_violation = placed.violation(
             f"{unlike.description} ({origin})",
             at=unlike.fact,
             remedy="rebuild it to update the lock" if unlike.untrue else None,
             code="TS403",
         )
-        (found.faults if unlike.untrue else found.notes).append(problem)
+        (found.violations if unlike.untrue else found.notes).append(file_violation)
 
 
 def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterator[Mismatch]:
@@ -163,7 +163,7 @@ def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Ite
     yield from _figure_mismatches(entry.figures, figures_of(manifest), same_build=same_build)
 
 
-def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
+def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileViolation]:
     """Check that equal digests have equal facts in all locks."""
     first: dict[str, tuple[PlacedEntry, tuple[object, ...]]] = {}
     for document in locks.values():
@@ -178,7 +178,7 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileProblem]:
             ):
                 if value != first_value:
                     location = f"{shown_path(known.document.file)}:{known.document.line_of(known.path)}"
-                    yield placed.problem(
+                    yield placed.violation(
                         f"{entry.digest[:12]} has {fact} {value} here and {first_value} in {location}",
                         at=None if fact == "model" else fact,
                         remedy="one of the two was not written by `tritonstack`: restore it from git, or "
@@ -201,8 +201,8 @@ def check_promotions(
             continue
         if source not in known and not named.digests:
             suggestion = closest(source, known)
-            found.faults.append(
-                placed.problem(
+            found.violations.append(
+                placed.violation(
                     f"promoted from unknown environment {source!r}",
                     at="promoted",
                     remedy=f"did you mean '{suggestion}'?"
@@ -212,14 +212,14 @@ def check_promotions(
                 )
             )
             continue
-        problem = placed.problem(
+        file_violation = placed.violation(
             f"promoted from {source!r}, whose lock does not name {digest[:19]}"
             + (f"; its history is incomplete: {named.gap}" if named.gap else " and never has"),
             at="promoted",
             remedy=None if named.gap else f"promote an artifact that the lock of {source} names",
             code="TS406",
         )
-        (found.notes if named.gap else found.faults).append(problem)
+        (found.notes if named.gap else found.violations).append(file_violation)
     return found
 
 

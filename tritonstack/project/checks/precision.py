@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.errors import FileProblem, shown_path
+from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.project.workspace import ServedModel, Workspace
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS
 from tritonstack.spec.endpoints.endpoint import EndpointSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import VERSION_COMPATIBLE, TensorRT
-from tritonstack.spec.models.tensorrt_rules import capability_faults, tensorrt_faults
+from tritonstack.spec.models.tensorrt_rules import capability_violations, tensorrt_violations
 
 
-def precision_problems(
+def precision_violations(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield precision options that the endpoint's hardware or release does not support, members included."""
     yield from _wrong_machine(workspace, served)
     for name in workspace.made_of(served.model):
@@ -24,17 +24,19 @@ def precision_problems(
         if document.record.format != "tensorrt" or capability is None:
             continue
         options = document.record.tensorrt or TensorRT()
-        faults = [
-            *tensorrt_faults(options, document.record.precision, workspace.spec.release),
-            *capability_faults(options, document.record.precision, capability),
+        violations = [
+            *tensorrt_violations(options, document.record.precision, workspace.spec.release),
+            *capability_violations(options, document.record.precision, capability),
         ]
-        for fault in faults:
-            yield document.problem(fault.path, fault.message, remedy=fault.remedy, code=fault.code)
+        for violation in violations:
+            yield document.violation(
+                violation.path, violation.message, remedy=violation.remedy, code=violation.code
+            )
         if options.version_compatible:
-            yield from _engine_option_problems(workspace, endpoint, served, name)
+            yield from _engine_option_violations(workspace, endpoint, served, name)
 
 
-def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FileProblem]:
+def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FileViolation]:
     """Yield GPU-only models on CPU instances, and the reverse."""
     kind = "gpu" if served.instance.gpus else "cpu"
     for name in workspace.made_of(served.model):
@@ -46,7 +48,7 @@ def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FilePr
         machine, other = ("no GPU", "with a GPU, such as ml.g5.xlarge")
         if kind == "gpu":
             machine, other = ("a GPU", "without a GPU, such as ml.c7i.xlarge")
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             served.place,
             f"{part} runs only on {'CPUs' if kind == 'gpu' else 'GPUs'} because of "
             f"`{_cause(spec)}`, but {served.instance.name} has {machine}",
@@ -62,13 +64,13 @@ def _cause(spec: ModelSpec) -> str:
     return "format: tensorrt" if spec.format == "tensorrt" else f"precision: {spec.precision}"
 
 
-def _engine_option_problems(
+def _engine_option_violations(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel, model: str
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check the option that Triton needs to load version-compatible engines."""
     if VERSION_COMPATIBLE in endpoint.environment.get(ADDITIONAL_ARGS, ""):
         return
-    yield workspace.environment.problem(
+    yield workspace.environment.violation(
         served.place,
         f"the engines of {model!r} run on later TensorRT versions, which Triton rejects by default",
         remedy=f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove '

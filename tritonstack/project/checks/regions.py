@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tritonstack.base.documents import Document, FieldPath
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.reference.images import ACCOUNTS
 from tritonstack.reference.region_features import (
     MissingFeature,
@@ -24,7 +24,7 @@ Needs = Mapping[str, FieldPath]
 """The features that a file needs, and the field that asks for each."""
 
 
-def region_problems(document: Document[EnvironmentSpec]) -> Iterator[FileProblem]:
+def region_violations(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]:
     """Yield features that the region does not offer."""
     spec = document.record
     needs = _needs(spec)
@@ -34,13 +34,13 @@ def region_problems(document: Document[EnvironmentSpec]) -> Iterator[FileProblem
     yield from _too_many_zones(document)
 
 
-def region_warnings(document: Document[EnvironmentSpec]) -> list[FileProblem]:
+def region_warnings(document: Document[EnvironmentSpec]) -> list[FileViolation]:
     """Return features that AWS does not document for the region."""
     spec = document.record
     return list(_warnings(document, spec.region, _needs(spec), spec.region_features))
 
 
-def pipeline_problems(document: Document[DeliverySpec]) -> Iterator[FileProblem]:
+def pipeline_violations(document: Document[DeliverySpec]) -> Iterator[FileViolation]:
     """Yield features that the pipeline's region does not offer."""
     pipeline = document.record.pipeline
     if pipeline is None:
@@ -50,7 +50,7 @@ def pipeline_problems(document: Document[DeliverySpec]) -> Iterator[FileProblem]
             yield _refusal(document, ("pipeline", "region"), missing)
 
 
-def pipeline_warnings(document: Document[DeliverySpec]) -> list[FileProblem]:
+def pipeline_warnings(document: Document[DeliverySpec]) -> list[FileViolation]:
     """Return features that AWS does not document for the pipeline's region."""
     pipeline = document.record.pipeline
     if pipeline is None:
@@ -80,11 +80,11 @@ def _warnings(
     region: str,
     needs: Needs,
     confirmed: tuple[str, ...],
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     if not has_schemas(region):
         unknown = [name for name in needs if name not in confirmed]
         if unknown:
-            yield document.problem(
+            yield document.violation(
                 ("region",) if isinstance(document.record, EnvironmentSpec) else ("pipeline", "region"),
                 f"no CloudFormation schemas for {region}, so these features are not checked: "
                 f"{', '.join(unknown)}",
@@ -96,7 +96,7 @@ def _warnings(
     for missing in unconfirmed(region, needs, confirmed):
         if not missing.certain:
             name = missing.feature.name
-            yield document.problem(
+            yield document.violation(
                 needs[name],
                 f"{missing.reason}; if AWS does not offer {name} there, the deployment fails",
                 remedy=f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
@@ -109,10 +109,10 @@ def _refusal(
     place: FieldPath,
     missing: MissingFeature,
     environment: str = "",
-) -> FileProblem:
+) -> FileViolation:
     name = missing.feature.name
     elsewhere = _BUILD_ELSEWHERE.format(name=environment) if name == "builds" else ""
-    return document.problem(
+    return document.violation(
         place,
         missing.reason,
         remedy=f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
@@ -128,12 +128,12 @@ def _other_region(missing: MissingFeature) -> str:
     return f"choose another region, such as {' or '.join(near[:3])}"
 
 
-def _too_many_zones(document: Document[EnvironmentSpec]) -> Iterator[FileProblem]:
+def _too_many_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]:
     spec = document.record
     created = spec.network.create if spec.network else None
     zones = zones_of(spec.region)
     if created is not None and created.availability_zones > zones:
-        yield document.problem(
+        yield document.violation(
             ("network", "create", "availability_zones"),
             f"accounts see {zones} Availability Zones in {spec.region}, got {created.availability_zones}",
             remedy=f"write `availability_zones: {zones}`, or choose another region",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem
-from tritonstack.project.files.contents import numpy_problems
+from tritonstack.base.errors import FileViolation
+from tritonstack.project.files.contents import numpy_violations
 from tritonstack.project.workspace import ServedModel, Workspace
 from tritonstack.reference.container_variables import GENERATING, INFERENCE_TYPE, SINCE
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint
@@ -17,17 +17,17 @@ CHECKPOINTS_SINCE = "24.03"
 """First release whose FIL backend reads treelite 4 checkpoints, the format of most tree models."""
 
 
-def release_problems(
+def release_violations(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield models, including members, that an endpoint cannot serve."""
-    yield from _generating_problems(workspace, endpoint, served)
+    yield from _generating_violations(workspace, endpoint, served)
     release = workspace.spec.release.name
     for name in workspace.made_of(served.model):
-        yield from _python_problems(workspace, workspace.models[name])
+        yield from _python_violations(workspace, workspace.models[name])
         recipe = workspace.models[name].record.recipe
         if isinstance(recipe, TreesRecipe) and not recipe.is_lightgbm and release < CHECKPOINTS_SINCE:
-            yield workspace.environment.problem(
+            yield workspace.environment.violation(
                 served.place,
                 f"FIL in Triton {release} cannot read treelite 4 checkpoints, the format of {name!r}",
                 remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; LightGBM models can instead set "
@@ -36,14 +36,14 @@ def release_problems(
             )
 
 
-def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Iterator[FileProblem]:
+def _python_violations(workspace: Workspace, document: Document[ModelSpec]) -> Iterator[FileViolation]:
     """Yield packages for other Python versions, or with another NumPy, than the serving image's."""
     spec, recipe = workspace.spec, document.record.recipe
     if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
         subject = f"Triton {spec.release.name} runs"
         if spec.python != spec.release.python:
             subject = "the local cloud's local server runs"
-        yield document.problem(
+        yield document.violation(
             ("recipe", "pythons"),
             f"the packages are for Python {' and '.join(recipe.pythons)}, but {subject} Python {spec.python} "
             f"in environment {spec.name!r}",
@@ -51,12 +51,12 @@ def _python_problems(workspace: Workspace, document: Document[ModelSpec]) -> Ite
             code="TS212",
         )
     if spec.served_by_image:
-        yield from numpy_problems(document, release=spec.release.name, subject="the image")
+        yield from numpy_violations(document, release=spec.release.name, subject="the image")
 
 
-def _generating_problems(
+def _generating_violations(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Check that generative models are called with `generate`."""
     document = workspace.models.get(served.model)
     if document is None or not document.record.generates:
@@ -65,7 +65,7 @@ def _generating_problems(
     release = workspace.spec.release.name
     asked = endpoint.environment.get(INFERENCE_TYPE)
     if endpoint.image is None:
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             served.place,
             f"{served.model!r} requires Triton's vLLM backend, which SageMaker's images do not have",
             remedy="write `image: <folder of containers/>`, and base that image on NVIDIA's "
@@ -73,7 +73,7 @@ def _generating_problems(
             code="TS211",
         )
     if isinstance(endpoint, MultiModelEndpoint):
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             served.place,
             f"{message} multi-model endpoints return one response; vLLM also requires one fixed path of its "
             "weights",
@@ -81,14 +81,14 @@ def _generating_problems(
             code="TS211",
         )
     elif release < SINCE[INFERENCE_TYPE]:
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             served.place,
             f"{message} SageMaker's front end in Triton {release} rejects such models",
             remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
             code="TS211",
         )
     elif asked and asked not in GENERATING:
-        yield workspace.environment.problem(
+        yield workspace.environment.violation(
             (*served.place[:2], "environment", INFERENCE_TYPE),
             f"{message} {asked!r} requires one response",
             remedy=f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",

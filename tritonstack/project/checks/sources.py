@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem
+from tritonstack.base.errors import FileViolation
 from tritonstack.spec.models.model import ModelSpec
 
 _HUB = "hf://"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def source_warnings(document: Document[ModelSpec]) -> list[FileProblem]:
+def source_warnings(document: Document[ModelSpec]) -> list[FileViolation]:
     """Return a warning if the source names a branch, a tag, or a short commit on the Hub."""
     source = document.record.source or ""
     revision = source.rpartition("@")[2]
     if not source.startswith(_HUB) or _COMMIT.fullmatch(revision):
         return []
     return [
-        document.problem(
+        document.violation(
             ("source",),
             f"{revision!r} is not a full commit hash: if it moves, the locked artifact stays as it is, and "
             "another machine can build other weights",

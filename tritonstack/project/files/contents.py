@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileProblem
-from tritonstack.project.files.model_files import file_problems, source_files
+from tritonstack.base.errors import FileViolation
+from tritonstack.project.files.model_files import file_violations, source_files
 from tritonstack.project.files.requirement_files import REMEDY, pinned_version, requirement_lines
 from tritonstack.project.files.safetensors_header import REMEDY as COPY_AGAIN
-from tritonstack.project.files.safetensors_header import header_fault
+from tritonstack.project.files.safetensors_header import header_violation
 from tritonstack.reference.releases import NUMPY_2_SINCE
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
 
-def content_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+def content_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
     """Yield missing or unsafe files, unpinned requirements, and incomplete weights."""
-    problems = file_problems(document)
-    yield from problems
-    if not problems:
+    violations = file_violations(document)
+    yield from violations
+    if not violations:
         yield from _unpinned_requirements(document)
         yield from _incomplete_weights(document)
 
@@ -33,16 +33,16 @@ def requirements_of(document: Document[ModelSpec]) -> Iterator[tuple[int, str]]:
             yield from requirement_lines(file.read_text(encoding="utf-8", errors="replace"))
 
 
-def numpy_problems(
+def numpy_violations(
     document: Document[ModelSpec], *, release: str, subject: str, otherwise: str = ""
-) -> Iterator[FileProblem]:
+) -> Iterator[FileViolation]:
     """Yield a NumPy requirement that the Python backend of a release does not support."""
     if release >= NUMPY_2_SINCE:
         return
     for number, line in requirements_of(document):
         name, version = pinned_version(line) or ("", "0")
         if name == "numpy" and int(version.partition(".")[0]) >= 2:
-            yield _requirement_problem(
+            yield _requirement_violation(
                 document,
                 number,
                 f"the Python backend of {subject} (Triton {release}) requires NumPy 1, got {version}",
@@ -51,25 +51,29 @@ def numpy_problems(
             )
 
 
-def _requirement_problem(
+def _requirement_violation(
     document: Document[ModelSpec], line: int, message: str, remedy: str, *, code: str
-) -> FileProblem:
+) -> FileViolation:
     """Describe a problem at a line of a Python model's requirements."""
     recipe = document.record.recipe
     name = recipe.requirements if isinstance(recipe, PythonRecipe) else None
-    return FileProblem(document.file.parent / (name or ""), line, "", message, remedy, code=code)
+    return FileViolation(document.file.parent / (name or ""), line, "", message, remedy, code=code)
 
 
-def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileViolation]:
     for number, line in requirements_of(document):
         if pinned_version(line) is None:
-            yield _requirement_problem(
+            yield _requirement_violation(
                 document, number, f"{line!r} has no exact version", REMEDY, code="TS213"
             )
 
 
-def _incomplete_weights(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+def _incomplete_weights(document: Document[ModelSpec]) -> Iterator[FileViolation]:
     """Find incomplete weights before hashing, which takes minutes for large files."""
     for name, file in source_files(document).items():
-        if "/" not in name and name.endswith(".safetensors") and (fault := header_fault(file.path, name)):
-            yield document.problem(("source",), fault, remedy=COPY_AGAIN, code="TS302")
+        if (
+            "/" not in name
+            and name.endswith(".safetensors")
+            and (violation := header_violation(file.path, name))
+        ):
+            yield document.violation(("source",), violation, remedy=COPY_AGAIN, code="TS302")

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from tritonstack.base.documents import Document, FieldPath
-from tritonstack.base.errors import FileProblem, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import (
     Files,
     SourceFile,
@@ -51,26 +51,26 @@ class ModelFiles:
 
 def model_files(document: Document[ModelSpec]) -> ModelFiles:
     """List a model's files; raise InvalidFilesError for missing or unsafe files."""
-    problems = list(_own_file_problems(document))
+    file_violations = list(_own_file_violations(document))
     own, helpers, source = {}, NO_FILES, NO_FILES
-    if not problems:
+    if not file_violations:
         folder = document.file.parent
         own = {name: file for name in document.record.own_files if (file := find_file(folder, name))}
-        helpers, faults = _try_files(document, ("recipe", "code"), helper_files)
-        problems += faults or _helper_problems(document, helpers)
-        source, faults = _try_files(document, ("source",), source_files)
-        problems += faults
-    if problems:
-        raise InvalidFilesError(problems)
+        helpers, violations = _try_files(document, ("recipe", "code"), helper_files)
+        file_violations += violations or _helper_violations(document, helpers)
+        source, violations = _try_files(document, ("source",), source_files)
+        file_violations += violations
+    if file_violations:
+        raise InvalidFilesError(file_violations)
     return ModelFiles(own, helpers, source)
 
 
-def file_problems(document: Document[ModelSpec]) -> tuple[FileProblem, ...]:
+def file_violations(document: Document[ModelSpec]) -> tuple[FileViolation, ...]:
     """Return the problems of a model's files."""
     try:
         model_files(document)
     except InvalidFilesError as error:
-        return error.problems
+        return error.violations
     return ()
 
 
@@ -107,9 +107,9 @@ def helper_files(document: Document[ModelSpec]) -> Files:
             unsafe[_module(entry)] = error
     if unsafe:
         imported = _imported(code, found, relative=True)
-        for module, fault in unsafe.items():
+        for module, violation in unsafe.items():
             if module in imported:
-                raise fault
+                raise violation
     return MappingProxyType(found)
 
 
@@ -159,16 +159,16 @@ def _module(name: str) -> str:
     return name.removesuffix(CODE_SUFFIX)
 
 
-def _own_file_problems(document: Document[ModelSpec]) -> Iterator[FileProblem]:
+def _own_file_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
     for name in document.record.own_files:
         place = _field_of(document.record, name)
         try:
             found = find_file(document.file.parent, name)
         except UnsafeFileError as error:
-            yield document.problem(place, error.message, remedy=error.remedy, code=error.code)
+            yield document.violation(place, error.message, remedy=error.remedy, code=error.code)
             continue
         if found is None:
-            yield document.problem(
+            yield document.violation(
                 place,
                 f"file {name} does not exist beside it",
                 remedy="add it, or correct its name",
@@ -189,22 +189,22 @@ def _field_of(spec: ModelSpec, name: str) -> FieldPath:
 
 def _try_files(
     document: Document[ModelSpec], place: FieldPath, listing: Callable[[Document[ModelSpec]], Files]
-) -> tuple[Files, list[FileProblem]]:
+) -> tuple[Files, list[FileViolation]]:
     try:
         return listing(document), []
     except UnsafeFileError as error:
-        return NO_FILES, [document.problem(place, error.message, remedy=error.remedy, code=error.code)]
+        return NO_FILES, [document.violation(place, error.message, remedy=error.remedy, code=error.code)]
 
 
-def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[FileProblem]:
+def _helper_violations(document: Document[ModelSpec], helpers: Files) -> list[FileViolation]:
     """Yield modules that cannot be imported, and pickles without `trust`."""
     recipe = document.record.recipe
     if not isinstance(recipe, PythonRecipe) or not helpers:
         return []
     folder = (document.file.parent / recipe.code).parent
     imported = _imported(document.file.parent / recipe.code, helpers)
-    problems = [
-        FileProblem(
+    violations = [
+        FileViolation(
             folder / (f"{module}{CODE_SUFFIX}" if f"{module}{CODE_SUFFIX}" in helpers else module),
             None,
             "",
@@ -216,11 +216,11 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
     ]
     if any(name.startswith(MODEL_PACKAGE) for name in helpers):
         text = "Triton would import this package instead of model.py"
-        problems.append(FileProblem(folder / MODEL_PACKAGE, None, "", text, "rename it", code="TS216"))
+        violations.append(FileViolation(folder / MODEL_PACKAGE, None, "", text, "rename it", code="TS216"))
     pickles = [name for name in helpers if name.endswith(PICKLE_SUFFIXES)]
     if pickles and document.record.trust.pickle is None:
-        problems.append(
-            document.problem(
+        violations.append(
+            document.violation(
                 ("trust", "pickle"),
                 "the package beside model.py contains a pickle, which can run code when loaded: "
                 f"{pickles[0]}",
@@ -228,7 +228,7 @@ def _helper_problems(document: Document[ModelSpec], helpers: Files) -> list[File
                 code="TS217",
             )
         )
-    return problems
+    return violations
 
 
 def _imported(code: Path, helpers: Files, *, relative: bool = False) -> set[str]:

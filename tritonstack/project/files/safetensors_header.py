@@ -11,7 +11,7 @@ LONGEST_HEADER = 100_000_000
 REMEDY = "download or copy the file again, and compare its size with the original's"
 
 
-def header_fault(file: Path, name: str | None = None) -> str | None:
+def header_violation(file: Path, name: str | None = None) -> str | None:
     """Return what is wrong with a file's header or size; None if it is complete."""
     name = name or file.name
     size, length = file.stat().st_size, _header_length(file)

@@ -12,13 +12,13 @@ from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.alarms import Alarms
 from tritonstack.spec.endpoints.endpoint_rules import (
     RuledEndpoint,
-    component_faults,
-    environment_faults,
-    mode_faults,
-    multi_model_faults,
+    component_violations,
+    environment_violations,
+    mode_violations,
+    multi_model_violations,
 )
-from tritonstack.spec.endpoints.rollout_rules import rollout_faults
-from tritonstack.spec.endpoints.scaling_rules import scaling_faults
+from tritonstack.spec.endpoints.rollout_rules import rollout_violations
+from tritonstack.spec.endpoints.scaling_rules import scaling_violations
 from tritonstack.spec.endpoints.serving import (
     LOG_RETENTION_DAYS,
     Asynchronous,
@@ -137,14 +137,14 @@ EndpointSpec = Annotated[SingleEndpoint | MultiModelEndpoint, Field(discriminato
 """An endpoint of any kind."""
 
 _RULES = (
-    mode_faults,
-    multi_model_faults,
-    component_faults,
-    scaling_faults,
-    rollout_faults,
-    environment_faults,
+    mode_violations,
+    multi_model_violations,
+    component_violations,
+    scaling_violations,
+    rollout_violations,
+    environment_violations,
 )
 
 
 def _check(endpoint: RuledEndpoint) -> None:
-    refuse(fault for rule in _RULES for fault in rule(endpoint))
+    refuse(violation for rule in _RULES for violation in rule(endpoint))

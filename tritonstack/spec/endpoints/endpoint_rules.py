@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tritonstack.base.documents import Fault, FieldPath
-from tritonstack.reference.container_variables import variable_faults
+from tritonstack.base.documents import FieldPath, Violation
+from tritonstack.reference.container_variables import variable_violations
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.endpoints.serving import Components, ServingOptions
 from tritonstack.spec.endpoints.variants import CHALLENGER, SHADOW, Variant
@@ -52,32 +52,32 @@ class RuledEndpoint:
         return (variant.name, "instance_type") if overrides else ("instance_type",)
 
 
-def mode_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
+def mode_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield modes that exclude each other."""
     options, beside = endpoint.options, {variant.name for variant in endpoint.variants[1:]}
     if endpoint.multi_model and options.asynchronous:
-        yield Fault(
+        yield Violation(
             ("asynchronous",),
             "SageMaker does not support asynchronous multi-model endpoints",
             "remove it, or use one asynchronous endpoint per model (kind: single or ensemble)",
             code="TS114",
         )
     if endpoint.multi_model and options.components:
-        yield Fault(
+        yield Violation(
             ("components",),
             "an inference component serves one model, but this endpoint has several",
             "remove it, or use one endpoint per model (kind: single or ensemble)",
             code="TS114",
         )
     if options.asynchronous and options.components:
-        yield Fault(
+        yield Violation(
             ("components",),
             "inference components do not support asynchronous endpoints",
             "remove one of the two; both scale to zero",
             code="TS114",
         )
     if options.asynchronous and options.data_capture:
-        yield Fault(
+        yield Violation(
             ("data_capture",),
             "asynchronous endpoints already store requests and responses in the data bucket",
             "remove it; asynchronous.expiry_days sets their retention",
@@ -86,9 +86,9 @@ def mode_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
     if options.asynchronous or options.components:
         for name in sorted(beside):
             message = f"{endpoint.mode} supports one variant"
-            yield Fault((name,), message, "remove it, or deploy a second endpoint", code="TS114")
+            yield Violation((name,), message, "remove it, or deploy a second endpoint", code="TS114")
     if {CHALLENGER, SHADOW} <= beside:
-        yield Fault(
+        yield Violation(
             (SHADOW,),
             "SageMaker supports a shadow only with one production variant, but there is a challenger",
             "remove one of the two",
@@ -96,13 +96,13 @@ def mode_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
         )
 
 
-def multi_model_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
+def multi_model_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield GPU instance types that do not support multi-model endpoints."""
     instance = endpoint.variants[0].instance
     if not endpoint.multi_model or not instance.gpus:
         return
     if instance.family.name not in MULTI_MODEL_GPUS or instance.gpus > 1:
-        yield Fault(
+        yield Violation(
             ("instance_type",),
             f"SageMaker supports multi-model endpoints on CPUs and on single-GPU instances of the families "
             f"{', '.join(MULTI_MODEL_GPUS)}; {instance.name} has {_gpus(instance)}",
@@ -111,21 +111,21 @@ def multi_model_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
         )
 
 
-def component_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
+def component_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield inference components that do not fit on their instances."""
     components, instance = endpoint.options.components, endpoint.variants[0].instance
     if components is None:
         return
-    faults = list(_too_large(components, instance))
-    yield from faults
-    if faults:
+    violations = list(_too_large(components, instance))
+    yield from violations
+    if violations:
         return
     fitting = copies_per_machine(components, instance)
     schedules = endpoint.options.scaling.schedules.values()
     copies = max([components.max_copies, *(schedule.max for schedule in schedules)])
     needed, allowed = math.ceil(copies / fitting), endpoint.options.scaling.max_instances
     if needed > allowed:
-        yield Fault(
+        yield Violation(
             ("scaling", "max_instances"),
             f"{copies} copies need {needed} instances ({fitting} fit on one {instance.name}), but at most "
             f"{allowed} are allowed",
@@ -144,10 +144,10 @@ def copies_per_machine(components: Components, instance: InstanceType) -> int:
     return min(room)
 
 
-def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault]:
+def _too_large(components: Components, instance: InstanceType) -> Iterator[Violation]:
     accelerators = components.accelerators or 0
     if accelerators > instance.gpus:
-        yield Fault(
+        yield Violation(
             ("components", "accelerators"),
             f"a copy needs {accelerators} GPUs, but {instance.name} has {_gpus(instance)}",
             "choose an instance type with enough GPUs"
@@ -156,7 +156,7 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault
             code="TS119",
         )
     if components.cpus and components.cpus > instance.vcpus:
-        yield Fault(
+        yield Violation(
             ("components", "cpus"),
             f"a copy needs {components.cpus:g} vCPUs, but {instance.name} has {instance.vcpus}",
             "lower it, or choose a larger instance type",
@@ -164,7 +164,7 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault
         )
     memory = int(instance.memory_gib * 1024)
     if components.memory_mb >= memory:
-        yield Fault(
+        yield Violation(
             ("components", "memory_mb"),
             f"a copy needs {components.memory_mb:,} MB, but {instance.name} has {memory:,} MB for copies and "
             "the host together",
@@ -173,11 +173,13 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Fault
         )
 
 
-def environment_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
+def environment_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield environment variables that would keep the container from starting."""
     model = endpoint.variants[0].model
-    for fault in variable_faults(endpoint.options.environment, model=model):
-        yield Fault(("environment", *fault.path), fault.message, fault.remedy, code=fault.code)
+    for violation in variable_violations(endpoint.options.environment, model=model):
+        yield Violation(
+            ("environment", *violation.path), violation.message, violation.remedy, code=violation.code
+        )
 
 
 def _gpus(instance: InstanceType) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Fault
+from tritonstack.base.documents import Violation
 from tritonstack.spec.endpoints.alarms import FIELDS
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
 from tritonstack.spec.endpoints.rollouts import LONGEST_ROLLOUT_S, AlarmId, AllAtOnce, Canary, Linear, Rolling
@@ -12,13 +12,13 @@ from tritonstack.spec.endpoints.rollouts import LONGEST_ROLLOUT_S, AlarmId, AllA
 _MOST_ROLLBACK_ALARMS = 10
 
 
-def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
+def rollout_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield rollouts that SageMaker would reject or never finish."""
     rollout = endpoint.options.rollout
     if rollout is None:
         return
     if endpoint.options.components and not isinstance(rollout, Rolling):
-        yield Fault(
+        yield Violation(
             ("rollout", "strategy"),
             "inference components support rolling updates only",
             "write `strategy: rolling`, or omit rollout",
@@ -28,7 +28,7 @@ def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
     yield from _too_few_machines(endpoint, rollout)
     yield from _too_long(rollout)
     if isinstance(rollout, Rolling) and len(endpoint.variants) > 1:
-        yield Fault(
+        yield Violation(
             ("rollout", "strategy"),
             f"SageMaker supports rolling updates only with one variant, but there is a "
             f"{endpoint.variants[1].name}",
@@ -40,7 +40,7 @@ def rollout_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
 
 def _too_few_machines(
     endpoint: RuledEndpoint, rollout: AllAtOnce | Canary | Linear | Rolling
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     """Each part must be at least one instance; SageMaker does not document its rounding."""
     if isinstance(rollout, AllAtOnce) or endpoint.options.components:
         return
@@ -50,7 +50,7 @@ def _too_few_machines(
         least = variant.scaling.lowest
         path = ".".join(map(str, endpoint.scaling_path(variant)))
         if least < 2:
-            yield Fault(
+            yield Violation(
                 ("rollout", "strategy"),
                 f"a {rollout.strategy} rollout needs at least 2 instances, but {path} allows only {least}",
                 f"raise min_instances (and min of schedules) of {path} to 2, or choose all-at-once",
@@ -58,7 +58,7 @@ def _too_few_machines(
             )
         elif percent * least < 100:
             enough = -(-100 // least)
-            yield Fault(
+            yield Violation(
                 ("rollout", field),
                 f"{percent} % of {path}'s minimum of {least} instances is less than one instance",
                 f"write {enough} or more",
@@ -66,10 +66,10 @@ def _too_few_machines(
             )
 
 
-def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Fault]:
+def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Violation]:
     """Yield rollouts whose waits alone exceed SageMaker's time limit."""
     if rollout.shifting_s >= LONGEST_ROLLOUT_S:
-        yield Fault(
+        yield Violation(
             ("rollout",),
             f"the waits of this rollout take {rollout.shifting_s:,} s, but SageMaker's limit is "
             f"{LONGEST_ROLLOUT_S:,} s",
@@ -78,12 +78,12 @@ def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Fault]
         )
 
 
-def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Iterator[Fault]:
+def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Iterator[Violation]:
     for index, alarm in enumerate(alarms):
         reason = _missing(endpoint, alarm)
         if reason:
             remedy = "remove it, or set the alarm's threshold" if "null" in reason else "remove it"
-            yield Fault(
+            yield Violation(
                 ("rollout", "roll_back_on", index),
                 f"unavailable alarm {alarm!r}: {reason}",
                 remedy,
@@ -91,7 +91,7 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
             )
     names = len(alarms) * len(endpoint.production)
     if names > _MOST_ROLLBACK_ALARMS:
-        yield Fault(
+        yield Violation(
             ("rollout", "roll_back_on"),
             f"{len(alarms)} alarms on {len(endpoint.production)} variants make {names} alarms, but SageMaker "
             f"supports at most {_MOST_ROLLBACK_ALARMS}",

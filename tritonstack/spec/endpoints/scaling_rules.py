@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Fault, FieldPath
+from tritonstack.base.documents import FieldPath, Violation
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
 from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack.spec.endpoints.variants import Variant
@@ -14,7 +14,7 @@ _ANSWERED_AT_ONCE = ("invocations_per_instance", "concurrent_requests_per_model"
 _COMPONENT_MEASURES = "components.invocations_per_copy or components.concurrent_requests_per_copy"
 
 
-def scaling_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
+def scaling_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield limits and metrics that the endpoint's mode or hardware does not support."""
     for variant in endpoint.variants:
         path = endpoint.scaling_path(variant)
@@ -24,7 +24,7 @@ def scaling_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
             yield from _without_measure(endpoint, variant, measure, (*path, *field))
         yield from _burstable(endpoint, variant)
     if endpoint.options.alarms.backlog is not None and endpoint.options.asynchronous is None:
-        yield Fault(
+        yield Violation(
             ("alarms", "backlog"),
             "only asynchronous endpoints have a backlog metric",
             "remove it, or add `asynchronous: {}`",
@@ -32,11 +32,11 @@ def scaling_faults(endpoint: RuledEndpoint) -> Iterator[Fault]:
         )
 
 
-def _at_zero(scaling: Scaling, path: FieldPath) -> Iterator[Fault]:
+def _at_zero(scaling: Scaling, path: FieldPath) -> Iterator[Violation]:
     places: list[FieldPath] = [("min_instances",)] if scaling.min_instances == 0 else []
     places += [("schedules", name, "min") for name, night in scaling.schedules.items() if night.min == 0]
     for place in places:
-        yield Fault(
+        yield Violation(
             (*path, *place),
             "real-time endpoints need at least one instance",
             "write 1 or more; only asynchronous endpoints and inference components scale to 0",
@@ -54,30 +54,30 @@ def _measures(scaling: Scaling) -> Iterator[tuple[str, FieldPath]]:
 
 def _without_measure(
     endpoint: RuledEndpoint, variant: Variant, measure: str, path: FieldPath
-) -> Iterator[Fault]:
+) -> Iterator[Violation]:
     if endpoint.options.components:
-        yield Fault(
+        yield Violation(
             path,
             "inference components do not support instance metrics",
             f"remove it and set {_COMPONENT_MEASURES}",
             code="TS121",
         )
     elif measure in _ANSWERED_AT_ONCE and endpoint.options.asynchronous:
-        yield Fault(
+        yield Violation(
             path,
             "SageMaker does not publish this metric for asynchronous endpoints, so scaling would never act",
             "write backlog_per_instance instead",
             code="TS121",
         )
     elif measure == "backlog_per_instance" and not endpoint.options.asynchronous:
-        yield Fault(
+        yield Violation(
             path,
             "only asynchronous endpoints have a backlog metric",
             "remove it and use invocations_per_instance, or add `asynchronous: {}`",
             code="TS121",
         )
     elif measure == "gpu_utilization_percent" and not variant.instance.gpus:
-        yield Fault(
+        yield Violation(
             path,
             f"{variant.instance.name} has no GPU",
             "remove it and use invocations_per_instance, or choose an instance type with a GPU",
@@ -85,10 +85,10 @@ def _without_measure(
         )
 
 
-def _burstable(endpoint: RuledEndpoint, variant: Variant) -> Iterator[Fault]:
+def _burstable(endpoint: RuledEndpoint, variant: Variant) -> Iterator[Violation]:
     scaled = variant.scaling.varies or endpoint.options.components is not None
     if variant.instance.family.burstable and scaled:
-        yield Fault(
+        yield Violation(
             endpoint.instance_path(variant),
             f"SageMaker does not scale burstable instance types such as {variant.instance.name}",
             "choose a type such as ml.m5.large, or fix the number: scaling: {min_instances: 1, "

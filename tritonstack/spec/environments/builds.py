@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Fault, Record, closest, refuse
+from tritonstack.base.documents import Record, Violation, closest, refuse
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.serving import RetentionDays
 
@@ -108,7 +108,7 @@ class BuildOptions(Record):
     @model_validator(mode="after")
     def _machines_have_their_gpu(self) -> BuildOptions:
         refuse(
-            Fault(
+            Violation(
                 ("machines", capability, "instance_type"),
                 f"{machine.instance_type} does not have a GPU of {capability}",
                 f"choose one with compute capability {capability[2:-1]}.{capability[-1]}",

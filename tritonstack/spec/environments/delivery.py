@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Document, Fault, Record, check_distinct, load_document, refuse
+from tritonstack.base.documents import Document, Record, Violation, check_distinct, load_document, refuse
 from tritonstack.base.errors import UsageError
 from tritonstack.base.naming import Name
 from tritonstack.base.paths import Project
@@ -160,7 +160,7 @@ class DeliverySpec(Record):
     def _stages_are_distinct(self) -> DeliverySpec:
         first: dict[str, int] = {}
         refuse(
-            Fault(
+            Violation(
                 ("environments", index, "name"),
                 f"duplicate environment {name!r}",
                 "keep one of the two",
@@ -172,7 +172,7 @@ class DeliverySpec(Record):
         if self.previews is not None and self.previews.environment not in self.names:
             refuse(
                 [
-                    Fault(
+                    Violation(
                         ("previews", "environment"),
                         f"{self.previews.environment!r} is not a delivered environment",
                         f"write one of {', '.join(self.names)}",

@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Fault, Record, check_distinct, refuse
+from tritonstack.base.documents import Record, Violation, check_distinct, refuse
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.naming import Name
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from tritonstack.reference.hardware import InstanceType
-from tritonstack.reference.images import FIRST_RELEASES, has_image, region_fault
+from tritonstack.reference.images import FIRST_RELEASES, has_image, region_violation
 from tritonstack.reference.region_features import ConfirmedFeatures
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import acceptable_targets
@@ -34,8 +34,8 @@ def _check_account(text: str) -> str:
 
 
 def _check_region(text: str) -> str:
-    if fault := region_fault(text):
-        raise ValueError("; ".join(fault))
+    if violation := region_violation(text):
+        raise ValueError("; ".join(violation))
     return text
 
 
@@ -238,7 +238,7 @@ class EnvironmentSpec(Record):
     def _alarm_names_are_distinct(self) -> EnvironmentSpec:
         # Alarms of `search`'s challenger are named like those of an endpoint `search-challenger`.
         refuse(
-            Fault(
+            Violation(
                 ("endpoints", conflicting),
                 f"its alarm names would equal those of {name!r}'s challenger",
                 "choose another name",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from tritonstack.base.documents import Fault, refuse
+from tritonstack.base.documents import Violation, refuse
 
 MOST_TAGS = 50
 LONGEST_KEY = 128
@@ -18,23 +18,23 @@ _CHARACTERS = re.compile(r"[\w\s.:/=+@-]*")
 
 
 def _check_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
-    refuse(_tag_faults(tags))
+    refuse(_tag_violations(tags))
     return tags
 
 
-def _tag_faults(tags: Mapping[str, str]) -> Iterator[Fault]:
+def _tag_violations(tags: Mapping[str, str]) -> Iterator[Violation]:
     for key, value in tags.items():
         if key.lower().startswith("aws:"):
-            yield Fault((key,), "the tag prefix aws: is reserved", "choose another key", code="TS111")
+            yield Violation((key,), "the tag prefix aws: is reserved", "choose another key", code="TS111")
         if not 1 <= len(key) <= LONGEST_KEY:
-            yield Fault(
+            yield Violation(
                 (key,),
                 f"expected a tag key of 1 to {LONGEST_KEY} characters",
                 "choose another key",
                 code="TS112",
             )
         if len(value) > LONGEST_VALUE:
-            yield Fault(
+            yield Violation(
                 (key,),
                 f"expected a value of at most {LONGEST_VALUE} characters, got {len(value)}",
                 "shorten it",
@@ -42,14 +42,16 @@ def _tag_faults(tags: Mapping[str, str]) -> Iterator[Fault]:
             )
         for text in (key, value):
             if not _CHARACTERS.fullmatch(text):
-                yield Fault(
+                yield Violation(
                     (key,),
                     f"invalid characters for a tag in {text!r}",
                     "write letters, digits, spaces, and _ . : / = + - @",
                     code="TS111",
                 )
     if len(tags) > MOST_TAGS:
-        yield Fault((), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some", code="TS112")
+        yield Violation(
+            (), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some", code="TS112"
+        )
 
 
 Tags = Annotated[Mapping[str, str], AfterValidator(_check_tags)]

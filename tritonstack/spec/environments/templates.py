@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from tritonstack.base.documents import Document, Fault, FieldPath, Record, check_data, closest, refuse
-from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
+from tritonstack.base.documents import Document, FieldPath, Record, Violation, check_data, closest, refuse
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml_reading import field_text, nearest_line, parse_yaml, read_text
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -45,26 +45,26 @@ def _check_purpose(text: str) -> str:
 
 
 def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
-    def faults() -> Iterator[Fault]:
+    def violations() -> Iterator[Violation]:
         for name in parameters:
             if name in RESERVED:
-                yield Fault((name,), "this parameter is built in", "choose another name", code="TS124")
+                yield Violation((name,), "this parameter is built in", "choose another name", code="TS124")
             elif not _PARAMETER.fullmatch(name):
-                yield Fault(
+                yield Violation(
                     (name,),
                     "invalid parameter name",
                     "write up to 40 lowercase letters, digits, and _, starting with a letter",
                     code="TS124",
                 )
             elif isinstance(parameters[name], str) and len(str(parameters[name])) > _LONGEST_VALUE:
-                yield Fault(
+                yield Violation(
                     (name,),
                     f"expected at most {_LONGEST_VALUE} characters, got {len(str(parameters[name])):,}",
                     "shorten it",
                     code="TS112",
                 )
 
-    refuse(faults())
+    refuse(violations())
     return parameters
 
 
@@ -120,9 +120,9 @@ class Template:
     body: Mapping[str, Any]
     lines: Mapping[FieldPath, int]
 
-    def problem(self, path: FieldPath, message: str, *, remedy: str, code: str) -> FileProblem:
+    def violation(self, path: FieldPath, message: str, *, remedy: str, code: str) -> FileViolation:
         """Describe an error at one field of the file."""
-        return FileProblem(
+        return FileViolation(
             self.file, nearest_line(self.lines, path), field_text(path), message, remedy, code=code
         )
 
@@ -173,12 +173,12 @@ def load_template(file: Path, name: str) -> Template:
     if head is None:
         message = f"required key {HEAD!r} is missing"
         remedy = "write `template: {locks: <environment>, purpose: <what its instances are for>}`"
-        raise InvalidFilesError([FileProblem(file, 1, HEAD, message, remedy, code="TS106")])
+        raise InvalidFilesError([FileViolation(file, 1, HEAD, message, remedy, code="TS106")])
     record = check_data(file, {HEAD: head}, lines, _Headed).record
     body = {key: value for key, value in data.items() if key != HEAD}
     template = Template(name, file, record.template, body, lines)
-    if problems := list(_problems(template)):
-        raise InvalidFilesError(problems)
+    if violations := list(_violations(template)):
+        raise InvalidFilesError(violations)
     return template
 
 
@@ -193,19 +193,19 @@ def instance_document(template: Template, instance: Instance) -> Document[Enviro
     return check_data(template.file, body, template.lines, EnvironmentSpec)
 
 
-def _problems(template: Template) -> Iterator[FileProblem]:
+def _violations(template: Template) -> Iterator[FileViolation]:
     known = {*template.head.parameters, "name"}
     for path, text in _texts(template.body, ()):
         for used in _PLACE.findall(text):
             if path[0] in _FOUND_BY:
-                yield template.problem(
+                yield template.violation(
                     path,
                     "this field cannot use parameters, so that instances can be found by name",
                     remedy="write a fixed value; use another template for another account or region",
                     code="TS124",
                 )
             elif used not in known:
-                yield template.problem(
+                yield template.violation(
                     path,
                     f"unknown parameter {used!r}",
                     remedy=f"declare it under template.parameters with a default; known parameters: "
@@ -213,11 +213,11 @@ def _problems(template: Template) -> Iterator[FileProblem]:
                     code="TS124",
                 )
     if template.body.get("name") != "${name}":
-        yield template.problem(
+        yield template.violation(
             ("name",), "each instance needs its own name", remedy="write `name: ${name}`", code="TS124"
         )
     if template.body.get("removal") != "destroy" or template.body.get("protected"):
-        yield template.problem(
+        yield template.violation(
             ("protected",) if template.body.get("protected") else ("removal",),
             "expiring environments can be neither protected nor retain data",
             remedy="write `removal: destroy`, and omit `protected`",
@@ -226,7 +226,7 @@ def _problems(template: Template) -> Iterator[FileProblem]:
     tags = template.body.get("tags")
     for key in LEASE_TAGS:
         if isinstance(tags, dict) and key in tags:
-            yield template.problem(
+            yield template.violation(
                 ("tags", key), "each instance sets this tag", remedy="remove it here", code="TS124"
             )
 

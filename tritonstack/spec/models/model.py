@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from tritonstack.base.documents import refuse
 from tritonstack.spec.models.model_fields import ModelFields
-from tritonstack.spec.models.rules import model_faults
+from tritonstack.spec.models.rules import model_violations
 
 
 class ModelSpec(ModelFields):
@@ -14,5 +14,5 @@ class ModelSpec(ModelFields):
 
     @model_validator(mode="after")
     def _consistent(self) -> ModelSpec:
-        refuse(model_faults(self))
+        refuse(model_violations(self))
         return self

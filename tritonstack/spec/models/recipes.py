@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Fault, Record, refuse
+from tritonstack.base.documents import Record, Violation, refuse
 from tritonstack.base.naming import Name
 
 Layout = Literal["single", "ensemble"]
@@ -303,7 +303,7 @@ class EnsembleRecipe(Record):
     def _each_tensor_once(self) -> EnsembleRecipe:
         made: dict[str, int] = {}
         refuse(
-            Fault(
+            Violation(
                 ("steps", index, "outputs"),
                 f"step {made[tensor] + 1} already produces the tensor {tensor!r}",
                 "rename one of the two",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Fault
+from tritonstack.base.documents import Violation
 from tritonstack.base.source_files import TRUST_EXTERNAL, leaves_folder
 from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.recipes import HuggingFaceRecipe
-from tritonstack.spec.models.triton_rules import triton_faults
+from tritonstack.spec.models.triton_rules import triton_violations
 
 _WRITE = {
     "texts": "write texts",
@@ -20,23 +20,23 @@ _SOURCELESS = ("python", "ensemble", "torchscript")
 """Recipes that need no source: the model can be in the folder of model.yaml."""
 
 
-def model_faults(spec: ModelFields) -> Iterator[Fault]:
+def model_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield all contradictions in a model's file."""
-    yield from _source_faults(spec)
-    yield from _weights_faults(spec)
-    yield from _input_faults(spec)
-    yield from _precision_faults(spec)
-    yield from _tensorrt_faults(spec)
-    yield from triton_faults(spec)
-    yield from _profile_faults(spec)
+    yield from _source_violations(spec)
+    yield from _weights_violations(spec)
+    yield from _input_violations(spec)
+    yield from _precision_violations(spec)
+    yield from _tensorrt_violations(spec)
+    yield from triton_violations(spec)
+    yield from _profile_violations(spec)
 
 
-def _source_faults(spec: ModelFields) -> Iterator[Fault]:
+def _source_violations(spec: ModelFields) -> Iterator[Violation]:
     kind = spec.recipe.kind
     if spec.source is None and kind not in _SOURCELESS:
-        yield Fault(("source",), f"the recipe {kind} needs a source", "add `source:`", code="TS106")
+        yield Violation(("source",), f"the recipe {kind} needs a source", "add `source:`", code="TS106")
     if spec.source is not None and kind == "ensemble":
-        yield Fault(
+        yield Violation(
             ("source",),
             "an ensemble consists of its steps' models and has no source",
             "remove it",
@@ -44,12 +44,14 @@ def _source_faults(spec: ModelFields) -> Iterator[Fault]:
         )
     scheme, _, text = (spec.source or "").partition("://")
     if scheme == "file" and leaves_folder(text) and spec.trust.external_source is None:
-        yield Fault(("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL, code="TS118")
+        yield Violation(
+            ("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL, code="TS118"
+        )
 
 
-def _weights_faults(spec: ModelFields) -> Iterator[Fault]:
+def _weights_violations(spec: ModelFields) -> Iterator[Violation]:
     if spec.allow_unused_weights and not isinstance(spec.recipe, HuggingFaceRecipe):
-        yield Fault(
+        yield Violation(
             ("allow_unused_weights",),
             f"the recipe {spec.recipe.kind} does not load tensors by name",
             "remove it",
@@ -57,12 +59,12 @@ def _weights_faults(spec: ModelFields) -> Iterator[Fault]:
         )
 
 
-def _input_faults(spec: ModelFields) -> Iterator[Fault]:
+def _input_violations(spec: ModelFields) -> Iterator[Violation]:
     # An ensemble's inputs are those of its first steps, checked by tritonstack/project/checks/ensembles.py.
     takes = spec.test_inputs[0].kind if spec.recipe.kind == "ensemble" else spec.recipe.takes
     for index, test_input in enumerate(spec.test_inputs):
         if takes is not None and test_input.kind != takes:
-            yield Fault(
+            yield Violation(
                 ("test_inputs", index),
                 f"the recipe {spec.recipe.kind} does not accept this kind of test input"
                 if spec.recipe.kind != "ensemble"
@@ -72,12 +74,14 @@ def _input_faults(spec: ModelFields) -> Iterator[Fault]:
             )
     for index, test_input in enumerate(spec.test_inputs):
         if spec.test_inputs.index(test_input) != index:
-            yield Fault(("test_inputs", index), "duplicate test input", "keep one of the two", code="TS113")
+            yield Violation(
+                ("test_inputs", index), "duplicate test input", "keep one of the two", code="TS113"
+            )
 
 
-def _precision_faults(spec: ModelFields) -> Iterator[Fault]:
+def _precision_violations(spec: ModelFields) -> Iterator[Violation]:
     if spec.precision == "bf16" and spec.format == "onnx":
-        yield Fault(
+        yield Violation(
             ("precision",),
             "bf16 requires TensorRT: Triton's ONNX Runtime does not support it on any device",
             "write `precision: auto` for CPUs and `precision: fp16` for GPUs, or `format: tensorrt`",
@@ -85,7 +89,7 @@ def _precision_faults(spec: ModelFields) -> Iterator[Fault]:
         )
     if spec.precision == "fp32" or spec.format in ("onnx", "tensorrt"):
         return
-    yield Fault(
+    yield Violation(
         ("precision",),
         f"{spec.precision} requires an ONNX graph, which this model does not have",
         "write `precision: fp32`",
@@ -93,16 +97,16 @@ def _precision_faults(spec: ModelFields) -> Iterator[Fault]:
     )
 
 
-def _tensorrt_faults(spec: ModelFields) -> Iterator[Fault]:
+def _tensorrt_violations(spec: ModelFields) -> Iterator[Violation]:
     if spec.tensorrt is not None and spec.format != "tensorrt":
-        yield Fault(
+        yield Violation(
             ("tensorrt",),
             "this model does not use TensorRT",
             "add `format: tensorrt` to recipe",
             code="TS115",
         )
     if spec.format == "tensorrt" and spec.precision == "auto":
-        yield Fault(
+        yield Violation(
             ("precision",),
             "auto selects among CPU graphs, but TensorRT runs on GPUs",
             "choose one of fp32, fp16, bf16, and int8",
@@ -110,12 +114,12 @@ def _tensorrt_faults(spec: ModelFields) -> Iterator[Fault]:
         )
 
 
-def _profile_faults(spec: ModelFields) -> Iterator[Fault]:
+def _profile_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield profiles with larger batches than Triton forms: such engines are needlessly slow."""
     max_batch = spec.batching.max_batch
     for index, profile in enumerate(spec.tensorrt.profiles if spec.tensorrt else ()):
         if profile.batch is not None and profile.batch.max > max_batch:
-            yield Fault(
+            yield Violation(
                 ("tensorrt", "profiles", index, "batch"),
                 f"profile batches go up to {profile.batch.max}, but batching.max_batch is {max_batch}",
                 "raise `batching.max_batch`, or lower `max`"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Fault, Record, refuse
+from tritonstack.base.documents import Record, Violation, refuse
 
 VERSION_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
 """tritonserver option that allows the code inside a version-compatible engine."""
@@ -76,7 +76,7 @@ class TensorRT(Record):
     @model_validator(mode="after")
     def _one_compatibility(self) -> TensorRT:
         refuse(
-            Fault(
+            Violation(
                 ("capabilities",),
                 "a portable engine already supports several GPUs",
                 "keep one of the two",

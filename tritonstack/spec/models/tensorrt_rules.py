@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Fault
+from tritonstack.base.documents import Violation
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.spec.models.tensorrt import TensorRT
 from tritonstack.spec.models.tolerance import PrecisionOption
@@ -42,33 +42,35 @@ def tensor_types(version: Version) -> frozenset[str]:
     return _TYPES | {"INT64"} if version >= INT64 else _TYPES
 
 
-def tensorrt_faults(options: TensorRT, precision: PrecisionOption, release: TritonRelease) -> Iterator[Fault]:
+def tensorrt_violations(
+    options: TensorRT, precision: PrecisionOption, release: TritonRelease
+) -> Iterator[Violation]:
     """Yield options that the TensorRT version of a release does not support."""
     version = release.tensorrt_version
     carries = f"Triton {release.name} has TensorRT {release.tensorrt}"
     if version >= PRECISION_IN_GRAPH:
-        yield Fault(
+        yield Violation(
             ("tensorrt",),
             f"{carries}, which is not supported yet",
             "choose an earlier triton_release",
             code="TS116",
         )
     if precision == "bf16" and version < BF16:
-        yield Fault(
+        yield Violation(
             ("precision",),
             f"{carries}, but bf16 needs 10.0 or later",
             "choose fp16, or triton_release 24.05 or later",
             code="TS116",
         )
     if options.portability == "same-capability" and version < SAME_CAPABILITY:
-        yield Fault(
+        yield Violation(
             ("tensorrt", "portability"),
             f"{carries}, but engines for a whole compute capability need 10.9",
             "write `portability: exact`, or choose triton_release 25.04 or later",
             code="TS116",
         )
     if len(options.profiles) > 1 and version < EXPLICIT_PROFILES:
-        yield Fault(
+        yield Violation(
             ("tensorrt", "profiles"),
             f"{carries}, but several profiles need 10.0",
             "keep one profile, or choose triton_release 24.05 or later",
@@ -76,24 +78,26 @@ def tensorrt_faults(options: TensorRT, precision: PrecisionOption, release: Trit
         )
 
 
-def capability_faults(options: TensorRT, precision: PrecisionOption, capability: str) -> Iterator[Fault]:
+def capability_violations(
+    options: TensorRT, precision: PrecisionOption, capability: str
+) -> Iterator[Violation]:
     """Yield options that a GPU does not support."""
     if precision == "bf16" and float(capability) < AMPERE:
-        yield Fault(
+        yield Violation(
             ("precision",),
             f"GPUs of compute capability {capability} do not support bf16; Ampere and later do",
             "choose fp16, or an instance type with a newer GPU",
             code="TS117",
         )
     if options.portability == "ampere-plus" and float(capability) < AMPERE:
-        yield Fault(
+        yield Violation(
             ("tensorrt", "portability"),
             f"engines for Ampere and later do not run on compute capability {capability}",
             "write `portability: exact`, or choose an instance type with a newer GPU",
             code="TS119",
         )
     if options.capabilities and capability not in options.capabilities:
-        yield Fault(
+        yield Violation(
             ("tensorrt", "capabilities"),
             f"an endpoint uses GPUs of compute capability {capability}, which is not in the list",
             f'add "{capability}"',

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Fault, Record, refuse
+from tritonstack.base.documents import Record, Violation, refuse
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 """Number format of served weights."""
@@ -78,7 +78,7 @@ class ModelTolerance(Tolerance):
     @model_validator(mode="after")
     def _each_has_a_tolerance(self) -> ModelTolerance:
         refuse(
-            Fault(
+            Violation(
                 ("outputs", name),
                 "no tolerance given",
                 "give one of cosine, absolute, relative, and top1",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Fault
+from tritonstack.base.documents import Violation
 from tritonstack.spec.models.model_fields import ModelFields
 
 ONLY_VERSION = 1
@@ -18,25 +18,25 @@ _QUEUEING = ("queue_delay_us", "preferred_sizes", "keep_order", "priorities", "q
 _SET_BY_THE_BUILD = ("EXECUTION_ENV_PATH",)
 
 
-def triton_faults(spec: ModelFields) -> Iterator[Fault]:
+def triton_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield all contradictions in both blocks."""
     if spec.recipe.kind == "ensemble":
-        yield from _pipeline_faults(spec)
+        yield from _pipeline_violations(spec)
         return
-    yield from _size_faults(spec)
-    yield from _queue_faults(spec)
-    yield from _ragged_faults(spec)
-    yield from _instance_faults(spec)
-    yield from _sequence_faults(spec)
-    yield from _cache_faults(spec)
-    yield from _option_faults(spec)
+    yield from _size_violations(spec)
+    yield from _queue_violations(spec)
+    yield from _ragged_violations(spec)
+    yield from _instance_violations(spec)
+    yield from _sequence_violations(spec)
+    yield from _cache_violations(spec)
+    yield from _option_violations(spec)
 
 
-def _pipeline_faults(spec: ModelFields) -> Iterator[Fault]:
+def _pipeline_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield options that an ensemble cannot have; its member models have their own files."""
     for block, allowed in (("batching", {"max_batch"}), ("triton", {"response_cache"})):
         for name in sorted(getattr(spec, block).model_fields_set - allowed):
-            yield Fault(
+            yield Violation(
                 (block, name),
                 "an ensemble only routes tensors; Triton takes this option from its member models",
                 "write it in the model.yaml of the step that needs it",
@@ -44,18 +44,18 @@ def _pipeline_faults(spec: ModelFields) -> Iterator[Fault]:
             )
 
 
-def _size_faults(spec: ModelFields) -> Iterator[Fault]:
+def _size_violations(spec: ModelFields) -> Iterator[Violation]:
     batching = spec.batching
     for index, size in enumerate(batching.preferred_sizes):
         if size > batching.max_batch:
-            yield Fault(
+            yield Violation(
                 ("batching", "preferred_sizes", index),
                 f"batches are limited to max_batch, which is {batching.max_batch}",
                 f"write sizes up to {batching.max_batch}" if batching.max_batch else "remove it",
                 code="TS110",
             )
         if batching.preferred_sizes.index(size) != index:
-            yield Fault(
+            yield Violation(
                 ("batching", "preferred_sizes", index),
                 f"duplicate {size}",
                 "keep one of the two",
@@ -64,7 +64,7 @@ def _size_faults(spec: ModelFields) -> Iterator[Fault]:
     if batching.max_batch == 0:
         for name in ("queue_delay_us", "ragged"):
             if getattr(batching, name):
-                yield Fault(
+                yield Violation(
                     ("batching", name),
                     "models without a batch dimension (max_batch: 0) are not batched",
                     "remove it, or set max_batch",
@@ -72,40 +72,40 @@ def _size_faults(spec: ModelFields) -> Iterator[Fault]:
                 )
 
 
-def _queue_faults(spec: ModelFields) -> Iterator[Fault]:
+def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
     batching, queue, priorities = spec.batching, spec.batching.queue, spec.batching.priorities
     if not batching.dynamic and spec.triton.sequences is None:
         for name in (*_QUEUEING, "ragged"):
             if getattr(batching, name):
-                yield Fault(
+                yield Violation(
                     ("batching", name),
                     "it requires the dynamic batcher, but `dynamic: false` disables that",
                     "remove one of the two",
                     code="TS114",
                 )
     if priorities is not None and priorities.default > priorities.levels:
-        yield Fault(
+        yield Violation(
             ("batching", "priorities", "default"),
             f"expected a level from 1 to {priorities.levels}, got {priorities.default}",
             f"write a level from 1 to {priorities.levels}",
             code="TS110",
         )
     if batching.keep_order and priorities is not None and priorities.levels > 1:
-        yield Fault(
+        yield Violation(
             ("batching", "keep_order"),
             "priorities reorder requests, which keep_order forbids",
             "keep one of the two",
             code="TS114",
         )
     if queue is not None and queue.on_timeout == "delay" and queue.timeout_us == 0:
-        yield Fault(
+        yield Violation(
             ("batching", "queue", "on_timeout"),
             "on_timeout has no effect while timeout_us is 0",
             "set timeout_us, or remove on_timeout",
             code="TS114",
         )
     if queue is not None and queue.on_timeout == "delay" and batching.keep_order:
-        yield Fault(
+        yield Violation(
             ("batching", "queue", "on_timeout"),
             "delaying a request reorders requests, which keep_order forbids",
             "write `on_timeout: reject`, or remove keep_order",
@@ -113,12 +113,12 @@ def _queue_faults(spec: ModelFields) -> Iterator[Fault]:
         )
 
 
-def _ragged_faults(spec: ModelFields) -> Iterator[Fault]:
+def _ragged_violations(spec: ModelFields) -> Iterator[Violation]:
     ragged = spec.batching.ragged
     if ragged and spec.recipe.kind != "python":
         # ONNX Runtime, TensorRT, and PyTorch receive such inputs concatenated into one dimension, and would
         # need extra inputs with each request's offset: only a graph made for that can use them.
-        yield Fault(
+        yield Violation(
             ("batching", "ragged"),
             "only Python models support requests with different shapes in one batch",
             "remove it; requests with equal shapes are still batched",
@@ -126,7 +126,7 @@ def _ragged_faults(spec: ModelFields) -> Iterator[Fault]:
         )
     for index, name in enumerate(ragged):
         if ragged.index(name) != index:
-            yield Fault(
+            yield Violation(
                 ("batching", "ragged", index),
                 f"duplicate input {name!r}",
                 "keep one of the two",
@@ -134,43 +134,43 @@ def _ragged_faults(spec: ModelFields) -> Iterator[Fault]:
             )
 
 
-def _instance_faults(spec: ModelFields) -> Iterator[Fault]:
+def _instance_violations(spec: ModelFields) -> Iterator[Violation]:
     for index, group in enumerate(spec.triton.instances):
         place = ("triton", "instances", index)
         if group.gpus and group.device == "cpu":
-            yield Fault(
+            yield Violation(
                 (*place, "gpus"),
                 "these instances run on the CPU",
                 "remove it, or `device: cpu`",
                 code="TS115",
             )
         if group.gpus and spec.builds_for == ("cpu",):
-            yield Fault((*place, "gpus"), "this model is built for CPUs only", "remove it", code="TS115")
+            yield Violation((*place, "gpus"), "this model is built for CPUs only", "remove it", code="TS115")
         if group.device == "gpu" and spec.builds_for == ("cpu",):
-            yield Fault(
+            yield Violation(
                 (*place, "device"), "this model is built for CPUs only", "write `device: auto`", code="TS115"
             )
         if group.device == "cpu" and spec.format == "tensorrt":
-            yield Fault(
+            yield Violation(
                 (*place, "device"), "TensorRT runs on GPUs only", "write `device: auto`", code="TS115"
             )
         if len(set(group.gpus)) != len(group.gpus):
-            yield Fault(
+            yield Violation(
                 (*place, "gpus"), "duplicate GPU", "raise `count` for more instances per GPU", code="TS113"
             )
-        yield from _profile_faults(spec, index)
+        yield from _profile_violations(spec, index)
 
 
-def _profile_faults(spec: ModelFields, index: int) -> Iterator[Fault]:
+def _profile_violations(spec: ModelFields, index: int) -> Iterator[Violation]:
     profiles = spec.triton.instances[index].profiles
     place = ("triton", "instances", index, "profiles")
     if profiles and spec.format != "tensorrt":
-        yield Fault(place, "only TensorRT engines have profiles", "remove it", code="TS115")
+        yield Violation(place, "only TensorRT engines have profiles", "remove it", code="TS115")
         return
     count = len(spec.tensorrt.profiles) if spec.tensorrt else 1
     for number, name in enumerate(profiles):
         if not (name.isdecimal() and int(name) < count):
-            yield Fault(
+            yield Violation(
                 (*place, number),
                 f"expected a profile from 0 to {count - 1}, got {name!r}",
                 f'write "0"{f" to {chr(34)}{count - 1}{chr(34)}" if count > 1 else ""}',
@@ -178,17 +178,17 @@ def _profile_faults(spec: ModelFields, index: int) -> Iterator[Fault]:
             )
 
 
-def _sequence_faults(spec: ModelFields) -> Iterator[Fault]:
+def _sequence_violations(spec: ModelFields) -> Iterator[Violation]:
     sequences, batching = spec.triton.sequences, spec.batching
     if sequences is None:
         return
     place = ("triton", "sequences")
     if spec.recipe.takes != "tensors":
-        yield Fault(
+        yield Violation(
             place, f"models of the recipe {spec.recipe.kind} are stateless", "remove it", code="TS115"
         )
     if batching.dynamic and "dynamic" in batching.model_fields_set:
-        yield Fault(
+        yield Violation(
             ("batching", "dynamic"),
             "`batching` options and `triton.sequences` exclude each other",
             "remove one of the two",
@@ -199,14 +199,14 @@ def _sequence_faults(spec: ModelFields) -> Iterator[Fault]:
         incompatible if sequences.strategy == "oldest" else (*incompatible, "preferred_sizes", "keep_order")
     ):
         if getattr(batching, name):
-            yield Fault(
+            yield Violation(
                 ("batching", name),
                 f"the queue does not apply to sequences with `strategy: {sequences.strategy}`",
                 "remove it",
                 code="TS114",
             )
     if sequences.max_candidates is not None and sequences.strategy == "direct":
-        yield Fault(
+        yield Violation(
             (*place, "max_candidates"),
             "with `strategy: direct`, max_batch and the instance count determine the number of slots",
             "remove it, or write `strategy: oldest`",
@@ -215,36 +215,36 @@ def _sequence_faults(spec: ModelFields) -> Iterator[Fault]:
     controls = [sequences.start, sequences.end, sequences.ready, sequences.correlation_id]
     for index, name in enumerate(("start", "end", "ready", "correlation_id")):
         if controls[index] is not None and controls[index] in controls[:index]:
-            yield Fault(
+            yield Violation(
                 (*place, name),
                 f"the input {controls[index]!r} already has another role",
                 "name another",
                 code="TS113",
             )
     if spec.triton.warm_up:
-        yield Fault(
+        yield Violation(
             ("triton", "warm_up"), "warm-up requests cannot belong to a sequence", "remove it", code="TS114"
         )
 
 
-def _cache_faults(spec: ModelFields) -> Iterator[Fault]:
+def _cache_violations(spec: ModelFields) -> Iterator[Violation]:
     if not spec.triton.response_cache:
         return
     place = ("triton", "response_cache")
     if spec.triton.sequences is not None:
-        yield Fault(
+        yield Violation(
             place, "responses of a stateful model cannot be cached", "remove one of the two", code="TS114"
         )
     if spec.generates:
-        yield Fault(place, "Triton does not cache streamed responses", "remove it", code="TS114")
+        yield Violation(place, "Triton does not cache streamed responses", "remove it", code="TS114")
 
 
-def _option_faults(spec: ModelFields) -> Iterator[Fault]:
+def _option_violations(spec: ModelFields) -> Iterator[Violation]:
     versions, optimization = spec.triton.versions, spec.triton.optimization
     if versions is not None:
         chosen = [name for name in ("latest", "all", "specific") if getattr(versions, name)]
         if len(chosen) != 1:
-            yield Fault(
+            yield Violation(
                 ("triton", "versions"),
                 f"{' and '.join(chosen)} exclude each other" if chosen else "no version selected",
                 "write one of latest, all, and specific",
@@ -252,21 +252,21 @@ def _option_faults(spec: ModelFields) -> Iterator[Fault]:
             )
         for index, version in enumerate(versions.specific):
             if version != ONLY_VERSION:
-                yield Fault(
+                yield Violation(
                     ("triton", "versions", "specific", index),
                     f"version {version} does not exist: an artifact holds only version {ONLY_VERSION}",
                     f"write {ONLY_VERSION}, or remove it; the lock selects an endpoint's artifact",
                     code="TS110",
                 )
     if optimization.graph_level is not None and spec.format != "onnx":
-        yield Fault(
+        yield Violation(
             ("triton", "optimization", "graph_level"),
             "only ONNX Runtime supports graph levels",
             "remove it",
             code="TS115",
         )
     if optimization.cuda_graphs and spec.format != "tensorrt":
-        yield Fault(
+        yield Violation(
             ("triton", "optimization", "cuda_graphs"),
             "only TensorRT supports CUDA graphs",
             "remove it",
@@ -274,7 +274,7 @@ def _option_faults(spec: ModelFields) -> Iterator[Fault]:
         )
     for name in _SET_BY_THE_BUILD:
         if name in spec.triton.parameters:
-            yield Fault(
+            yield Violation(
                 ("triton", "parameters", name),
                 "the build sets this parameter",
                 "remove it; name packages in `recipe.requirements` or `recipe.environment`",

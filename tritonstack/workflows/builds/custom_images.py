@@ -92,14 +92,14 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
             network_mode="host",
             rm=True,
         )
-    except BuildError as fault:
-        lines = "".join(part.get("stream", "") for part in fault.build_log).splitlines()[-LINES_SHOWN:]
+    except BuildError as error:
+        lines = "".join(part.get("stream", "") for part in error.build_log).splitlines()[-LINES_SHOWN:]
         raise ImageNotBuiltError(
-            f"cannot build {image.tag}: {fault}\n" + "\n".join(lines),
+            f"cannot build {image.tag}: {error}\n" + "\n".join(lines),
             remedy=f"fix {shown_path(folder / 'Dockerfile')}",
-        ) from fault
-    except DockerException as fault:
-        raise ImageNotBuiltError(f"cannot build {image.tag}: {fault}") from fault
+        ) from error
+    except DockerException as error:
+        raise ImageNotBuiltError(f"cannot build {image.tag}: {error}") from error
 
 
 def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:

@@ -132,5 +132,5 @@ def _broken(workspace: Workspace, needed: NeededArtifact) -> str:
     if needed.locked is None or target is None:
         return ""
     placed = PlacedEntry(workspace.lock, ("models", needed.model, target), needed.locked)
-    problem = broken_seal(placed)
-    return f"; but {problem.message}: {problem.remedy}" if problem else ""
+    violation = broken_seal(placed)
+    return f"; but {violation.message}: {violation.remedy}" if violation else ""

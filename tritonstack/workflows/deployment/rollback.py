@@ -152,8 +152,8 @@ def _apply(
 def _check(workspace: Workspace, plan: RollbackPlan) -> None:
     """Raise if the planned lock could not be deployed, before anything is written."""
     after = workspace if plan.written else as_planned(workspace, plan, _rolled_back_by(workspace))
-    if problems := unbuilt(after, *plan.concerned):
-        raise InvalidFilesError(problems)
+    if violations := unbuilt(after, *plan.concerned):
+        raise InvalidFilesError(violations)
 
 
 def _rolled_back_by(workspace: Workspace) -> RolledBack:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tritonstack.base import naming
 from tritonstack.base.documents import closest, load_document
-from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_reading import parse_yaml, read_text
@@ -155,7 +155,7 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
     if document.record.name != environment:
         raise InvalidFilesError(
             [
-                FileProblem(
+                FileViolation(
                     file, document.line_of(("name",)), "name", f"expected {environment!r}", code="TS203"
                 )
             ]

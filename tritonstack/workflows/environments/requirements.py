@@ -10,8 +10,8 @@ from tritonstack.project.workspace import Workspace
 
 def require_built(workspace: Workspace) -> None:
     """Raise InvalidFilesError if the lock lacks an artifact that an endpoint serves."""
-    if problems := unbuilt(workspace):
-        raise InvalidFilesError(problems)
+    if violations := unbuilt(workspace):
+        raise InvalidFilesError(violations)
 
 
 def require_endpoint(workspace: Workspace, name: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from tritonstack.base.errors import FileProblem, InvalidFilesError, UsageError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.operations.locks.checks import check_offline, lock_names
 from tritonstack.operations.locks.online_checks import (
     NotCheckedError,
@@ -65,10 +65,12 @@ def validate(
     workspaces = _workspaces(session, environment, instance)
     owners = {workspace.lock_owner for workspace in workspaces}
     locks = check_offline(project, lock_names(project) if everything else owners)
-    if locks.faults:
-        raise InvalidFilesError(locks.faults)
+    if locks.violations:
+        raise InvalidFilesError(locks.violations)
     warnings = _warnings(session, workspaces, everything=everything)
-    to_build = tuple(problem.coded() for workspace in workspaces for problem in unbuilt(workspace))
+    to_build = tuple(
+        file_violation.coded() for workspace in workspaces for file_violation in unbuilt(workspace)
+    )
     shared = shared_bootstraps(workspace.spec for workspace in workspaces)
     notes = (*(note.coded() for note in locks.notes), *shared)
     _report(session, "warning", warnings)
@@ -96,9 +98,9 @@ def _workspaces(session: Session, environment: str | None, instance: str | None)
         return [session.workspace(environment, instance)]
     names = environment_names(project) if environment is None else [environment]
     owners = lock_names(project) if environment is None else names
-    problems = validate_project(project) if environment is None else _problems(session, environment)
-    if problems:
-        raise InvalidFilesError({*problems, *check_offline(project, owners).faults})
+    file_violations = validate_project(project) if environment is None else _violations(session, environment)
+    if file_violations:
+        raise InvalidFilesError({*file_violations, *check_offline(project, owners).violations})
     return [load_workspace(project, name) for name in names]
 
 
@@ -114,18 +116,18 @@ def _warnings(session: Session, workspaces: Sequence[Workspace], *, everything: 
     return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
 
 
-def _problems(session: Session, environment: str) -> list[FileProblem]:
+def _violations(session: Session, environment: str) -> list[FileViolation]:
     try:
         load_workspace(session.project, environment)
     except InvalidFilesError as error:
-        return list(error.problems)
+        return list(error.violations)
     return []
 
 
 def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[str, ...]:
     """Return the environments whose locks match their account; report those that are unreachable."""
     checked: list[str] = []
-    faults: list[FileProblem] = []
+    violations: list[FileViolation] = []
     missed: list[Unchecked] = []
     for workspace in workspaces:
         name = workspace.cli_arguments
@@ -136,12 +138,12 @@ def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[st
             missed.append(found)
             continue
         checked.append(name)
-        faults += found.faults
+        violations += found.violations
         _report(session, "note", found.notes)
     for item in missed:
         session.reporter.note(str(item))
-    if faults:
-        raise UntrueLockError(faults)
+    if violations:
+        raise UntrueLockError(violations)
     if not checked:
         raise NotCheckedError(
             "\n".join(map(str, missed)) or "the project has no environment to check online",

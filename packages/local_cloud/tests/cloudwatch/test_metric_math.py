@@ -70,7 +70,7 @@ def test_expressions_can_reference_each_other():
     assert computed("share * 100", {"share": "errors / calls"}, errors=[1, 1], calls=[4, 2]) == [25, 50]
 
 
-def problem(text, expressions=None):
+def violation(text, expressions=None):
     nodes = {name: parse_expression(other) for name, other in (expressions or {}).items()}
     with pytest.raises(ExpressionError) as refused:
         check(parse_expression(text), Inputs({"m": (1.0, 1.0)}, nodes))
@@ -78,12 +78,12 @@ def problem(text, expressions=None):
 
 
 def test_invalid_expressions_are_rejected():
-    assert problem("m + other") == "no query has the id 'other'"
-    assert problem("1 + 1") == "the result is a number; expected a time series"
-    assert problem("a", {"a": "b", "b": "a + m"}) == "the query 'a' depends on itself"
-    assert problem("IF(m)") == "wrong arguments of IF"
-    assert problem("FILL(1, 0)") == "wrong arguments of FILL"
-    assert problem("m * (1 / 0)") == "division of a number by zero"
+    assert violation("m + other") == "no query has the id 'other'"
+    assert violation("1 + 1") == "the result is a number; expected a time series"
+    assert violation("a", {"a": "b", "b": "a + m"}) == "the query 'a' depends on itself"
+    assert violation("IF(m)") == "wrong arguments of IF"
+    assert violation("FILL(1, 0)") == "wrong arguments of FILL"
+    assert violation("m * (1 / 0)") == "division of a number by zero"
 
 
 UNSUPPORTED = (

@@ -26,7 +26,7 @@ class MalformedBodyError(Exception):
     """The body is not framed as HTTP asks for."""
 
 
-def framing_fault(headers: Message) -> str | None:
+def framing_failure(headers: Message) -> str | None:
     """Return the error in the headers that set the body's length; None if they are valid."""
     lengths = headers.get_all("Content-Length", [])
     codings = [
@@ -104,8 +104,8 @@ def rejecting_malformed_bodies(application: Application) -> Application:
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
             return application(environ, start_response)
-        except MalformedBodyError as fault:
-            response = Response(f"{fault}\n", 400, headers={"Connection": "close"}, content_type="text/plain")
+        except MalformedBodyError as error:
+            response = Response(f"{error}\n", 400, headers={"Connection": "close"}, content_type="text/plain")
             return response(environ, start_response)
 
     return answer

@@ -173,18 +173,18 @@ def plan_changes(
     _check_types(resources, existing, providers)
     answers = PlannedValues(existing, resources, providers)
     changes: list[Change] = []
-    problems: list[str] = []
+    violations: list[str] = []
     for logical_id in in_order(graph):
         resource = resources[logical_id]
         provider = providers[resource.type]
         after = provider.tagged(evaluation.resolve(resource.properties, answers), tags)
-        problems.extend(provider.problems(logical_id, after))
+        violations.extend(provider.violations(logical_id, after))
         change = _planned_change(resource, existing.get(logical_id), after, provider)
         if change is not None:
             answers.note(change)
             changes.append(change)
-    if problems:
-        raise TemplateError.listing(problems)
+    if violations:
+        raise TemplateError.listing(violations)
     evaluation.resolve_outputs(answers)
     return (*changes, *_removals(existing, resources))
 

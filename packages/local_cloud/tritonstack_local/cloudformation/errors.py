@@ -19,9 +19,9 @@ class TemplateError(CloudFormationError):
     """An invalid template. Lists all errors."""
 
     @classmethod
-    def listing(cls, problems: Iterable[str]) -> TemplateError:
+    def listing(cls, violations: Iterable[str]) -> TemplateError:
         """Return one error for all problems."""
-        return cls("Template error: " + "; ".join(problems))
+        return cls("Template error: " + "; ".join(violations))
 
 
 class AlreadyExistsError(CloudFormationError):

@@ -72,10 +72,10 @@ class ExecutionRun:
             self._end("Succeeded")
         except CloudEndsError:
             return
-        except Exception as fault:
+        except Exception as error:
             # An execution must never stay in progress forever.
             log.exception("pipeline execution %s", self._id)
-            self._end("Failed", f"Internal failure of the local cloud: {fault}")
+            self._end("Failed", f"Internal failure of the local cloud: {error}")
 
     def _enter(self, stage: Mapping[str, Any]) -> bool:
         """Run a stage; return whether the next one may follow."""
@@ -128,9 +128,9 @@ class ExecutionRun:
             note(status="Abandoned")
         except ActionFailedError as failed:
             note(status="Failed", code=failed.code, message=failed.message)
-        except Exception as fault:
+        except Exception as error:
             log.exception("action %s of pipeline execution %s", action["name"], self._id)
-            said = f"Internal failure of the local cloud: {fault}"
+            said = f"Internal failure of the local cloud: {error}"
             note(status="Failed", code="InternalError", message=said)
         else:
             note(
@@ -165,8 +165,8 @@ class ExecutionRun:
         )
         try:
             return ACTIONS[action["actionTypeId"]["provider"]](work)
-        except ClientError as fault:
-            raise reason_of(fault) from fault
+        except ClientError as error:
+            raise reason_of(error) from error
 
     def _acting(self, action: Mapping[str, Any]) -> Scope:
         """Return the scope of an action: the account of its role, which must exist."""
@@ -177,10 +177,10 @@ class ExecutionRun:
         sts = self._services.clients.client("sts", self._scope)
         try:
             sts.assume_role(RoleArn=role, RoleSessionName=f"codepipeline-{self._id}")
-        except ClientError as fault:
+        except ClientError as error:
             raise ActionFailedError(
-                "PermissionError", f"The role {role} cannot be assumed: {fault.response['Error']['Message']}"
-            ) from fault
+                "PermissionError", f"The role {role} cannot be assumed: {error.response['Error']['Message']}"
+            ) from error
         return Scope(role.split(":")[4], region)
 
     def _key(self, artifact: str, run: ActionRun) -> str:

@@ -81,12 +81,12 @@ class Front:
             return await self._invoke(head, body)
         except DeniedError as denied:
             return _written(self._guard.denial(head.sent, denied))
-        except ServiceError as fault:
-            return _written(wire.runtime_fault(fault))
+        except ServiceError as error:
+            return _written(wire.runtime_failure(error))
         except Exception:
             log.exception("POST %s", head.sent.path)
             failed = ServiceError("InternalFailure", "The request failed in the local cloud.", status=500)
-            return _written(wire.runtime_fault(failed))
+            return _written(wire.runtime_failure(failed))
 
     async def _invoke(self, head: RequestHead, body: bytes) -> bytes:
         if len(body) > _LONG_HASH:

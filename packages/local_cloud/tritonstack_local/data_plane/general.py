@@ -10,7 +10,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
-from tritonstack_local.access.framing import dechunked, framing_fault, rejecting_malformed_bodies
+from tritonstack_local.access.framing import dechunked, framing_failure, rejecting_malformed_bodies
 from tritonstack_local.access.guard import SENT_REQUEST, Guard
 from tritonstack_local.signatures.requests import SentRequest
 
@@ -87,9 +87,9 @@ class _RequestHandler(MotoRequestHandler):
         """Reject a request with an ambiguous length."""
         if not super().parse_request():
             return False
-        fault = framing_fault(self.headers)
-        if fault is not None:
-            self.send_error(400, fault)
+        failure = framing_failure(self.headers)
+        if failure is not None:
+            self.send_error(400, failure)
             return False
         return True
 

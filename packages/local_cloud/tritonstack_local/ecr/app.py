@@ -138,9 +138,9 @@ class LayerActions:
         ecr = self._clients.client(SERVICE, registry)
         try:
             found = ecr.describe_repositories(repositoryNames=[name])["repositories"][0]
-        except ClientError as fault:
-            error = fault.response["Error"]
-            raise ServiceError(error["Code"], error["Message"]) from fault
+        except ClientError as error:
+            details = error.response["Error"]
+            raise ServiceError(details["Code"], details["Message"]) from error
         return LayerRepository.made_at(registry, name, found["createdAt"])
 
 
@@ -205,8 +205,8 @@ def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> Non
     wanted = [layer["digest"] for layer in json.loads(manifest).get("layers", ())]
     missing = [digest for digest in wanted if layers.find(repository, digest) is None]
     if missing:
-        fault = layers_not_found(missing, name, scope.account)
-        raise _refusal(fault.code, fault.message)
+        failure = layers_not_found(missing, name, scope.account)
+        raise _refusal(failure.code, failure.message)
 
 
 def _refusal(code: str, message: str) -> ValidationException:

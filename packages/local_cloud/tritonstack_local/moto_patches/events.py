@@ -31,9 +31,9 @@ def deliver(clients: Clients, arn: str, message: str) -> str | None:
     _, _, service, region, account, resource = arn.split(":", 5)
     try:
         TARGETS[service](clients.client(service, Scope(account, region)), arn, resource, message)
-    except (ClientError, BotoCoreError) as fault:
-        log.warning("cannot deliver to %s: %s", arn, fault)
-        return str(fault)
+    except (ClientError, BotoCoreError) as error:
+        log.warning("cannot deliver to %s: %s", arn, error)
+        return str(error)
     return None
 
 

@@ -67,8 +67,8 @@ def read_control_call(request: Request, *, offered: Mapping[str, object], servic
         )
     try:
         fields = json.loads(request.get_data() or b"{}")
-    except (ValueError, RecursionError) as fault:
-        raise ServiceError("SerializationException", f"The body is not valid JSON: {fault}") from fault
+    except (ValueError, RecursionError) as error:
+        raise ServiceError("SerializationException", f"The body is not valid JSON: {error}") from error
     validation.check(_operation(service, operation).input_shape, fields)
     return ControlCall(operation, {name: value for name, value in fields.items() if value is not None})
 
@@ -80,20 +80,20 @@ def control_answer(operation: str, result: Mapping[str, Any], *, service: str) -
     return Response(json.dumps(body), content_type=JSON_1_1, headers=_request_id())
 
 
-def control_fault(fault: ServiceError) -> Response:
+def control_failure(failure: ServiceError) -> Response:
     """Write an error in the JSON 1.1 format."""
-    return _fault(fault, content_type=JSON_1_1)
+    return _failure(failure, content_type=JSON_1_1)
 
 
-def runtime_fault(fault: ServiceError) -> Response:
+def runtime_failure(failure: ServiceError) -> Response:
     """Write an error in the REST JSON format."""
-    return _fault(fault, content_type="application/json")
+    return _failure(failure, content_type="application/json")
 
 
-def _fault(fault: ServiceError, *, content_type: str) -> Response:
-    body = {"__type": fault.code, "message": fault.message, "Message": fault.message, **fault.fields}
-    headers = {"x-amzn-ErrorType": fault.code, **_request_id()}
-    return Response(json.dumps(body), status=fault.status, content_type=content_type, headers=headers)
+def _failure(failure: ServiceError, *, content_type: str) -> Response:
+    body = {"__type": failure.code, "message": failure.message, "Message": failure.message, **failure.fields}
+    headers = {"x-amzn-ErrorType": failure.code, **_request_id()}
+    return Response(json.dumps(body), status=failure.status, content_type=content_type, headers=headers)
 
 
 def _request_id() -> dict[str, str]:
@@ -146,5 +146,5 @@ class ControlPlane:
             scope = caller_scope(request, default_region=self._region)
             result = self._actions[call.operation](scope, call.fields)
             return control_answer(call.operation, result, service=self._service)
-        except ServiceError as fault:
-            return control_fault(fault)
+        except ServiceError as error:
+            return control_failure(error)

@@ -238,10 +238,10 @@ class BodyStore:
     def _kept_or_removed(self, path: Path) -> Iterator[None]:
         try:
             yield
-        except BaseException as fault:
+        except BaseException as error:
             path.unlink(missing_ok=True)
-            if isinstance(fault, OSError):
-                raise NotKeptError(self._folder, fault.strerror or str(fault)) from fault
+            if isinstance(error, OSError):
+                raise NotKeptError(self._folder, error.strerror or str(error)) from error
             raise
 
     def path(self, name: str) -> Path:

@@ -86,10 +86,10 @@ def salvage(file: Path, *, stamp: str) -> list[str]:
                     whole.append(row)
                 else:
                     lost.append(f"{row.kind} {row.key}")
-    except sqlite3.DatabaseError as fault:
-        if isinstance(told(file, fault), StateInUseError | NotKeptError):
-            raise told(file, fault) from fault
-        lost.append(f"all of {file.name}: {fault}")
+    except sqlite3.DatabaseError as error:
+        if isinstance(told(file, error), StateInUseError | NotKeptError):
+            raise told(file, error) from error
+        lost.append(f"all of {file.name}: {error}")
     for part in file.parent.glob(f"{file.name}*"):
         part.unlink()
     database = Database(file, stamp=stamp)
@@ -147,14 +147,14 @@ class Database:
             self._connection = sqlite3.connect(
                 file, isolation_level=None, check_same_thread=False, timeout=_PATIENCE_S
             )
-        except sqlite3.Error as fault:
-            raise told(file, fault) from fault
+        except sqlite3.Error as error:
+            raise told(file, error) from error
         try:
             _prepare(self._connection)
             self._check(stamp)
-        except sqlite3.DatabaseError as fault:
+        except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise told(file, fault) from fault
+            raise told(file, error) from error
         except Exception:
             self._connection.close()
             raise
@@ -166,8 +166,8 @@ class Database:
                 if digest != _digest(value):
                     raise StateDamagedError(self._file, f"{kind} {key} does not match its digest")
                 yield StoredRow(kind, key, value)
-        except sqlite3.DatabaseError as fault:
-            raise told(self._file, fault) from fault
+        except sqlite3.DatabaseError as error:
+            raise told(self._file, error) from error
 
     def write(self, rows: Iterable[StoredRow]) -> None:
         """Write all rows, or raise NotKeptError and write none."""
@@ -181,19 +181,19 @@ class Database:
                     values = (row.kind, row.key, _digest(row.value), row.value)
                     connection.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)", values)
             connection.execute("COMMIT")
-        except sqlite3.Error as fault:
+        except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            raise NotKeptError(self._file.parent, str(fault)) from fault
+            raise NotKeptError(self._file.parent, str(error)) from error
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
     def _check(self, stamp: str) -> None:
-        fault = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if fault != "ok":
-            raise StateDamagedError(self._file, str(fault))
+        failure = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if failure != "ok":
+            raise StateDamagedError(self._file, str(failure))
         found = self._connection.execute("SELECT text FROM stamp").fetchone()
         if found is None or found[0] != stamp:
             raise OtherVersionError(found[0] if found else "no version")
@@ -205,8 +205,8 @@ def _create(file: Path, stamp: str) -> None:
     try:
         draft.unlink(missing_ok=True)
         connection = sqlite3.connect(draft, isolation_level=None)
-    except (OSError, sqlite3.Error) as fault:
-        raise NotKeptError(file.parent, str(fault)) from fault
+    except (OSError, sqlite3.Error) as error:
+        raise NotKeptError(file.parent, str(error)) from error
     try:
         _prepare(connection)
         connection.execute("BEGIN")
@@ -214,8 +214,8 @@ def _create(file: Path, stamp: str) -> None:
             connection.execute(statement)
         connection.execute("INSERT INTO stamp VALUES (?)", (stamp,))
         connection.execute("COMMIT")
-    except sqlite3.Error as fault:
-        raise NotKeptError(file.parent, str(fault)) from fault
+    except sqlite3.Error as error:
+        raise NotKeptError(file.parent, str(error)) from error
     finally:
         connection.close()
     draft.rename(file)
@@ -228,15 +228,15 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
 
 
-def told(file: Path, fault: sqlite3.Error) -> TritonstackError:
+def told(file: Path, failure: sqlite3.Error) -> TritonstackError:
     """Return the error to raise: an I/O error of the disk is not damage of the state."""
     # The low byte of a code is the reason, the others are details; Python's own errors have no code.
-    reason = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    reason = getattr(failure, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if reason == sqlite3.SQLITE_BUSY:
         return StateInUseError(file)
     if reason in _REFUSED_BY_THE_DISK:
-        return NotKeptError(file.parent, str(fault))
-    return StateDamagedError(file, str(fault))
+        return NotKeptError(file.parent, str(failure))
+    return StateDamagedError(file, str(failure))
 
 
 def _digest(value: bytes) -> bytes:

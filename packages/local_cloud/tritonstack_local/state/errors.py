@@ -14,10 +14,10 @@ class StateDamagedError(TritonstackError):
 
     code = "TS612"
 
-    def __init__(self, file: Path, fault: str) -> None:
-        self.fault = f"{file.name}: {fault}"
+    def __init__(self, file: Path, failure: str) -> None:
+        self.failure = f"{file.name}: {failure}"
         super().__init__(
-            f"the local cloud's state is damaged: {file}: {fault}",
+            f"the local cloud's state is damaged: {file}: {failure}",
             remedy=f"restore {file.parent} from a copy, or {FORGET}",
         )
 
@@ -27,9 +27,9 @@ class ForeignStateError(TritonstackError):
 
     code = "TS612"
 
-    def __init__(self, path: Path, fault: str) -> None:
+    def __init__(self, path: Path, failure: str) -> None:
         super().__init__(
-            f"the local cloud does not trust the state in {path}: {fault}",
+            f"the local cloud does not trust the state in {path}: {failure}",
             remedy="if you know its origin, make yourself its owner and the only user who can write to it; "
             "otherwise set TRITONSTACK_CLOUD to another cloud",
         )
@@ -40,9 +40,9 @@ class NotKeptError(TritonstackError):
 
     code = "TS613"
 
-    def __init__(self, folder: Path, fault: str) -> None:
+    def __init__(self, folder: Path, failure: str) -> None:
         super().__init__(
-            f"the local cloud cannot write its state to {folder}: {fault}",
+            f"the local cloud cannot write its state to {folder}: {failure}",
             remedy="free disk space or make the folder writable, then retry; the saved state is intact",
         )
 

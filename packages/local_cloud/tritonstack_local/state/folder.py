@@ -85,9 +85,9 @@ def _salvaged(folder: Path, damage: StateDamagedError) -> State:
     """Open the intact part of a damaged state; keep a copy of all of it."""
     aside = _copy_aside(folder)
     file = folder / "cloud.db"
-    lost = salvage(file, stamp=stamp()) if file.exists() else [damage.fault]
+    lost = salvage(file, stamp=stamp()) if file.exists() else [damage.failure]
     state = _read(folder)
-    notice = _damaged(_listed(lost) or damage.fault, aside)
+    notice = _damaged(_listed(lost) or damage.failure, aside)
     return replace(state, notices=(notice, *state.notices))
 
 
@@ -115,10 +115,10 @@ def _read(folder: Path) -> State:
     except Exception:
         database.close()
         raise
-    notices = tuple(fault for _, _, fault in found if fault)
+    notices = tuple(failure for _, _, failure in found if failure)
     if not notices:
         bodies.sweep()
-    taken = tuple((row.kind, row.key, value) for row, value, fault in found if not fault)
+    taken = tuple((row.kind, row.key, value) for row, value, failure in found if not failure)
     return State(folder, database, bodies, taken, notices)
 
 
@@ -128,9 +128,9 @@ def _value(row: StoredRow) -> tuple[Any, str]:
         return loads(row.value or b""), ""
     except OtherVersionError:
         raise
-    except Exception as fault:
+    except Exception as error:
         _log.exception("%s %s", row.kind, row.key)
-        return None, f"{row.kind} {row.key} was not restored: the saved value is unreadable ({fault!r})"
+        return None, f"{row.kind} {row.key} was not restored: the saved value is unreadable ({error!r})"
 
 
 def _set_aside(folder: Path) -> Path:

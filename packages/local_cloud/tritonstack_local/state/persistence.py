@@ -59,8 +59,8 @@ class PersistenceMiddleware:
                 environ, call, application, is_moto
             )
             self._settle(call)
-        except NotKeptError as fault:
-            return refusal(environ, "InsufficientStorage", str(fault))
+        except NotKeptError as error:
+            return refusal(environ, "InsufficientStorage", str(error))
         except NotImplementedError as error:
             _log.warning("%s: %s", service, error)
             message = f"{error} in the {service} of the local cloud"

@@ -103,7 +103,7 @@ class StateWriter:
         self._slowly_changed: dict[_Piece, float] = {}
         self._costs: dict[_Piece, float] = {}
         self._told = self._written = self._failed = 0
-        self._fault: NotKeptError | None = None
+        self._failure: NotKeptError | None = None
         self._unremoved: list[str] = []
         self._unkept: set[_Piece] = set()
         """Pieces that could not be written; their older rows may refer to unused bodies."""
@@ -126,9 +126,9 @@ class StateWriter:
         for kind, key, value in self._state.found:
             try:
                 self._kept[kind].load(key, value)
-            except Exception as fault:
+            except Exception as error:
                 _log.exception("%s %s", kind, key)
-                notices.append(f"{kind} {key} was not restored ({fault!r})")
+                notices.append(f"{kind} {key} was not restored ({error!r})")
         return notices
 
     def start(self) -> None:
@@ -152,7 +152,7 @@ class StateWriter:
             goal = self._told
             self._condition.wait_for(lambda: self._written >= goal or self._failed >= goal or self._closed)
             if self._written < goal:
-                raise self._fault or NotKeptError(self._state.folder, "the local cloud is stopping")
+                raise self._failure or NotKeptError(self._state.folder, "the local cloud is stopping")
 
     def close(self) -> None:
         """Write pending changes and close the folder."""
@@ -205,20 +205,20 @@ class StateWriter:
             unused = self._unremoved + self._state.bodies.unused()
         try:
             self._state.database.write(rows)
-        except NotKeptError as fault:
+        except NotKeptError as error:
             with self._condition:
-                if self._fault is None:
-                    _log.error("%s", fault)
+                if self._failure is None:
+                    _log.error("%s", error)
                 self._changed = dict.fromkeys(pieces) | self._changed
                 self._unremoved = unused
-                self._failed, self._fault = told, fault
+                self._failed, self._failure = told, error
                 self._condition.notify_all()
             return False
         if not self._unkept:
             self._state.bodies.remove(unused)
             unused = []
         with self._condition:
-            self._written, self._fault, self._unremoved = told, None, unused
+            self._written, self._failure, self._unremoved = told, None, unused
             self._condition.notify_all()
         return True
 

@@ -84,8 +84,8 @@ class MultiModelTriton(BlockingServer):
     def request(self, method, path, *, body, headers, timeout_s):
         try:
             return self._answer(method, path, body, headers, timeout_s)
-        except AssertionError as fault:
-            self.broken.append(str(fault))
+        except AssertionError as error:
+            self.broken.append(str(error))
             raise
 
     def _answer(self, method, path, body, headers, timeout_s):

@@ -70,7 +70,7 @@ class Property:
     why: str = ""
     inner: Mapping[str, str] = field(default_factory=dict)
 
-    def problems(self, value: Any, path: str) -> Iterator[str]:
+    def violations(self, value: Any, path: str) -> Iterator[str]:
         """Yield the path of every unknown member of `value`."""
         if self.shape is not None:
             yield from unknown_members(value, shape_named(self.shape), path)
@@ -203,11 +203,11 @@ class Provider(ABC):
         more = [{"Key": key, "Value": value} for key, value in stack_tags.items() if key not in keys]
         return {**properties, "Tags": [*own, *more]}
 
-    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+    def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield errors in a resource's properties, before any resource is created."""
         for name, value in properties.items():
             known = self.properties.get(name)
-            paths = [name] if known is None else known.problems(value, name)
+            paths = [name] if known is None else known.violations(value, name)
             yield from (
                 f"{logical_id}: property {path} of {self.type_name} is unknown to the local cloud"
                 for path in paths

@@ -80,9 +80,9 @@ class ProjectProvider(Provider):
     }
     attribute_names = frozenset({"Arn"})
 
-    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+    def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what CodeBuild would reject, before any resource is created."""
-        yield from super().problems(logical_id, properties)
+        yield from super().violations(logical_id, properties)
         fields = {
             field: to_api(properties[name], shape_named(f"codebuild:CreateProject.{field}"))
             for name, field in _PROJECT_FIELDS.items()
@@ -166,9 +166,9 @@ class PipelineProvider(Provider):
     attribute_names = frozenset({"Version"})
     volatile_attributes = frozenset({"Version"})
 
-    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+    def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what CodePipeline would reject, before any resource is created."""
-        yield from super().problems(logical_id, properties)
+        yield from super().violations(logical_id, properties)
         refusal = pipeline_rejection(_declared(properties))
         if refusal is not None:
             yield f"{logical_id}: {refusal}"

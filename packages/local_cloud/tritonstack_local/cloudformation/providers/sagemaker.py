@@ -133,9 +133,9 @@ class ImmutableProvider(Provider):
 
     create_only: ClassVar[tuple[str, ...]]
 
-    def problems(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+    def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what SageMaker would reject, before any resource is created."""
-        yield from super().problems(logical_id, properties)
+        yield from super().violations(logical_id, properties)
         refusal = template_rejection(f"Create{self._kind}", properties)
         if refusal is not None:
             yield f"{logical_id}: {refusal}"

@@ -101,25 +101,28 @@ def _parameter(
 
 
 def _check(key: str, declaration: Mapping[str, Any], value: str, *, number: bool) -> None:
-    faults = [*_text_faults(declaration, value), *(_number_faults(declaration, value) if number else [])]
-    if faults:
-        reason = declaration.get("ConstraintDescription") or f"failed to satisfy constraint: {faults[0]}"
+    violations = [
+        *_text_violations(declaration, value),
+        *(_number_violations(declaration, value) if number else []),
+    ]
+    if violations:
+        reason = declaration.get("ConstraintDescription") or f"failed to satisfy constraint: {violations[0]}"
         raise TemplateError(f"Parameter {key} {reason}")
 
 
-def _text_faults(declaration: Mapping[str, Any], value: str) -> list[str]:
+def _text_violations(declaration: Mapping[str, Any], value: str) -> list[str]:
     allowed = [str(item) for item in declaration.get("AllowedValues", [value])]
-    faults = [] if value in allowed else [f"Parameter must be one of {', '.join(allowed)}"]
+    violations = [] if value in allowed else [f"Parameter must be one of {', '.join(allowed)}"]
     pattern = declaration.get("AllowedPattern", ".*")
     if not re.fullmatch(pattern, value, re.DOTALL):
-        faults.append(f"Parameter must match pattern {pattern}")
+        violations.append(f"Parameter must match pattern {pattern}")
     lengths = range(int(declaration.get("MinLength", 0)), int(declaration.get("MaxLength", len(value))) + 1)
     if len(value) not in lengths:
-        faults.append(f"Member must have length between {lengths.start} and {lengths.stop - 1}")
-    return faults
+        violations.append(f"Member must have length between {lengths.start} and {lengths.stop - 1}")
+    return violations
 
 
-def _number_faults(declaration: Mapping[str, Any], value: str) -> list[str]:
+def _number_violations(declaration: Mapping[str, Any], value: str) -> list[str]:
     try:
         number = float(value)
     except ValueError:

@@ -67,18 +67,18 @@ class StackTemplate:
 def parse_template(body: str) -> StackTemplate:
     """Parse a template body, or raise TemplateError with all errors in its structure."""
     document = _load(body)
-    problems = [
+    violations = [
         f"Invalid template property or properties [{key}]" for key in document if key not in _SECTIONS
     ]
-    sections = {name: _mapping(document, name, problems) for name in sorted(_SECTIONS - _SCALAR_SECTIONS)}
+    sections = {name: _mapping(document, name, violations) for name in sorted(_SECTIONS - _SCALAR_SECTIONS)}
     if not sections["Resources"]:
-        problems.append("At least one Resources member must be defined.")
+        violations.append("At least one Resources member must be defined.")
     for section in ("Parameters", "Rules", "Outputs"):
         for name in sections[section]:
-            _mapping(sections[section], name, problems, where=f"{section}.")
-    resources = {name: _resource(name, body, problems) for name, body in sections["Resources"].items()}
-    if problems:
-        raise TemplateError.listing(problems)
+            _mapping(sections[section], name, violations, where=f"{section}.")
+    resources = {name: _resource(name, body, violations) for name, body in sections["Resources"].items()}
+    if violations:
+        raise TemplateError.listing(violations)
     return StackTemplate(
         body=body,
         description=str(document.get("Description", "")),
@@ -96,29 +96,29 @@ _SCALAR_SECTIONS = {"AWSTemplateFormatVersion", "Description"}
 
 
 def _mapping(
-    document: Mapping[str, Any], name: str, problems: list[str], *, where: str = ""
+    document: Mapping[str, Any], name: str, violations: list[str], *, where: str = ""
 ) -> Mapping[str, Any]:
     section = document.get(name) or {}
     if isinstance(section, Mapping):
         return section
-    problems.append(f"{where}{name} must be an object")
+    violations.append(f"{where}{name} must be an object")
     return {}
 
 
-def _depends_on(body: Mapping[str, Any], problems: list[str], *, where: str) -> tuple[str, ...]:
+def _depends_on(body: Mapping[str, Any], violations: list[str], *, where: str) -> tuple[str, ...]:
     given = body.get("DependsOn") or []
     names = [given] if isinstance(given, str) else given
     if isinstance(names, list) and all(isinstance(name, str) for name in names):
         return tuple(names)
-    problems.append(f"{where}DependsOn must be a string or a list of strings")
+    violations.append(f"{where}DependsOn must be a string or a list of strings")
     return ()
 
 
-def _resource(logical_id: str, body: Any, problems: list[str]) -> Resource:
+def _resource(logical_id: str, body: Any, violations: list[str]) -> Resource:
     if not isinstance(body, Mapping) or not isinstance(body.get("Type"), str):
-        problems.append(f"Resource {logical_id} has no Type")
+        violations.append(f"Resource {logical_id} has no Type")
         body = {"Type": ""}
-    problems.extend(
+    violations.extend(
         f"Resource {logical_id}: attribute {key} is not implemented in the local cloud"
         for key in body
         if key not in _RESOURCE_KEYS
@@ -126,11 +126,11 @@ def _resource(logical_id: str, body: Any, problems: list[str]) -> Resource:
     deletion = body.get("DeletionPolicy", "Delete")
     replacement = body.get("UpdateReplacePolicy", "Delete")
     if deletion not in _DELETION_POLICIES:
-        problems.append(
+        violations.append(
             f"Resource {logical_id}: DeletionPolicy {deletion} is not one of {_listed(_DELETION_POLICIES)}"
         )
     if replacement not in _REPLACE_POLICIES:
-        problems.append(
+        violations.append(
             f"Resource {logical_id}: UpdateReplacePolicy {replacement} is not one of "
             f"{_listed(_REPLACE_POLICIES)}"
         )
@@ -138,10 +138,10 @@ def _resource(logical_id: str, body: Any, problems: list[str]) -> Resource:
     return Resource(
         logical_id=logical_id,
         type=body["Type"],
-        properties=_mapping(body, "Properties", problems, where=where),
-        depends_on=_depends_on(body, problems, where=where),
+        properties=_mapping(body, "Properties", violations, where=where),
+        depends_on=_depends_on(body, violations, where=where),
         condition=body.get("Condition"),
-        metadata=_mapping(body, "Metadata", problems, where=where),
+        metadata=_mapping(body, "Metadata", violations, where=where),
         deletion_policy=deletion,
         update_replace_policy=replacement,
     )

@@ -164,20 +164,20 @@ class AlarmEvaluator:
 
     def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
         if action.split(":")[2:3] != ["sns"]:
-            held.note_action(action, fault="the local cloud supports SNS actions only")
+            held.note_action(action, failure="the local cloud supports SNS actions only")
             return
-        fault = self._publish(
+        failure = self._publish(
             action, Message=notifications.message(change), Subject=notifications.subject(change)
         )
-        held.note_action(action, fault=fault)
+        held.note_action(action, failure=failure)
 
     def _publish(self, topic_arn: str, **fields: str) -> str | None:
         _, _, _, region, account, _ = topic_arn.split(":", 5)
         try:
             self._clients.client("sns", Scope(account, region)).publish(TopicArn=topic_arn, **fields)
-        except (ClientError, BotoCoreError) as fault:
-            log.warning("cannot publish to %s: %s", topic_arn, fault)
-            return str(fault)
+        except (ClientError, BotoCoreError) as error:
+            log.warning("cannot publish to %s: %s", topic_arn, error)
+            return str(error)
         return None
 
 

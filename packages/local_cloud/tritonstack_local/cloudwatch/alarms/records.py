@@ -89,15 +89,15 @@ class AlarmRecord:
                 self,
             )
 
-    def note_action(self, action: str, *, fault: str | None) -> None:
+    def note_action(self, action: str, *, failure: str | None) -> None:
         """Record an action in the history."""
         summary = f"Successfully executed action {action}"
-        if fault is not None:
-            summary = f"Failed to execute action {action}. Received error: {fault}"
+        if failure is not None:
+            summary = f"Failed to execute action {action}. Received error: {failure}"
         outcome = {
-            "actionState": "Failed" if fault else "Succeeded",
+            "actionState": "Failed" if failure else "Succeeded",
             "notificationResource": action,
-            "error": fault,
+            "error": failure,
         }
         note(self.record, "Action", summary, outcome, time.time())
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import docker
 from docker.errors import APIError, DockerException, NotFound
 
-from tritonstack.runtime.docker_engine import DOCKER_FAULTS, NoEngineError, docker_engine, holds_image
+from tritonstack.runtime.docker_engine import DOCKER_ERRORS, NoEngineError, docker_engine, holds_image
 from tritonstack_local.codebuild.errors import MachineGoneError
 from tritonstack_local.codebuild.machines.base import MachineOrder, NoMachineError, OnLine
 from tritonstack_local.container_group import remove_labelled
@@ -54,8 +54,8 @@ class ContainerMachine:
                 volumes={str(order.folder): {"bind": str(_SHOWN_AS), "mode": "rw"}},
                 labels={LABEL: str(order.folder.parent)},
             )
-        except DockerException as fault:
-            raise NoMachineError(f"the container did not start: {fault}") from fault
+        except DockerException as error:
+            raise NoMachineError(f"the container did not start: {error}") from error
 
     def inside(self, path: Path) -> str:
         """Return a path below /codebuild, where the build's folder is mounted."""
@@ -76,8 +76,8 @@ class ContainerMachine:
                 on_line(_decoded(held))
             status: int | None = self._api.exec_inspect(command)["ExitCode"]
             up = self._is_up(doubted=status == _KILLED)
-        except DockerException as fault:
-            raise MachineGoneError(f"the build's container has ended: {fault}") from fault
+        except DockerException as error:
+            raise MachineGoneError(f"the build's container has ended: {error}") from error
         if status is None or not up:
             raise MachineGoneError("the build's container has ended")
         return status
@@ -118,9 +118,9 @@ def remove_left_over(folder: Path) -> None:
         remove_labelled(docker_engine(), LABEL, str(folder))
     except NoEngineError:
         return
-    except DOCKER_FAULTS as fault:
+    except DOCKER_ERRORS as error:
         # Leftover containers are harmless; start anyway.
-        log.warning("cannot remove containers of earlier builds: %s", fault)
+        log.warning("cannot remove containers of earlier builds: %s", error)
 
 
 def _decoded(line: bytes) -> str:

@@ -96,10 +96,10 @@ class BuildRun:
             outcome = "FAILED", failed.code, failed.message
         except MachineGoneError as gone:
             outcome = "FAULT", _INTERNAL, f"{FOUND_DEAD} {gone.message}"
-        except Exception as fault:
+        except Exception as error:
             # A build must never stay in progress forever.
             log.exception("build %s", self._id)
-            outcome = "FAULT", _INTERNAL, f"Internal failure of the local cloud: {fault}"
+            outcome = "FAULT", _INTERNAL, f"Internal failure of the local cloud: {error}"
         self._clean_up()
         self._journal.change(lambda build: build.over(*outcome))
         self._services.metrics.put(self._scope, measured(self._journal.build))
@@ -167,8 +167,8 @@ class BuildRun:
             if not path.is_relative_to(self._source.resolve()) or not path.is_file():
                 raise PhaseFailedError("YAML_FILE_ERROR", f"stat {path}: no such file or directory")
             return parse_buildspec(path.read_text())
-        except (OSError, UnicodeDecodeError) as fault:
-            raise PhaseFailedError("YAML_FILE_ERROR", f"{text}: {fault}") from fault
+        except (OSError, UnicodeDecodeError) as error:
+            raise PhaseFailedError("YAML_FILE_ERROR", f"{text}: {error}") from error
 
     def _start_machine(self, variables: dict[str, str]) -> None:
         environment = self._settings["environment"]
@@ -181,8 +181,8 @@ class BuildRun:
         )
         try:
             machine = self._services.start_machine(order)
-        except NoMachineError as fault:
-            raise PhaseFailedError("BUILD_CONTAINER_UNABLE_TO_PULL_IMAGE", fault.message) from fault
+        except NoMachineError as error:
+            raise PhaseFailedError("BUILD_CONTAINER_UNABLE_TO_PULL_IMAGE", error.message) from error
         with self._lock:
             self._machine = machine
         if self.ended:  # before the machine existed
@@ -215,8 +215,8 @@ class BuildRun:
         for commands in (phase.commands, phase.finally_):
             try:
                 self._run_all(shell, commands, user, succeeding and failed is None)
-            except PhaseFailedError as fault:
-                failed = failed or fault
+            except PhaseFailedError as error:
+                failed = failed or error
         if failed is not None:
             raise failed
 

@@ -134,18 +134,18 @@ def parse_buildspec(text: str) -> Buildspec:
     """Parse a buildspec, or fail the phase as CodeBuild does."""
     try:
         document = load_yaml(text)
-    except yaml.MarkedYAMLError as fault:
-        line = f" at line {fault.problem_mark.line + 1}" if fault.problem_mark else ""
-        raise _wrong(f"{fault.problem}{line}") from fault
-    except yaml.YAMLError as fault:
-        raise _wrong(str(fault)) from fault
+    except yaml.MarkedYAMLError as error:
+        line = f" at line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise _wrong(f"{error.problem}{line}") from error
+    except yaml.YAMLError as error:
+        raise _wrong(str(error)) from error
     if not isinstance(document, Mapping):
         raise _wrong("expected a mapping")
     _reject_unsupported(document)
     try:
         return Buildspec.model_validate({**document, "version": _text(document.get("version"))})
-    except ValidationError as fault:
-        raise _wrong("; ".join(_messages(fault))) from fault
+    except ValidationError as error:
+        raise _wrong("; ".join(_messages(error))) from error
 
 
 def _reject_unsupported(document: Mapping[str, Any]) -> None:
@@ -167,8 +167,8 @@ def _requested(document: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _messages(fault: ValidationError) -> Iterator[str]:
-    for error in fault.errors():
+def _messages(failure: ValidationError) -> Iterator[str]:
+    for error in failure.errors():
         where = ".".join(str(part) for part in error["loc"])
         yield f"{where}: {error['msg']}"
 

@@ -112,8 +112,8 @@ class LogStreamWriter:
             while not self._closed.wait(_PAUSE_S):
                 self._send()
             self._send()
-        except (ClientError, BotoCoreError) as fault:
-            log.warning("stopped copying the log %s to CloudWatch Logs: %s", self._scope, fault)
+        except (ClientError, BotoCoreError) as error:
+            log.warning("stopped copying the log %s to CloudWatch Logs: %s", self._scope, error)
             with self._lock:
                 # The queue is no longer drained.
                 self._room = 0

@@ -43,14 +43,14 @@ def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to:
             _fetch_folder(s3, bucket, key, to)
             return f"{_ARN}{bucket}/{key}"
         return _fetch_archive(s3, bucket, key, version, to=to, scratch=scratch)
-    except ClientError as fault:
-        error = fault.response["Error"]
-        reason = f"{error.get('Code')}: {error.get('Message')}"
+    except ClientError as error:
+        details = error.response["Error"]
+        reason = f"{details.get('Code')}: {details.get('Message')}"
         raise PhaseFailedError(
             "CLIENT_ERROR", f"error while downloading key {key}, error: {reason}, for {name}"
-        ) from fault
-    except _UNUSABLE as fault:
-        raise PhaseFailedError("CLIENT_ERROR", f"{fault} for {name}") from fault
+        ) from error
+    except _UNUSABLE as error:
+        raise PhaseFailedError("CLIENT_ERROR", f"{error} for {name}") from error
 
 
 def fetch_text(s3: Any, arn: str) -> str:
@@ -58,8 +58,8 @@ def fetch_text(s3: Any, arn: str) -> str:
     bucket, _, key = arn.removeprefix(_ARN).partition("/")
     try:
         text: str = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()
-    except ClientError as fault:
-        raise PhaseFailedError("YAML_FILE_ERROR", f"{arn}: {fault.response['Error']['Message']}") from fault
+    except ClientError as error:
+        raise PhaseFailedError("YAML_FILE_ERROR", f"{arn}: {error.response['Error']['Message']}") from error
     return text
 
 
@@ -132,8 +132,8 @@ def upload_artifact(
             return told | _upload_archive(s3, found, bucket, key, scratch / "artifact.zip")
         for inside, file in found.items():
             s3.upload_file(str(file), bucket, f"{key}/{inside}")
-    except ClientError as fault:
-        raise PhaseFailedError("CLIENT_ERROR", f"Error in UPLOAD_ARTIFACTS phase: {fault}") from fault
+    except ClientError as error:
+        raise PhaseFailedError("CLIENT_ERROR", f"Error in UPLOAD_ARTIFACTS phase: {error}") from error
     return told
 
 

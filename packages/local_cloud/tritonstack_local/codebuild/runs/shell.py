@@ -46,13 +46,13 @@ def role_credentials(clients: Clients, scope: Scope, build: BuildRecord) -> dict
     name = role.rpartition("/")[2]
     try:
         arn = clients.client("iam", scope).get_role(RoleName=name)["Role"]["Arn"]
-    except clients.client("iam", scope).exceptions.NoSuchEntityException as fault:
+    except clients.client("iam", scope).exceptions.NoSuchEntityException as error:
         raise PhaseFailedError(
             "ACCESS_DENIED",
             f"CodeBuild is not authorized to perform: sts:AssumeRole on service role. Please verify that: "
             f"1) The provided service role exists, 2) The role name is case-sensitive and matches exactly, "
             f"and 3) The role has the necessary trust policy configured ({role})",
-        ) from fault
+        ) from error
     session = f"AWSCodeBuild-{build.uuid}"
     found = clients.client("sts", scope).assume_role(RoleArn=arn, RoleSessionName=session)["Credentials"]
     return {
@@ -96,10 +96,10 @@ def _parameter(clients: Clients, scope: Scope, name: str) -> str:
     ssm = clients.client("ssm", scope)
     try:
         return str(ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
-    except ClientError as fault:
-        code = fault.response["Error"]["Code"]
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
         text = "parameter does not exist" if code == "ParameterNotFound" else code
-        raise PhaseFailedError("Decrypted Variables Error", f"{text}: {name}") from fault
+        raise PhaseFailedError("Decrypted Variables Error", f"{text}: {name}") from error
 
 
 def _secret(clients: Clients, scope: Scope, reference: str) -> str:
@@ -113,13 +113,13 @@ def _secret(clients: Clients, scope: Scope, reference: str) -> str:
         found = clients.client("secretsmanager", scope).get_secret_value(SecretId=secret, **options)
         text = str(found["SecretString"])
         return text if not key else str(json.loads(text)[key])
-    except ClientError as fault:
-        error = fault.response["Error"]
-        raise PhaseFailedError("Secrets Manager Error", f"{error['Code']}: {error['Message']}") from fault
-    except (KeyError, json.JSONDecodeError) as fault:
+    except ClientError as error:
+        details = error.response["Error"]
+        raise PhaseFailedError("Secrets Manager Error", f"{details['Code']}: {details['Message']}") from error
+    except (KeyError, json.JSONDecodeError) as error:
         raise PhaseFailedError(
             "Secrets Manager Error", f"the secret {secret} has no text {key}".rstrip()
-        ) from fault
+        ) from error
 
 
 # As in CodeBuild, every command is a separate script. Its folder and variables are saved in two files.

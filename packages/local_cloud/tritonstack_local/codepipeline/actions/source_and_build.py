@@ -21,11 +21,11 @@ def fetch(work: Work) -> ActionOutcome:
     asked = {"VersionId": work.revision} if work.revision else {}
     try:
         found = s3.head_object(Bucket=bucket, Key=key, **asked)
-    except ClientError as fault:
-        code = fault.response["Error"]["Code"]
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
         raise ActionFailedError(
             "ConfigurationError", f"The object with key '{key}' in bucket '{bucket}' cannot be read: {code}"
-        ) from fault
+        ) from error
     version = found["VersionId"]
     for output in work.outputs.values():
         source = {"Bucket": bucket, "Key": key, "VersionId": version}

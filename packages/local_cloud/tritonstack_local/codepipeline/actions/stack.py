@@ -24,8 +24,8 @@ def deploy(work: Work) -> ActionOutcome:
         )
     try:
         return _MODES[mode](work)
-    except ClientError as fault:
-        raise reason_of(fault) from fault
+    except ClientError as error:
+        raise reason_of(error) from error
 
 
 def _create_or_update(work: Work) -> ActionOutcome:
@@ -35,8 +35,8 @@ def _create_or_update(work: Work) -> ActionOutcome:
         call = cloudformation.update_stack if exists else cloudformation.create_stack
         try:
             made = call(StackName=name, **_template(work))
-        except ClientError as fault:
-            if not _is_nothing_to_do(fault.response["Error"]["Message"]):
+        except ClientError as error:
+            if not _is_nothing_to_do(error.response["Error"]["Message"]):
                 raise
             return _unchanged(work)
         work.note(external_id=made["StackId"])
@@ -141,8 +141,8 @@ def _first_reason(work: Work) -> str:
 def _stack(work: Work) -> dict[str, Any] | None:
     try:
         listed = work.client("cloudformation").describe_stacks(StackName=work.setting("StackName"))
-    except ClientError as fault:
-        if _GONE in fault.response["Error"]["Message"]:
+    except ClientError as error:
+        if _GONE in error.response["Error"]["Message"]:
             return None
         raise
     found: dict[str, Any] = listed["Stacks"][0]

@@ -93,21 +93,21 @@ class Work:
         try:
             with zipfile.ZipFile(archive) as files:
                 return files.read(path)
-        except (KeyError, zipfile.BadZipFile) as fault:
+        except (KeyError, zipfile.BadZipFile) as error:
             raise ActionFailedError(
                 "JobFailed", f"File [{path}] does not exist in artifact [{name}]"
-            ) from fault
+            ) from error
 
     def read_json(self, where: str) -> dict[str, Any]:
         """Read a file of an artifact that holds an object."""
         try:
             found: dict[str, Any] = json.loads(self.read(where))
-        except ValueError as fault:
-            raise ActionFailedError("JobFailed", f"{where} is not JSON: {fault}") from fault
+        except ValueError as error:
+            raise ActionFailedError("JobFailed", f"{where} is not JSON: {error}") from error
         return found
 
 
-def reason_of(fault: ClientError) -> ActionFailedError:
+def reason_of(failure: ClientError) -> ActionFailedError:
     """Return the action's failure for a service error."""
-    error = fault.response["Error"]
+    error = failure.response["Error"]
     return ActionFailedError("JobFailed", f"{error.get('Message', '')} ({error.get('Code', '')})")

@@ -174,8 +174,8 @@ class SageMakerApp:
     def _answer_runtime(self, request: Request) -> Response:
         try:
             return self._invoke(request)
-        except ServiceError as fault:
-            return wire.runtime_fault(fault)
+        except ServiceError as error:
+            return wire.runtime_failure(error)
 
     def _invoke(self, request: Request) -> Response:
         match = _INVOCATION.fullmatch(request.path)

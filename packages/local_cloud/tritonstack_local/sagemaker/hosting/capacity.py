@@ -153,9 +153,9 @@ class InstanceSupply:
             return self._launcher.launch(plan, notes=notes, begun=note)
         except LaunchFailedError as failed:
             reason = failed.message
-        except Exception as fault:
+        except Exception as error:
             log.exception("launching endpoint %s", plan.endpoint)
-            reason = f"Internal failure: {fault}"
+            reason = f"Internal failure: {error}"
         self.stop(begun, grace_s=STOP_GRACE_S)
         return LaunchFailedError(reason[:FAILURE_REASON_LIMIT])
 

@@ -128,8 +128,8 @@ class Capture:
                 Body="".join(f"{json.dumps(self._record(one))}\n" for one in exchanges).encode(),
                 **(encryption if self._plan.kms_key else {}),
             )
-        except (ClientError, BotoCoreError) as fault:
-            log.warning("lost captured data of %s: %s", self._below, fault)
+        except (ClientError, BotoCoreError) as error:
+            log.warning("lost captured data of %s: %s", self._below, error)
 
 
 def _file_name(time: datetime) -> str:

@@ -65,9 +65,9 @@ class Launcher:
         (folder / MODEL_FOLDER).mkdir(parents=True)
         try:
             self._fetch(plan, folder / MODEL_FOLDER)
-        except (TritonstackError, OSError, ClientError, BotoCoreError) as fault:
+        except (TritonstackError, OSError, ClientError, BotoCoreError) as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise LaunchFailedError(_message(fault)) from fault
+            raise LaunchFailedError(_message(error)) from error
         instance = EndpointInstance(
             plan=plan,
             id_=name,
@@ -78,13 +78,13 @@ class Launcher:
         begun(instance)
         try:
             instance.launch()
-        except TritonFailedError as fault:
+        except TritonFailedError as error:
             instance.stop(grace_s=5)
-            raise LaunchFailedError(_ping_failed(plan, fault)) from fault
-        except (TritonstackError, OSError) as fault:
+            raise LaunchFailedError(_ping_failed(plan, error)) from error
+        except (TritonstackError, OSError) as error:
             instance.stop(grace_s=5)
             shutil.rmtree(folder, ignore_errors=True)
-            raise LaunchFailedError(_message(fault)) from fault
+            raise LaunchFailedError(_message(error)) from error
         return instance
 
     def capture(self, plan: DeploymentPlan) -> Capture | None:
@@ -165,14 +165,14 @@ class Launcher:
         )
 
 
-def _message(fault: BaseException) -> str:
-    if not isinstance(fault, TritonstackError):
-        return str(fault)
-    return f"{fault.message} (help: {fault.remedy})" if fault.remedy else fault.message
+def _message(failure: BaseException) -> str:
+    if not isinstance(failure, TritonstackError):
+        return str(failure)
+    return f"{failure.message} (help: {failure.remedy})" if failure.remedy else failure.message
 
 
-def _ping_failed(plan: DeploymentPlan, fault: TritonFailedError) -> str:
+def _ping_failed(plan: DeploymentPlan, failure: TritonFailedError) -> str:
     return (
         f"The primary container for production variant {plan.variant} did not pass the ping health check. "
-        f"Please check CloudWatch logs for this endpoint. {fault.message}"
+        f"Please check CloudWatch logs for this endpoint. {failure.message}"
     )

@@ -108,9 +108,9 @@ def publish_endpoint_state_change(
     }
     try:
         clients.client("events", scope).put_events(Entries=[entry])
-    except (ClientError, BotoCoreError) as fault:
+    except (ClientError, BotoCoreError) as error:
         log.warning(
-            "cannot send the state change of endpoint %s to EventBridge: %s", detail["EndpointName"], fault
+            "cannot send the state change of endpoint %s to EventBridge: %s", detail["EndpointName"], error
         )
 
 

@@ -334,9 +334,9 @@ class Hosting:
                 work()
             except CloudEndingError:
                 log.info("%s: interrupted by the end of the cloud; the next one resumes it", name)
-            except Exception as fault:  # an endpoint must never stay in progress forever
+            except Exception as error:  # an endpoint must never stay in progress forever
                 log.exception("%s", name)
-                self._recover(endpoint, f"Internal failure: {fault}"[:FAILURE_REASON_LIMIT])
+                self._recover(endpoint, f"Internal failure: {error}"[:FAILURE_REASON_LIMIT])
             finally:
                 with self._lock:
                     self._threads.discard(threading.current_thread())

@@ -85,9 +85,9 @@ def _restart(patient: Restartable, reason: str) -> None:
         log.warning("%s: container %s; restarting it", patient.name, reason)
         try:
             patient.restart()
-        except Exception as fault:  # any failure: this loop is the only one that restarts it
+        except Exception as error:  # any failure: this loop is the only one that restarts it
             log.debug("restarting %s", patient.name, exc_info=True)
-            reason = f"could not be restarted ({fault})"
+            reason = f"could not be restarted ({error})"
             pause_s = min(max(_FIRST_PAUSE_S, 2 * pause_s), _LONGEST_PAUSE_S)
         else:
             return

@@ -179,10 +179,10 @@ class Update:
     def _states(self) -> dict[str, str]:
         try:
             return self._means.read_alarms(self._scope, self._rollout.alarms)
-        except (ClientError, BotoCoreError) as fault:
+        except (ClientError, BotoCoreError) as error:
             raise UpdateFailedError(
-                f"The alarms of the auto-rollback configuration could not be read: {fault}"
-            ) from fault
+                f"The alarms of the auto-rollback configuration could not be read: {error}"
+            ) from error
 
     def _spend(self, seconds: float) -> None:
         """Return the elapsed time as on AWS: waits count in full."""

@@ -70,12 +70,12 @@ def server_ending() -> TritonEndedError:
     return TritonEndedError("the endpoint's server is ending")
 
 
-def load_error(fault: Exception, model: HostedModel) -> TritonstackError:
+def load_error(failure: Exception, model: HostedModel) -> TritonstackError:
     """Return the error of waiting requests for a failed load."""
-    if isinstance(fault, TritonstackError):
-        return fault
-    log.exception("loading %s", model.target, exc_info=fault)
-    return ServiceError("InternalFailure", f"Model {model.target} could not be loaded: {fault}", status=500)
+    if isinstance(failure, TritonstackError):
+        return failure
+    log.exception("loading %s", model.target, exc_info=failure)
+    return ServiceError("InternalFailure", f"Model {model.target} could not be loaded: {failure}", status=500)
 
 
 # SageMaker's limit for loading (with download) or unloading a model.
@@ -119,8 +119,8 @@ class ModelContainer:
         order = {"model_name": name, "url": f"{self._server.model_root}/{name}/model"}
         try:
             answer = self._ask(target, "POST", "/models", json.dumps(order).encode(), deadline)
-        except TritonTimeoutError as fault:
-            raise LoadRefusedError(0, f"The model was not loaded within {self._limit_s:g} s.") from fault
+        except TritonTimeoutError as error:
+            raise LoadRefusedError(0, f"The model was not loaded within {self._limit_s:g} s.") from error
         # It is loaded already if an earlier load succeeded after its time limit.
         if answer.status in (200, LOADED_ALREADY):
             return
@@ -132,8 +132,8 @@ class ModelContainer:
         deadline = time.monotonic() + self._limit_s
         try:
             answer = self._ask(target, "DELETE", f"/models/{name_of(target)}", b"", deadline)
-        except TritonstackError as fault:
-            log.warning("unloading %s: %s", target, fault.message)
+        except TritonstackError as error:
+            log.warning("unloading %s: %s", target, error.message)
             return False
         if answer.status not in (200, NOT_FOUND):
             log.warning("unloading %s: the container responded with %d", target, answer.status)

@@ -114,10 +114,10 @@ class Downloads:
             artifacts.fetch(
                 self._folders.s3, url=url, to=folder, container=CONTAINER, checkpoint=checkpoint, space=space
             )
-        except MissingArtifactError as fault:
-            raise _not_downloaded(url) from fault
-        except ArtifactError as fault:
-            raise invalid_invocation(fault.message) from fault
+        except MissingArtifactError as error:
+            raise _not_downloaded(url) from error
+        except ArtifactError as error:
+            raise invalid_invocation(error.message) from error
 
     def _reserve(self, kept: _Kept, size: int) -> _Leaving | None:
         """Reserve space, or return a folder to delete for it, or raise."""

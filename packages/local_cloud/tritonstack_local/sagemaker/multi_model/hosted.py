@@ -170,11 +170,11 @@ class HostedModels:
             predecessor.result()
         try:
             self._load_model(model)
-        except Exception as fault:
+        except Exception as error:
             # The folder of an ending server may be deleted already.
-            ending = self.closed and isinstance(fault, OSError)
-            failure = server_ending() if ending else load_error(fault, model)
-            self._tidy_up(model, fault)
+            ending = self.closed and isinstance(error, OSError)
+            failure = server_ending() if ending else load_error(error, model)
+            self._tidy_up(model, error)
             with self._changed:  # before waiting requests are notified: the next request tries again
                 del self._models[model.target]
             model.loaded.set_exception(failure)
@@ -184,11 +184,11 @@ class HostedModels:
             with self._changed:
                 self._changed.notify_all()
 
-    def _tidy_up(self, model: HostedModel, fault: Exception) -> None:
+    def _tidy_up(self, model: HostedModel, failure: Exception) -> None:
         """Keep or delete the folder of a model that was not loaded."""
-        if isinstance(fault, LoadRefusedError) and fault.status:
+        if isinstance(failure, LoadRefusedError) and failure.status:
             self._downloads.remove(model.target)  # the archive may be fixed before the next request
-        elif isinstance(fault, ServiceError):
+        elif isinstance(failure, ServiceError):
             self._downloads.let_go(model.target)
         # Otherwise the server may still read it.
 
@@ -347,8 +347,8 @@ class HostedModels:
                 self._measures.unloaded(time.monotonic() - begun)
                 release = self._downloads.let_go if self._keep else self._downloads.remove
                 release(model.target)
-        except OSError as fault:
-            log.warning("cannot delete the folder of %s: %s", model.target, fault)
+        except OSError as error:
+            log.warning("cannot delete the folder of %s: %s", model.target, error)
         finally:
             with self._changed:
                 self._in_server.discard(model)

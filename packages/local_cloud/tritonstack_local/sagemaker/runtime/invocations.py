@@ -106,12 +106,12 @@ class Invocations:
             pool, instance = await self._hosting.reserve(
                 call.scope, call.endpoint, variant=variant, target=target, deadline=call.deadline
             )
-        except NoInstanceError as fault:
+        except NoInstanceError as error:
             refused = ServiceError(
                 "ServiceUnavailable", "The service is unavailable. Try your call again.", status=503
             )
-            self._count(call, fault.pool, refused.status)  # alarms on errors must count it
-            raise refused from fault
+            self._count(call, error.pool, refused.status)  # alarms on errors must count it
+            raise refused from error
         try:
             return await self._measured(call, pool, instance)
         except TritonUnreachableError:
@@ -129,8 +129,8 @@ class Invocations:
         except TritonUnreachableError:
             status = 0  # not counted: another instance is tried
             raise
-        except ServiceError as fault:
-            status = _status_of(fault)
+        except ServiceError as error:
+            status = _status_of(error)
             raise
         finally:
             if status:
@@ -160,26 +160,26 @@ class Invocations:
             return await _answered(call, instance)
         except LoadRefusedError as refused:
             raise _model_error(plan, refused.status, refused.text) from refused
-        except TritonTimeoutError as fault:
+        except TritonTimeoutError as error:
             raise _model_error(
                 plan,
                 0,
                 "Your invocation timed out while waiting for a response from container "
                 f"{plan.container}. Review the latency metrics for each container in Amazon "
                 "CloudWatch, resolve the issue, and try again.",
-            ) from fault
+            ) from error
         except TritonUnreachableError:
             instance.doubt()
             raise
-        except (TritonFailedError, TritonRequestError) as fault:
+        except (TritonFailedError, TritonRequestError) as error:
             instance.doubt()
-            log.warning("%s: %s", instance.name, fault.message)
+            log.warning("%s: %s", instance.name, error.message)
             raise ServiceError(
                 "InternalFailure",
                 "An exception occurred while sending request to model. Please contact customer support "
                 f"regarding request {uuid.uuid4()}.",
                 status=500,
-            ) from fault
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,8 @@ def _checked_fields(endpoint: str, sent: tuple[tuple[str, str], ...]) -> Mapping
         validation.check(_input_shape(), {**fields, "Body": b""})
         unsupported.reject_unsupported("InvokeEndpoint", fields)
         _check_target(fields)
-    except ServiceError as fault:  # the runtime uses another error code
-        raise invalid_invocation(fault.message) from fault
+    except ServiceError as error:  # the runtime uses another error code
+        raise invalid_invocation(error.message) from error
     return fields
 
 
@@ -298,10 +298,10 @@ def _capture(pool: InstancePool, call: _Call, answer: TritonResponse) -> None:
         pool.capture.note(asked, answered, inference_id=call.fields.get("InferenceId"))
 
 
-def _status_of(fault: ServiceError) -> int:
+def _status_of(failure: ServiceError) -> int:
     """Return the status for metrics: the model's status if any."""
     return int(
-        fault.fields.get("OriginalStatusCode") or (504 if fault.code == "ModelError" else fault.status)
+        failure.fields.get("OriginalStatusCode") or (504 if failure.code == "ModelError" else failure.status)
     )
 
 

@@ -111,12 +111,12 @@ def download(
                 checkpoint()
                 space.take(len(chunk))
                 file.write(chunk)
-    except (ClientError, BotoCoreError) as fault:
+    except (ClientError, BotoCoreError) as error:
         raise MissingArtifactError(
             f'Failed to download model data for container "{container}" from URL: "{url}". Please ensure '
             "that there is an object located at the URL and that the role passed to CreateModel has "
-            f"permissions to download the object. ({fault})"
-        ) from fault
+            f"permissions to download the object. ({error})"
+        ) from error
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
@@ -145,11 +145,11 @@ def unpack(
             guard.reject_loops()
     except (tarfile.FilterError, _UnsafeMemberError) as refused:
         raise ArtifactError(f'Refused to unpack the model data at "{url}": {refused}') from refused
-    except (tarfile.TarError, EOFError, zlib.error, OSError, RecursionError, OverflowError) as fault:
+    except (tarfile.TarError, EOFError, zlib.error, OSError, RecursionError, OverflowError) as error:
         raise ArtifactError(
             f'Failed to extract model data archive from URL "{url}" for container "{container}". Please '
-            f"ensure that the object located at the URL is a valid tar.gz archive. ({fault})"
-        ) from fault
+            f"ensure that the object located at the URL is a valid tar.gz archive. ({error})"
+        ) from error
 
 
 class _UnsafeMemberError(TritonstackError):

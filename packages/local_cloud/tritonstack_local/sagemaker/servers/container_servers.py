@@ -21,7 +21,7 @@ from docker.types import DeviceRequest, Mount
 
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonUnreachableError
 from tritonstack.runtime.connections import NO_HEADERS
-from tritonstack.runtime.docker_engine import DOCKER_FAULTS, held_image
+from tritonstack.runtime.docker_engine import DOCKER_ERRORS, held_image
 from tritonstack.runtime.readiness import Contact
 from tritonstack.runtime.sandbox import require_consent
 from tritonstack.runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
@@ -129,8 +129,8 @@ class ContainerServer:
                 elif self.running:
                     self._container.kill()
                 self._follower.join(_LOG_END_S)
-            except DOCKER_FAULTS as fault:  # it or the engine has just ended
-                log.debug("ending container %s: %s", self.name, fault)
+            except DOCKER_ERRORS as error:  # it or the engine has just ended
+                log.debug("ending container %s: %s", self.name, error)
             self._remove()
             self._removed = True
 
@@ -139,8 +139,8 @@ class ContainerServer:
             self._container.remove(force=True, v=True)
         except NotFound:
             return
-        except DOCKER_FAULTS as fault:
-            log.warning("cannot remove container %s: %s", self.name, fault)
+        except DOCKER_ERRORS as error:
+            log.warning("cannot remove container %s: %s", self.name, error)
 
     def _follow(self) -> None:
         """Copy the container's output, and record how it ends."""
@@ -149,8 +149,8 @@ class ContainerServer:
                 for chunk in self._container.logs(stream=True, follow=True):
                     file.write(chunk)
             self._exit_status = int(self._container.wait()["StatusCode"])
-        except DOCKER_FAULTS as fault:
-            log.warning("lost connection to container %s: %s", self.name, fault)
+        except DOCKER_ERRORS as error:
+            log.warning("lost connection to container %s: %s", self.name, error)
             self._exit_status = -1
 
 
@@ -174,14 +174,14 @@ class ContainerStarter:
             return self._otherwise(order)
         try:
             return _start(self._container_group.engine, self._container_group, order, image)
-        except DOCKER_FAULTS as fault:
-            raise ContainerRefusedError(f"Docker does not run {order.image}: {fault}") from fault
+        except DOCKER_ERRORS as error:
+            raise ContainerRefusedError(f"Docker does not run {order.image}: {error}") from error
 
     def _held(self, image: str) -> str | None:
         try:
             return held_image(self._container_group.engine, image)
-        except DOCKER_FAULTS as fault:
-            raise ContainerRefusedError(f"cannot ask Docker for the image {image}: {fault}") from fault
+        except DOCKER_ERRORS as error:
+            raise ContainerRefusedError(f"cannot ask Docker for the image {image}: {error}") from error
 
 
 def _start(

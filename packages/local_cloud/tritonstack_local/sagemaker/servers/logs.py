@@ -64,8 +64,8 @@ class LogShipper:
                         self._send_all(lines.new())
                     self._send_all(lines.new())
                     self._send_all(lines.rest())
-        except (ClientError, BotoCoreError, OSError) as fault:
-            log.warning("stopped copying the log of %s to CloudWatch Logs: %s", self._group, fault)
+        except (ClientError, BotoCoreError, OSError) as error:
+            log.warning("stopped copying the log of %s to CloudWatch Logs: %s", self._group, error)
 
     def _next_path(self) -> Path | None:
         while not self._ended.is_set():
