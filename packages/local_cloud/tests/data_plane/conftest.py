@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +14,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.conftest import Account
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
@@ -128,7 +131,7 @@ def eventually(condition: Any, *, timeout_s: float = 30) -> None:
 
 
 @pytest.fixture
-def endpoint(account: Account, running_cloud: LocalCloud, fake_tritons: Any) -> Endpoint:
+def endpoint(account: Account, running_cloud: LocalCloud, fake_tritons: Any) -> Iterator[Endpoint]:
     sagemaker = account.client("sagemaker")
     container = {"Image": IMAGE, "Environment": {"FAKE_ANSWER": "yes"}}
     sagemaker.create_model(ModelName=NAME, ExecutionRoleArn=ROLE, PrimaryContainer=container)
@@ -139,4 +142,7 @@ def endpoint(account: Account, running_cloud: LocalCloud, fake_tritons: Any) -> 
     found.server = found.pool.instances[0].container.server
     fake_tritons.released.clear()
     found.server.released = fake_tritons.released
-    return found
+    yield found
+    fake_tritons.released.set()
+    with suppress(ClientError):  # the test deleted it
+        sagemaker.delete_endpoint(EndpointName=NAME)
