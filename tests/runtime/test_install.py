@@ -94,7 +94,7 @@ def test_a_backend_without_its_library_is_omitted_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(install, "LINKED_LIBRARIES", {"pytorch": "no-such-distribution", "fil": "treelite"})
-    found = install.install(home=tmp_path / "server")
+    found = install.install(home=tmp_path / "server", on_update=print)
     assert "pytorch" not in found.backends
     assert "fil" in found.backends
     assert found.why_no_backend("pytorch") == (

@@ -1,12 +1,15 @@
-"""The parts that `doctor` reports, the `cdk` command that `setup` writes, and an environment without pip."""
+"""`setup` and its result, the `cdk` command that it writes, and the parts that `doctor` reports."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,8 +17,13 @@ from tests.operations.deploying.test_cdk_program import npm_package, script
 from tritonstack.base import extras
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
 from tritonstack.operations.deploying.cdk import pinned_cdk_version
+from tritonstack.runtime.install import SITE_PACKAGES
+from tritonstack.runtime.installation import RECORD_NAME
 from tritonstack.workflows.installation import doctor, setup
+from tritonstack.workflows.reporter import NullReporter, Step
+from tritonstack.workflows.session import Session
 
 
 @pytest.fixture
@@ -28,11 +36,18 @@ def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "venv"
 
 
+class FailingReporter(NullReporter):
+    """Accepts no notes."""
+
+    def note(self, text: str) -> None:
+        pytest.fail(text)
+
+
 def set_up(root: Path, answer: str) -> Project:
     """Install a CDK CLI that prints `answer` in a project."""
     project = Project(root)
     script(project.cdk_dir / setup.CDK_PROGRAM, f"echo {answer} $*")
-    setup.write_cdk_command(project, on_step=pytest.fail)
+    setup.write_cdk_command(project, FailingReporter())
     return project
 
 
@@ -84,7 +99,7 @@ def test_a_cdk_command_of_somebody_else_is_kept(
 
 
 def states(project: Project) -> dict[str, str]:
-    return {check.name: check.state for check in doctor.check_project(project).checks}
+    return {check.name: check.state for check in doctor.doctor(Session(project)).checks}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +122,7 @@ def test_doctor_tells_optional_extras(
 
 def test_doctor_names_the_version_of_the_cdk_cli_and_the_expected_one(prefix: Path, tmp_path: Path) -> None:
     program = script(prefix / "bin/cdk", "echo 3.0.0")
-    (check,) = [one for one in doctor.check_project(Project(tmp_path)).checks if one.name == "CDK CLI"]
+    (check,) = [one for one in doctor.doctor(Session(Project(tmp_path))).checks if one.name == "CDK CLI"]
     assert check.detail == f"version 3.0.0 ({program}); expected version {pinned_cdk_version()}"
     assert (check.state, check.remedy) == ("missing", "run `tritonstack setup`")
 
@@ -123,3 +138,70 @@ def test_setup_without_pip_names_the_command_that_installs_it(
     expected = "uv pip install pip" if uv else f"{sys.executable} -m ensurepip"
     assert f"`{expected}`" in str(caught.value.remedy)
     assert os.listdir(prefix) == ["bin"]
+
+
+class NotingReporter(NullReporter):
+    """Remembers the titles of steps."""
+
+    def __init__(self) -> None:
+        self.titles: list[str] = []
+
+    @contextmanager
+    def step(self, title: str, *, label: str = "") -> Iterator[Step]:
+        self.titles.append(title)
+        with super().step(title, label=label) as step:
+            yield step
+
+
+@pytest.fixture
+def tools(project: Project, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """Replace the installers; return which tools are current."""
+    current = {"node": False, "cdk": False, "server": False}
+
+    def install(tool: str) -> None:
+        current[tool] = True
+
+    def install_server(*, home: Path, on_update: Callable[[str], None]) -> SimpleNamespace:
+        on_update("installing the backends")
+        current["server"] = True
+        return SimpleNamespace(version="2.51.0", release="24.10")
+
+    monkeypatch.setattr(setup, "node_major", lambda: 22 if current["node"] else None)
+    monkeypatch.setattr(setup, "cdk_is_current", lambda _: current["cdk"])
+    monkeypatch.setattr(setup, "server_is_current", lambda *, home: current["server"])
+    monkeypatch.setattr(setup, "install_node", lambda: install("node"))
+    monkeypatch.setattr(setup, "install_cdk", lambda _: install("cdk"))
+    monkeypatch.setattr(setup, "install_server", install_server)
+    return current
+
+
+def test_setup_returns_what_it_installed(project: Project, tools: dict[str, bool]) -> None:
+    reporter = NotingReporter()
+    session = Session(project, reporter)
+    tools["cdk"] = True
+    assert setup.setup(session, server=False).to_json() == {"installed": ["node"], "server": False}
+    assert reporter.titles == ["installing Node"]
+    assert setup.setup(session).installed == ("server",)
+    assert setup.setup(session).installed == ()
+    assert reporter.titles == ["installing Node", "installing the embedded Triton server"]
+
+
+def test_the_json_of_setup_is_one_document(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Progress of the server's installation is no part of the result."""
+
+    def build(home: Path, inputs: str, libraries: object, on_update: Callable[[str], None]) -> None:
+        on_update("creating a Python environment")
+        record = {"inputs": inputs, "version": "2.51.0", "release": "24.10", "outside": [], "missing": {}}
+        (home / "backends").mkdir()
+        (home / RECORD_NAME).write_text(json.dumps({**record, "site_packages": SITE_PACKAGES}))
+
+    monkeypatch.setattr(setup, "node_major", lambda: 22)
+    monkeypatch.setattr(setup, "cdk_is_current", lambda _: True)
+    monkeypatch.setattr(setup, "write_cdk_command", lambda *_: None)
+    monkeypatch.setattr("tritonstack.runtime.install._build", build)
+    monkeypatch.setenv("TRITONSTACK_HOME", str(tmp_path / "home"))
+    for installed in (["server"], []):
+        assert run(["--project", str(project.root), "--json", "setup"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"installed": installed, "server": True}

@@ -118,13 +118,17 @@ def test_a_plan_with_any_resource_to_delete_is_not_empty(project: Project, kind:
     assert not is_empty(**{kind: ("one",)})
 
 
-def test_a_location_is_reported_once() -> None:
+def test_the_json_of_a_status_lists_every_location_not_searched() -> None:
     here, there = Location("1" * 12, "eu-west-1"), Location("2" * 12, "eu-west-1")
     found = Statuses(
         (EnvironmentStatus("dev", here.account, here.region, error="denied"),),
-        ExpiringEnvironments(unreachable={here: "denied", there: "expired token"}),
+        ExpiringEnvironments(not_searched={here: "denied", there: "expired token"}),
     )
-    assert found.not_searched == {there: "expired token"}
+    assert found.not_searched == {here: "denied", there: "expired token"}
+    assert found.to_json()["not_searched"] == [
+        f"{here.account} eu-west-1: denied",
+        f"{there.account} eu-west-1: expired token",
+    ]
 
 
 def test_the_null_reporter_accepts_every_report() -> None:
@@ -137,18 +141,24 @@ def test_the_null_reporter_accepts_every_report() -> None:
         assert not step.interactive
 
 
-@pytest.mark.parametrize("name", ["validate", "invoke", "delivery", "quotas", "up", "down"])
+COMMANDS = FOLDER.parent / "cli" / "commands"
+
+
+@pytest.mark.parametrize("name", [file.stem for file in sorted(COMMANDS.glob("*/[!_]*.py"))])
 def test_a_command_parses_calls_a_workflow_and_renders(name: str) -> None:
-    """Functions of lower layers belong into workflows; a command may import their types to render them."""
-    (file,) = (FOLDER.parent / "cli" / "commands").glob(f"*/{name}.py")
+    """Lookups and functions of lower layers belong into workflows; a command may import types and texts."""
+    (file,) = COMMANDS.glob(f"*/{name}.py")
     tree = ast.parse(file.read_text())
-    lower = re.compile(r"tritonstack\.(operations|project|records|spec|runtime|client)\b")
+    lower = re.compile(r"tritonstack\.(operations|project|records|reference|spec|runtime|client)\b")
     called = [
         f"{node.module}.{alias.name}"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and lower.match(node.module or "")
         for alias in node.names
-        if alias.name.islower()
+        if alias.name.islower() or (alias.name.isupper() and ".reference" in str(node.module))
     ]
     assert called == []
-    assert name in FUNCTIONS
+    assert any(
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith(tritonstack.workflows.__name__)
+        for node in ast.walk(tree)
+    )

@@ -20,7 +20,7 @@ import sys
 import sysconfig
 import time
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,21 +53,37 @@ SITE_PACKAGES = f"python/lib/python{PYTHON_VERSION}/site-packages"
 RELEASE_OF_VERSION = {"2.51.0": "24.10"}
 
 
-def install(*, home: Path) -> TritonInstallation:
+Libraries = Mapping[str, LinkedPackages | None]
+"""The library per backend; None if this environment lacks it."""
+OnUpdate = Callable[[str], None]
+"""Receives each step of an installation."""
+
+
+def install(*, home: Path, on_update: OnUpdate) -> TritonInstallation:
     """Install an embedded server in `home`, unless it has one from the same inputs."""
     home = home.absolute()
-    libraries = {name: find_packages(library) for name, library in LINKED_LIBRARIES.items()}
+    libraries = linked_libraries()
     inputs = hash_inputs(libraries)
     home.parent.mkdir(parents=True, exist_ok=True)
     with _only_one_at_a_time(home):
-        record = read_record(home)
-        if record is None or record["inputs"] != inputs:
-            _replace(home, inputs, libraries)
+        if not _has_inputs(home, inputs):
+            _replace(home, inputs, libraries, on_update)
     return find_embedded(home=home)
 
 
-Libraries = Mapping[str, LinkedPackages | None]
-"""The library per backend; None if this environment lacks it."""
+def is_current(*, home: Path) -> bool:
+    """Return whether `home` has a server from the current inputs, so that `install` would change nothing."""
+    return _has_inputs(home.absolute(), hash_inputs(linked_libraries()))
+
+
+def linked_libraries() -> Libraries:
+    """Return the library per backend in this Python environment."""
+    return {name: find_packages(library) for name, library in LINKED_LIBRARIES.items()}
+
+
+def _has_inputs(home: Path, inputs: str) -> bool:
+    record = read_record(home)
+    return record is not None and record["inputs"] == inputs
 
 
 def hash_inputs(libraries: Libraries) -> str:
@@ -89,32 +105,33 @@ def _only_one_at_a_time(home: Path) -> Iterator[None]:
         yield
 
 
-def _replace(home: Path, inputs: str, libraries: Libraries) -> None:
+def _replace(home: Path, inputs: str, libraries: Libraries, on_update: OnUpdate) -> None:
     """Build in a temporary folder, then swap. First delete the remains of a killed run."""
     new, old = home.with_name(f".{home.name}.new"), home.with_name(f".{home.name}.old")
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir()
-    _build(new, inputs, libraries)
+    _build(new, inputs, libraries, on_update)
     if home.exists():
         home.rename(old)
     new.rename(home)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _build(home: Path, inputs: str, libraries: Libraries) -> None:
+def _build(home: Path, inputs: str, libraries: Libraries, on_update: OnUpdate) -> None:
     libpython = find_libpython()
-    _log(f"creating a Python {platform.python_version()} environment")
+    on_update(f"creating a Python {platform.python_version()} environment")
     _EnvironmentBuilder(symlinks=True, with_pip=False).create(home / "python")
-    _log(f"installing {', '.join(pinned_requirements())}")
+    on_update(f"installing {', '.join(pinned_requirements())}")
     _install_packages(home / SITE_PACKAGES)
-    _log("installing the backends")
+    on_update("installing the backends")
     _lay_out_backends(home)
-    _lay_out_stand_ins(home / "backends", libraries)
+    for name in _lay_out_stand_ins(home / "backends", libraries):
+        on_update(f"skipping the {name} backend: {LINKED_LIBRARIES[name]} is not installed")
     (home / "lib").mkdir()
     (home / "lib" / libpython_name()).symlink_to(libpython)
     version = _read_version(home)
-    _log(f"tritonserver {version} starts on this machine")
+    on_update(f"tritonserver {version} starts on this machine")
     record = {
         "inputs": inputs,
         "version": version,
@@ -178,13 +195,14 @@ def _lay_out_backends(home: Path) -> None:
         program.chmod(0o755)
 
 
-def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> None:
-    """Install the project's Python stand-ins: their code, the shared code, and their libraries."""
+def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> list[str]:
+    """Install the project's Python stand-ins with their code and libraries; return the skipped ones."""
+    skipped = []
     for source in sorted(BACKENDS.glob("*/model.py")):
         name = source.parent.name
         packages = libraries.get(name)
         if name in libraries and packages is None:
-            _log(f"skipping the {name} backend: {LINKED_LIBRARIES[name]} is not installed")
+            skipped.append(name)
             continue
         folder = directory / name
         folder.mkdir()
@@ -192,6 +210,7 @@ def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> None:
             shutil.copy(code, folder)
         if packages:
             packages.link_into(folder / "packages")
+    return skipped
 
 
 def _sources(libraries: Libraries) -> list[str]:
@@ -252,10 +271,6 @@ def _release_of(version: str) -> str:
     return RELEASE_OF_VERSION[version]
 
 
-def _log(message: str) -> None:
-    print(f"  {message}", flush=True)
-
-
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tritonstack.runtime.install", description=__doc__)
@@ -263,7 +278,7 @@ def main() -> int:
     home: Path = parser.parse_args().home
     started = time.monotonic()
     try:
-        found = install(home=home)
+        found = install(home=home, on_update=lambda step: print(f"  {step}", flush=True))
     except TritonstackError as error:
         print(error.report(), file=sys.stderr)
         return error.exit_code

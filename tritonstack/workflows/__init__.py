@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tritonstack.workflows.environments.invoke import invoke as invoke
     from tritonstack.workflows.environments.reap import reap as reap
     from tritonstack.workflows.environments.status import status as status
+    from tritonstack.workflows.installation.doctor import doctor as doctor
+    from tritonstack.workflows.installation.setup import setup as setup
     from tritonstack.workflows.local.down import down as down
     from tritonstack.workflows.local.down import down_all as down_all
     from tritonstack.workflows.local.up import CloudOptions as CloudOptions
@@ -53,6 +55,7 @@ _MODULES = {
     "deploy": "deployment.deploy",
     "destroy": "environments.destroy",
     "diff": "deployment.diff",
+    "doctor": "installation.doctor",
     "down": "local.down",
     "down_all": "local.down",
     "history": "environments.history",
@@ -64,6 +67,7 @@ _MODULES = {
     "quotas": "project.quotas",
     "reap": "environments.reap",
     "rollback": "deployment.rollback",
+    "setup": "installation.setup",
     "status": "environments.status",
     "up": "local.up",
     "validate": "project.validate",

@@ -261,6 +261,45 @@ def test_a_destruction_that_fails_stops_no_other(
     assert "DELETE_FAILED" in facts["failed"]["tritonstack-old"]
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_reap_reports_an_extended_environment_as_kept(
+    here: Project,
+    account: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    as_json: bool,
+) -> None:
+    """A deployment moves the expiry after `reap` has read it."""
+    expiring_environments(account)
+    find = reap_workflow.find_expiring
+
+    def find_and_extend(*arguments: Any, **more: Any) -> leased_module.ExpiringEnvironments:
+        found = find(*arguments, **more)
+        cloud(account).client("cloudformation").update_stack(
+            StackName="tritonstack-old-foundation",
+            UsePreviousTemplate=True,
+            Tags=[{"Key": "owner", "Value": "ann"}, {"Key": "expires", "Value": FUTURE}],
+        )
+        return found
+
+    monkeypatch.setattr(reap_workflow, "find_expiring", find_and_extend)
+    if as_json:
+        code, facts = reaped(here, capsys)
+        assert [item["base"] for item in facts["kept"]] == ["tritonstack-new", "tritonstack-old"]
+        assert (code, facts["reaped"], facts["extended"], facts["failed"]) == (
+            0,
+            ["tritonstack-older"],
+            ["tritonstack-old"],
+            {},
+        )
+    else:
+        assert tell(here, "reap") == 0
+        out = capsys.readouterr().out
+        assert f"tritonstack-old of ann expired at {PAST}; extended meanwhile, not destroyed" in out
+        assert f"tritonstack-older of bob expired at {PAST}; destroyed" in out
+    assert "tritonstack-old-foundation" in standing(account)
+
+
 def test_an_account_that_rejects_to_answer_does_not_stop_others(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +315,7 @@ def test_an_account_that_rejects_to_answer_does_not_stop_others(
     monkeypatch.setattr(leased_module, "expiring_environments", refuse_one)
     code, facts = reaped(here, capsys)
     assert (code, facts["reaped"]) == (1, ["tritonstack-old", "tritonstack-older"])
-    assert "eu-central-1" in facts["unreachable"][0]
+    assert "eu-central-1" in facts["not_searched"][0]
 
 
 def test_where_no_place_can_be_looked_at_reap_fails(

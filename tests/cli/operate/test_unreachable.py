@@ -83,7 +83,7 @@ def test_status(here: Project, cause: str, capsys: pytest.CaptureFixture[str]) -
 
 def test_reap(here: Project, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = data(here, capsys, "reap")
-    (gap,) = found["unreachable"]
+    (gap,) = found["not_searched"]
     assert cause in gap
     assert found["failed"] == {}
 

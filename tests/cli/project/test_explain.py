@@ -42,7 +42,7 @@ def test_an_unknown_code_is_an_error(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_retired_code_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tritonstack.cli.commands.project.explain.RETIRED", {"TS001": "Former kind"})
+    monkeypatch.setattr("tritonstack.workflows.error_codes.RETIRED", {"TS001": "Former kind"})
     assert run(["explain", "TS001"]) == 2
     assert "TS001 (Former kind) is no longer used" in capsys.readouterr().err
     assert "TS001" not in error_codes.KINDS

@@ -13,7 +13,14 @@ from tritonstack.operations.destruction.reaping import ExpiryState, expiring_env
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
 
-__all__ = ["ExpiringEnvironment", "ExpiringEnvironments", "ExpiryState", "expiry_text", "find_expiring"]
+__all__ = [
+    "ExpiringEnvironment",
+    "ExpiringEnvironments",
+    "ExpiryState",
+    "expiry_text",
+    "find_expiring",
+    "gap_lines",
+]
 
 _AT_ONCE = 4
 _TEXTS: Mapping[str, str] = {
@@ -37,15 +44,10 @@ class ExpiringEnvironments:
     """The result of a search."""
 
     cases: tuple[ExpiringEnvironment, ...] = ()
-    unreachable: Mapping[Location, str] = field(default_factory=dict)
-    """Locations that could not be searched, and why."""
+    not_searched: Mapping[Location, str] = field(default_factory=dict)
+    """The locations that could not be searched, and why."""
     refused: bool = False
     """True if a reachable location denied access."""
-
-    @property
-    def gaps(self) -> list[str]:
-        """The unreachable locations as text."""
-        return [f"{_location_text(location)}: {reason}" for location, reason in self.unreachable.items()]
 
 
 def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> ExpiringEnvironments:
@@ -54,7 +56,7 @@ def find_expiring(session: Session, places: Sequence[Location], *, now: datetime
         found = list(pool.map(lambda location: _search(session, location, now), places))
     return ExpiringEnvironments(
         tuple(case for one in found for case in one.cases),
-        {location: reason for one in found for location, reason in one.unreachable.items()},
+        {location: reason for one in found for location, reason in one.not_searched.items()},
         any(one.refused for one in found),
     )
 
@@ -64,9 +66,9 @@ def _search(session: Session, location: Location, now: datetime) -> ExpiringEnvi
         cloud = session.cloud_at(location.account, location.region, subject="the location")
         expiring = expiring_environments(cloud, prefix=location.prefix, now=now)
     except TritonstackError as error:
-        return ExpiringEnvironments(unreachable={location: error.message})
+        return ExpiringEnvironments(not_searched={location: error.message})
     except AWS_ERRORS as error:
-        return ExpiringEnvironments(unreachable={location: str(error)}, refused=True)
+        return ExpiringEnvironments(not_searched={location: str(error)}, refused=True)
     return ExpiringEnvironments(tuple(ExpiringEnvironment(cloud, state) for state in expiring))
 
 
@@ -75,5 +77,6 @@ def expiry_text(state: ExpiryState) -> str:
     return f"{state.base} of {state.owner} {_TEXTS[state.verdict].format(expires=state.expires)}"
 
 
-def _location_text(location: Location) -> str:
-    return f"{location.account} {location.region}"
+def gap_lines(not_searched: Mapping[Location, str]) -> list[str]:
+    """Return the locations that were not searched as text."""
+    return [f"{location.account} {location.region}: {reason}" for location, reason in not_searched.items()]

@@ -2,58 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import AWS_ERRORS, CloudAccessError
+from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.operations.destruction.reaping import reap as take_down
-from tritonstack.workflows.environments.deployed import LocationFilter, require_locations
+from tritonstack.workflows.environments.deployed import Location, LocationFilter, require_locations
 from tritonstack.workflows.environments.expiring import (
     ExpiringEnvironment,
     ExpiringEnvironments,
     find_expiring,
+    gap_lines,
 )
 from tritonstack.workflows.reporter import Steps
 from tritonstack.workflows.session import Session
 
 _AT_ONCE = 4
 
+ReapOutcome = Literal["kept", "planned", "destroyed", "extended", "failed"]
+"""`planned`: a dry run found it expired; `extended`: its expiry was moved after it was found."""
+
+
+@dataclass(frozen=True)
+class ReapedEnvironment:
+    """An environment with an expiry, and what `reap` did with it."""
+
+    state: ExpiryState
+    outcome: ReapOutcome
+    failure: str = ""
+    """Why its destruction failed."""
+
 
 @dataclass(frozen=True)
 class Reaping:
-    """The expired environments that were found, and those that were destroyed."""
+    """What happened to each environment with an expiry."""
 
-    found: ExpiringEnvironments
+    environments: tuple[ReapedEnvironment, ...]
+    not_searched: Mapping[Location, str]
+    """The locations that could not be searched, and why."""
     dry_run: bool
-    failures: Mapping[str, str] = field(default_factory=dict)
-    """Environment -> why its destruction failed."""
+    access_denied: bool
+    """True if a reachable location denied access."""
 
     @property
-    def expired(self) -> list[ExpiringEnvironment]:
-        """The environments that have expired."""
-        return [case for case in self.found.cases if case.state.verdict == "expired"]
+    def failures(self) -> dict[str, str]:
+        """Environment -> why its destruction failed."""
+        return {one.state.base: one.failure for one in self.environments if one.outcome == "failed"}
 
     @property
     def succeeded(self) -> bool:
-        """True if no destruction failed and no reachable location refused to answer."""
-        return not (self.failures or self.found.refused)
+        """True if no destruction failed and no reachable location denied access."""
+        return not (self.failures or self.access_denied)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        expired = self.expired
-        names = [case.state.base for case in expired if case.state.base not in self.failures]
         return {
             "dry_run": self.dry_run,
-            "expired": [asdict(case.state) for case in expired],
-            "reaped": [] if self.dry_run else names,
-            "failed": dict(self.failures),
-            "kept": [asdict(case.state) for case in self.found.cases if case not in expired],
-            "unreachable": self.found.gaps,
+            "expired": [asdict(state) for state in self._states("planned", "destroyed", "failed")],
+            "reaped": [state.base for state in self._states("destroyed")],
+            "failed": self.failures,
+            "kept": [asdict(state) for state in self._states("kept", "extended")],
+            "extended": [state.base for state in self._states("extended")],
+            "not_searched": gap_lines(self.not_searched),
         }
+
+    def _states(self, *outcomes: ReapOutcome) -> Iterator[ExpiryState]:
+        return (one.state for one in self.environments if one.outcome in outcomes)
 
 
 def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool = False) -> Reaping:
@@ -64,30 +83,44 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
     now = datetime.now(UTC)
     locations = require_locations(session.project, where or LocationFilter())
     found = find_expiring(session, locations, now=now)
-    if len(found.unreachable) == len(locations):
+    if len(found.not_searched) == len(locations):
         raise CloudAccessError(
-            "\n".join(["no location could be searched for expired environments:", *found.gaps]),
+            "\n".join(
+                ["no location could be searched for expired environments:", *gap_lines(found.not_searched)]
+            ),
             remedy="log in, or name the location with --account and --region",
             code="TS501",
         )
-    planned = Reaping(found, dry_run)
-    return planned if dry_run else Reaping(found, dry_run, _reap(session, planned.expired, now))
+    return Reaping(
+        tuple(_planned(found) if dry_run else _reap(session, found.cases, now)),
+        found.not_searched,
+        dry_run,
+        found.refused,
+    )
 
 
-def _reap(session: Session, expired: Sequence[ExpiringEnvironment], now: datetime) -> dict[str, str]:
-    """Destroy environments; return the reason of each failure."""
+def _planned(found: ExpiringEnvironments) -> Iterator[ReapedEnvironment]:
+    for case in found.cases:
+        yield ReapedEnvironment(case.state, "planned" if case.state.verdict == "expired" else "kept")
+
+
+def _reap(session: Session, cases: Sequence[ExpiringEnvironment], now: datetime) -> list[ReapedEnvironment]:
     with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
-        failures = list(pool.map(lambda case: _take_down(steps, case, now), expired))
-    return {case.state.base: failure for case, failure in zip(expired, failures, strict=True) if failure}
+        return list(pool.map(lambda case: _take_down(steps, case, now), cases))
 
 
-def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> str:
-    base = case.state.base
-    with steps.step(f"destroying {base}, expired at {case.state.expires}", label=base) as step:
+def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> ReapedEnvironment:
+    """Destroy an environment if it has expired."""
+    state = case.state
+    if state.verdict != "expired":
+        return ReapedEnvironment(state, "kept")
+    title = f"destroying {state.base}, expired at {state.expires}"
+    with steps.step(title, label=state.base) as step:
         try:
-            if not take_down(case.cloud, base, now=now, on_update=step.log):
-                step.detail = "extended; kept"
+            if take_down(case.cloud, state.base, now=now, on_update=step.log):
+                return ReapedEnvironment(state, "destroyed")
         except (TritonstackError, *AWS_ERRORS) as error:
             step.failed = True
-            return str(error)
-    return ""
+            return ReapedEnvironment(state, "failed", str(error))
+        step.detail = "extended; kept"
+        return ReapedEnvironment(state, "extended")

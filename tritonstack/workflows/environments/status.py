@@ -13,7 +13,7 @@ from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus, environment_status
 from tritonstack.project.loading import environment_names
 from tritonstack.workflows.environments.deployed import Location, locations
-from tritonstack.workflows.environments.expiring import ExpiringEnvironments, find_expiring
+from tritonstack.workflows.environments.expiring import ExpiringEnvironments, find_expiring, gap_lines
 from tritonstack.workflows.session import Session
 
 __all__ = ["EndpointStatus", "EnvironmentStatus", "Statuses", "status"]
@@ -31,17 +31,15 @@ class Statuses:
 
     @property
     def not_searched(self) -> dict[Location, str]:
-        """The locations not searched for instances, and why; without those that an environment reports."""
-        reported = {(one.account, one.region) for one in self.environments if one.error}
-        found = self.expiring.unreachable if self.expiring else {}
-        return {at: reason for at, reason in found.items() if (at.account, at.region) not in reported}
+        """The locations not searched for instances of templates, and why."""
+        return dict(self.expiring.not_searched) if self.expiring else {}
 
     def to_json(self) -> dict[str, Any]:
         """Return the statuses as JSON data."""
         data: dict[str, Any] = {"environments": [one.to_json() for one in self.environments]}
         if self.expiring is not None:
             data["expiring"] = [asdict(case.state) for case in self.expiring.cases]
-            data["not_searched"] = self.expiring.gaps
+            data["not_searched"] = gap_lines(self.not_searched)
         return data
 
 

@@ -14,6 +14,7 @@ from tritonstack.operations.deploying.cdk import SETUP, cdk_program
 from tritonstack.runtime.errors import TritonNotFoundError
 from tritonstack.runtime.installation import find_installation
 from tritonstack.workflows.installation.setup import NODE_MAJORS, node_major
+from tritonstack.workflows.session import Session
 
 NOT_FOUND = "not found"
 _EXTRAS = {
@@ -42,11 +43,6 @@ class InstallationCheck:
             return "ok"
         return "optional" if self.optional else "missing"
 
-    @property
-    def installed(self) -> bool:
-        """True if it is there."""
-        return self.remedy is None
-
 
 @dataclass(frozen=True)
 class Installation:
@@ -64,9 +60,9 @@ class Installation:
         return {"ok": self.complete, "checks": [asdict(check) for check in self.checks]}
 
 
-def check_project(project: Project) -> Installation:
+def doctor(session: Session) -> Installation:
     """Check every requirement of a project."""
-    return Installation(tuple(_checks(project)))
+    return Installation(tuple(_checks(session.project)))
 
 
 def _checks(project: Project) -> Iterator[InstallationCheck]:

@@ -7,15 +7,21 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from model_build.store.locking import only_one
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.extras import pip_command
 from tritonstack.base.paths import Project, shipped
-from tritonstack.runtime.install import install
+from tritonstack.runtime.install import install as install_server
+from tritonstack.runtime.install import is_current as server_is_current
+from tritonstack.workflows.reporter import Reporter
+from tritonstack.workflows.session import Session
 
+Tool = Literal["node", "cdk", "server"]
 NODE_MAJORS = (22, 24)
 """What the CDK CLI supports."""
 _CDK_FILES = ("package.json", "package-lock.json")
@@ -45,19 +51,39 @@ class SetupError(TritonstackError):
     code = "TS602"
 
 
-def setup_project(project: Project, *, server: bool, on_step: Callable[[str], None]) -> None:
-    """Install what is missing; what is installed already stays."""
+@dataclass(frozen=True)
+class ProjectSetup:
+    """The tools that a setup installed; those that were current already stayed."""
+
+    installed: tuple[Tool, ...]
+    server: bool
+    """True if the embedded Triton server was part of the setup."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON data."""
+        return {"installed": list(self.installed), "server": self.server}
+
+
+def setup(session: Session, *, server: bool = True) -> ProjectSetup:
+    """Install the tools that a project lacks, with or without the embedded Triton server."""
+    project, reporter = session.project, session.reporter
+    installed: list[Tool] = []
     if node_major() not in NODE_MAJORS:
-        on_step("installing Node")
-        install_node()
+        with reporter.step("installing Node"):
+            install_node()
+        installed.append("node")
     with only_one(project.state_dir / ".cdk.lock"):
         if not cdk_is_current(project):
-            on_step("installing the CDK CLI")
-            install_cdk(project)
-    write_cdk_command(project, on_step=on_step)
-    if server:
-        on_step("installing the embedded Triton server")
-        install(home=project.server_dir)
+            with reporter.step("installing the CDK CLI"):
+                install_cdk(project)
+            installed.append("cdk")
+    write_cdk_command(project, reporter)
+    if server and not server_is_current(home=project.server_dir):
+        with reporter.step("installing the embedded Triton server") as step:
+            found = install_server(home=project.server_dir, on_update=step.update)
+            step.detail = f"Triton {found.version} ({found.release})"
+        installed.append("server")
+    return ProjectSetup(tuple(installed), server)
 
 
 def node_major() -> int | None:
@@ -115,7 +141,7 @@ def install_cdk(project: Project) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def write_cdk_command(project: Project, *, on_step: Callable[[str], None]) -> None:
+def write_cdk_command(project: Project, reporter: Reporter) -> None:
     """Put `cdk` into the scripts folder of this Python environment, beside `tritonstack-app`.
 
     Projects share the environment, so the command selects the CDK CLI by the working directory.
@@ -128,7 +154,7 @@ def write_cdk_command(project: Project, *, on_step: Callable[[str], None]) -> No
             new.chmod(0o755)
             new.replace(command)
     except OSError as error:
-        on_step(f"no `cdk` command in {command.parent} ({error.strerror}); the CDK CLI is {program}")
+        reporter.note(f"no `cdk` command in {command.parent} ({error.strerror}); the CDK CLI is {program}")
 
 
 def _is_ours(command: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
@@ -10,8 +10,17 @@ import typer
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
 from tritonstack.workflows.environments.deployed import LocationFilter
-from tritonstack.workflows.environments.expiring import ExpiringEnvironments, ExpiryState, expiry_text
+from tritonstack.workflows.environments.expiring import expiry_text, gap_lines
+from tritonstack.workflows.environments.reap import Reaping, ReapOutcome
 from tritonstack.workflows.environments.reap import reap as run
+
+_OUTCOMES: Mapping[ReapOutcome, str] = {
+    "kept": "",
+    "planned": "; would be destroyed",
+    "destroyed": "; destroyed",
+    "extended": "; extended meanwhile, not destroyed",
+    "failed": "; not destroyed: {failure}",
+}
 
 
 def reap(
@@ -32,22 +41,14 @@ def reap(
     """
     state: Context = context.obj
     reaping = run(state, where=LocationFilter(account, region, prefix), dry_run=dry_run)
-    text = "\n".join(_lines(reaping.found, reaping.failures, dry_run=dry_run))
-    state.output.result(reaping.to_json(), text=text)
+    state.output.result(reaping.to_json(), text="\n".join(_lines(reaping)))
     if not reaping.succeeded:
         raise typer.Exit(1)
 
 
-def _lines(found: ExpiringEnvironments, failures: Mapping[str, str], *, dry_run: bool) -> list[str]:
-    lines = [
-        expiry_text(case.state) + _outcome(case.state, failures, dry_run=dry_run) for case in found.cases
-    ] or ["no environment has an expiry"]
-    return [*lines, *(f"not searched: {gap}" for gap in found.gaps)]
-
-
-def _outcome(state: ExpiryState, failures: Mapping[str, str], *, dry_run: bool) -> str:
-    if state.verdict != "expired":
-        return ""
-    if state.base in failures:
-        return f"; not destroyed: {failures[state.base]}"
-    return "; would be destroyed" if dry_run else "; destroyed"
+def _lines(reaping: Reaping) -> Iterator[str]:
+    for one in reaping.environments:
+        yield expiry_text(one.state) + _OUTCOMES[one.outcome].format(failure=one.failure)
+    if not reaping.environments:
+        yield "no environment has an expiry"
+    yield from (f"not searched: {gap}" for gap in gap_lines(reaping.not_searched))

@@ -43,9 +43,11 @@ def status(
 
 
 def _expiring_lines(found: Statuses, expiring: ExpiringEnvironments) -> Iterator[str]:
-    """Render expiring environments; skip locations whose failure is already shown."""
+    """Render expiring environments; skip locations whose failure an environment shows above."""
+    shown = {(one.account, one.region) for one in found.environments if one.error}
     if expiring.cases:
         yield "expiring (details: `tritonstack status <template> --name <name>`):"
         yield from (f"  {expiry_text(case.state)}" for case in expiring.cases)
     for location, reason in found.not_searched.items():
-        yield f"expiring environments in {location.account} {location.region} are unknown: {reason}"
+        if (location.account, location.region) not in shown:
+            yield f"expiring environments in {location.account} {location.region} are unknown: {reason}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tritonstack.cli.context import Context
-from tritonstack.workflows.installation.doctor import check_project
+from tritonstack.workflows.installation.doctor import doctor as run
 
 
 def doctor(context: typer.Context) -> None:
@@ -18,7 +18,7 @@ def doctor(context: typer.Context) -> None:
     Example: tritonstack doctor
     """
     state: Context = context.obj
-    installation = check_project(state.project)
+    installation = run(state)
     lines = [
         f"{check.state:10}{check.name}: {check.detail}"
         + (f"\n  help: {check.remedy}" if check.remedy else "")

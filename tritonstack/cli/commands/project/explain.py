@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from tritonstack.base.errors import UsageError
 from tritonstack.cli.context import Context
-from tritonstack.reference.error_codes import EXAMPLES, GROUPS, KINDS, RETIRED
+from tritonstack.workflows.error_codes import ErrorCodes, ExplainedCode, explain_code, list_codes
 
 
 def explain(
@@ -27,37 +25,21 @@ def explain(
     """
     state: Context = context.obj
     if code is None:
-        titles = {code: kind.title for code, kind in KINDS.items()}
-        state.output.result({"codes": titles}, text=_contents())
+        codes = list_codes()
+        state.output.result(codes.to_json(), text=_contents(codes))
         return
-    requested = code.strip("[]").upper()
-    kind = KINDS.get(requested)
-    if kind is None:
-        raise _unknown(requested)
-    found = json.loads(EXAMPLES.read_text(encoding="utf-8"))[requested]
-    parts = [f"{requested}: {kind.title}", kind.explanation, f"Example: {found['example']}", found["message"]]
-    state.output.result(
-        {"code": requested, "title": kind.title, "explanation": kind.explanation, **found},
-        text="\n\n".join(filter(None, parts)),
+    explained = explain_code(code)
+    state.output.result(explained.to_json(), text=_text(explained))
+
+
+def _contents(codes: ErrorCodes) -> str:
+    return "\n\n".join(
+        "\n".join([group, *(f"  {code}  {title}" for code, title in titles.items())])
+        for group, titles in codes.groups.items()
     )
 
 
-def _contents() -> str:
-    lines: list[str] = []
-    for title, kinds in GROUPS.items():
-        lines += ["", title, *(f"  {code}  {kind.title}" for code, kind in kinds.items())]
-    return "\n".join(lines[1:])
-
-
-def _unknown(code: str) -> UsageError:
-    if code in RETIRED:
-        return UsageError(
-            f"{code} ({RETIRED[code]}) is no longer used",
-            remedy="see the changelog for the version that removed it",
-            code="TS903",
-        )
-    return UsageError(
-        f"unknown error code {code!r}",
-        remedy="write a code such as TS104; `tritonstack explain` lists all",
-        code="TS903",
-    )
+def _text(explained: ExplainedCode) -> str:
+    heading = f"{explained.code}: {explained.title}"
+    parts = [heading, explained.explanation, f"Example: {explained.example}", explained.message]
+    return "\n\n".join(filter(None, parts))

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from tritonstack.cli.context import Context
-from tritonstack.workflows.installation.setup import setup_project
+from tritonstack.workflows.installation.setup import ProjectSetup
+from tritonstack.workflows.installation.setup import setup as run
 
 
 def setup(
@@ -24,5 +25,9 @@ def setup(
     Example: tritonstack setup --no-server
     """
     state: Context = context.obj
-    setup_project(state.project, server=server, on_step=state.output.note)
-    state.output.result({"server": server}, text="installed; run `tritonstack doctor` to check")
+    done = run(state, server=server)
+    state.output.result(done.to_json(), text=f"{_summary(done)}; run `tritonstack doctor` to check")
+
+
+def _summary(done: ProjectSetup) -> str:
+    return f"installed {', '.join(done.installed)}" if done.installed else "up to date"
