@@ -28,7 +28,7 @@ from tritonstack_local.access.bucket_policies import (
     request_context,
 )
 from tritonstack_local.access.guard import caller_of
-from tritonstack_local.moto_patches import iam, s3
+from tritonstack_local.moto_patches import iam, kms, s3
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
     assume_role,
@@ -115,6 +115,8 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", _get_permission),
     (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
+    # The forms of KMS keys in requests and responses.
+    *kms.CORRECTIONS,
     # Concurrent reads and writes of objects, and their checksums.
     *s3.CORRECTIONS,
     *bucket_policies.CORRECTIONS,
