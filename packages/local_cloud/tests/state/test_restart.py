@@ -144,7 +144,7 @@ def logs(cloud):
 def cloudwatch(cloud):
     client = cloud.client("cloudwatch")
     if not client.describe_alarms()["MetricAlarms"]:
-        client.put_metric_data(Namespace="n", MetricData=[{"MetricName": "m", "Value": 1.0}])
+        client.put_metric_data(Namespace="n", MetricData=[{"MetricName": "dropped", "Value": 1.0}])
         client.put_metric_alarm(
             AlarmName="a",
             MetricName="m",
@@ -154,13 +154,14 @@ def cloudwatch(cloud):
             EvaluationPeriods=1,
             Threshold=1,
             ComparisonOperator="GreaterThanThreshold",
+            # The metric has no values, so that no evaluation changes the state, however long the test takes.
+            TreatMissingData="ignore",
         )
+        client.set_alarm_state(AlarmName="a", StateValue="ALARM", StateReason="set")
         client.put_dashboard(DashboardName="d", DashboardBody="{}")
-    alarms = [
-        {key: value for key, value in alarm.items() if "Timestamp" not in key}
-        for alarm in client.describe_alarms()["MetricAlarms"]
-    ]
-    return alarms, client.get_dashboard(DashboardName="d")["DashboardBody"]
+    history = client.describe_alarm_history(AlarmName="a")["AlarmHistoryItems"]
+    dashboard = client.get_dashboard(DashboardName="d")["DashboardBody"]
+    return client.describe_alarms()["MetricAlarms"], history, dashboard
 
 
 def messages(cloud):
