@@ -86,7 +86,7 @@ lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 	@.venv/bin/python tools/lock_requirements.py
 
 schemas: setup ## generate the JSON Schemas of the project files
-	@.venv/bin/python -m tritonstack.project.schemas
+	@.venv/bin/python -m tools.schemas
 
 wheels: setup-release ## build the wheels of this version into dist/
 	@rm -rf dist build packages/*/build

@@ -38,11 +38,6 @@ class BuildContext:
     recorded_choice: str | None = None
     """The graph that `precision: auto` chose in an earlier build of the same files."""
 
-    @property
-    def model_folder(self) -> Path:
-        """The folder of model.yaml and the model's other files."""
-        return self.model.file.parent
-
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenRepository:

@@ -23,11 +23,11 @@ INLINE_LIMIT = 1_500_000_000
 _DATATYPES = {ir.DataType.INT64: "INT64", ir.DataType.FLOAT: "FP32"}
 
 
-def save_graph(model: ir.Model, folder: Path, *, inline_limit: int = INLINE_LIMIT) -> ExportedGraph:
+def save_graph(model: ir.Model, folder: Path) -> ExportedGraph:
     """Clean, write, and check a graph."""
     _strip(model)
     model.ir_version = IR_VERSION
-    file = _write(model, folder, inline_limit)
+    file = _write(model, folder)
     _check_opset(file)
     return ExportedGraph(
         file,
@@ -41,13 +41,13 @@ def save_converted(model: ir.Model, folder: Path, *, like: ExportedGraph) -> Exp
     model.graph.sort()
     _strip(model)
     model.ir_version = onnx.load(like.file, load_external_data=False).ir_version
-    return replace(like, file=_write(model, folder, INLINE_LIMIT))
+    return replace(like, file=_write(model, folder))
 
 
-def _write(model: ir.Model, folder: Path, inline_limit: int) -> Path:
+def _write(model: ir.Model, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / GRAPH_NAME
-    large = _weight_bytes(model) > inline_limit
+    large = _weight_bytes(model) > INLINE_LIMIT
     ir.save(model, file, external_data=WEIGHTS_NAME if large else None)
     try:
         onnx.checker.check_model(str(file))

@@ -12,7 +12,7 @@ from model_build.graphs.candidates import LEAST_GAIN
 from tritonstack.base.documents import Record, load_document
 from tritonstack.base.paths import find_project
 from tritonstack.cli.registry import COMMANDS
-from tritonstack.reference.releases import NEWEST, RELEASES
+from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.environments.delivery import DeliverySpec
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -21,7 +21,8 @@ from tritonstack.spec.models.tolerance import DEFAULT_TOLERANCES, Tolerance
 ROOT = find_project(Path(__file__).parent).root
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
 
-
+NEWEST = max(RELEASES)
+"""The release used by this project's environments, examples, and documents."""
 RECORDS: dict[str, type[Record]] = {"# models/": ModelSpec, "# delivery.yaml": DeliverySpec}
 """What an example is by its first line, where it is no environment."""
 ENVIRONMENT_HEAD = f"""\

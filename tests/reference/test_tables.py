@@ -49,7 +49,6 @@ def test_machines_are_those_of_ec2() -> None:
         assert instance.memory_gib * 1024 == facts["MemoryInfo"]["SizeInMiB"], name
         assert instance.gpus == gpu.get("Count", 0), name
         assert instance.family.gpu == gpu.get("Name"), name
-        assert instance.family.gpu_memory_mib == gpu.get("MemoryInfo", {}).get("SizeInMiB"), name
         if instance.family.runs_triton:
             assert instance.family.local_storage == facts["InstanceStorageSupported"], name
     # EC2 no longer sells these, or sells them under another name.

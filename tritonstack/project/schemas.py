@@ -1,4 +1,4 @@
-"""Write the JSON Schemas of the files people edit: `python -m tritonstack.project.schemas`."""
+"""The JSON Schemas of the files people edit. `python -m tools.schemas` writes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.documents import Record
-from tritonstack.base.files import write_text_atomically
 from tritonstack.records.locks import Lock
 from tritonstack.spec.environments.delivery import DeliverySpec
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -61,9 +60,3 @@ def _with_places(schema: Any) -> Any:
     # Mapping keys and discriminators cannot be parameters.
     keys = ("propertyNames", "discriminator", "required", "default")
     return {key: value if key in keys else _with_places(value) for key, value in schema.items()}
-
-
-if __name__ == "__main__":
-    for file, text in schema_files():
-        changed = write_text_atomically(file, text)
-        print(f"{'wrote' if changed else 'kept '} {file}")

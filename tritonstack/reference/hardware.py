@@ -27,8 +27,6 @@ class InstanceFamily:
     architecture: Architecture = "x86_64"
     accelerator: Accelerator = "none"
     gpu: str | None = None
-    gpu_memory_mib: int | None = None
-    """Memory per GPU as EC2 reports it; None if it does not."""
     compute_capability: str | None = None
     default_driver: int | None = None
     """Default host driver without InferenceAmiVersion; None if AWS does not document it."""
@@ -126,7 +124,6 @@ def _arm(name: str, sizes: str, memory: float, *, local_storage: bool = False) -
 class _Gpu:
     name: str
     capability: str
-    memory_mib: int | None
 
 
 def _gpu(
@@ -145,7 +142,6 @@ def _gpu(
         architecture=architecture,
         accelerator="gpu",
         gpu=gpu.name,
-        gpu_memory_mib=gpu.memory_mib,
         compute_capability=gpu.capability,
         default_driver=driver,
         local_storage=name not in ("p2", "p3"),
@@ -196,22 +192,22 @@ FAMILIES: dict[str, InstanceFamily] = {
         _arm("c8g", _ARM_EIGHTH, 2),
         _arm("m8g", _ARM_EIGHTH, 4),
         _arm("r8g", _ARM_EIGHTH, 8),
-        _gpu("p2", "xlarge 8xlarge:8 16xlarge:16", 15.25, _Gpu("K80", "3.7", 12288), driver=470),
-        _gpu("p3", "2xlarge 8xlarge:4 16xlarge:8", 7.625, _Gpu("V100", "7.0", 16384), driver=470),
-        _gpu("g4dn", f"{_OLD} 8xlarge 12xlarge:4 16xlarge", 4, _Gpu("T4", "7.5", 16384), driver=470),
-        _gpu("g5", _GPU, 4, _Gpu("A10G", "8.6", 22888), driver=470),
-        _gpu("g6", _GPU, 4, _Gpu("L4", "8.9", 22888), driver=535),
-        _gpu("g6e", _GPU, 8, _Gpu("L40S", "8.9", 45776), driver=None),
-        _gpu("g7", _GPU_SEVENTH, 4, _Gpu("RTX PRO 4500", "12.0", 32768), driver=None),
-        _gpu("g7e", _GPU_SEVENTH, 8, _Gpu("RTX PRO Server 6000", "12.0", 98304), driver=None),
-        _gpu("p4d", "24xlarge:8", 12, _Gpu("A100", "8.0", 40960), driver=470),
-        _gpu("p4de", "24xlarge:8", 12, _Gpu("A100", "8.0", 81920), driver=470),
-        _gpu("p5", "48xlarge:8 4xlarge", 16, _Gpu("H100", "9.0", 81920), driver=535),
-        _gpu("p5e", "48xlarge:8", 16, _Gpu("H200", "9.0", 144384), driver=550),
-        _gpu("p5en", "48xlarge:8", 16, _Gpu("H200", "9.0", 144384), driver=550),
-        _gpu("p6-b200", "48xlarge:8", 16, _Gpu("B200", "10.0", 183359), driver=None),
-        _gpu("p6-b300", "48xlarge:8", 16, _Gpu("B300", "10.3", 275040), driver=None),
-        _gpu("p6e-gb200", "36xlarge:4", 8, _Gpu("GB200", "10.0", None), driver=None, architecture="arm64"),
+        _gpu("p2", "xlarge 8xlarge:8 16xlarge:16", 15.25, _Gpu("K80", "3.7"), driver=470),
+        _gpu("p3", "2xlarge 8xlarge:4 16xlarge:8", 7.625, _Gpu("V100", "7.0"), driver=470),
+        _gpu("g4dn", f"{_OLD} 8xlarge 12xlarge:4 16xlarge", 4, _Gpu("T4", "7.5"), driver=470),
+        _gpu("g5", _GPU, 4, _Gpu("A10G", "8.6"), driver=470),
+        _gpu("g6", _GPU, 4, _Gpu("L4", "8.9"), driver=535),
+        _gpu("g6e", _GPU, 8, _Gpu("L40S", "8.9"), driver=None),
+        _gpu("g7", _GPU_SEVENTH, 4, _Gpu("RTX PRO 4500", "12.0"), driver=None),
+        _gpu("g7e", _GPU_SEVENTH, 8, _Gpu("RTX PRO Server 6000", "12.0"), driver=None),
+        _gpu("p4d", "24xlarge:8", 12, _Gpu("A100", "8.0"), driver=470),
+        _gpu("p4de", "24xlarge:8", 12, _Gpu("A100", "8.0"), driver=470),
+        _gpu("p5", "48xlarge:8 4xlarge", 16, _Gpu("H100", "9.0"), driver=535),
+        _gpu("p5e", "48xlarge:8", 16, _Gpu("H200", "9.0"), driver=550),
+        _gpu("p5en", "48xlarge:8", 16, _Gpu("H200", "9.0"), driver=550),
+        _gpu("p6-b200", "48xlarge:8", 16, _Gpu("B200", "10.0"), driver=None),
+        _gpu("p6-b300", "48xlarge:8", 16, _Gpu("B300", "10.3"), driver=None),
+        _gpu("p6e-gb200", "36xlarge:4", 8, _Gpu("GB200", "10.0"), driver=None, architecture="arm64"),
         _other("inf1", "xlarge 2xlarge 6xlarge 24xlarge", 2, "neuron"),
         _other("inf2", "xlarge 8xlarge 24xlarge 48xlarge", 4, "neuron"),
         _other("trn1", "2xlarge 32xlarge", 4, "neuron"),

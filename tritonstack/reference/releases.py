@@ -47,11 +47,6 @@ class TritonRelease:
     min_compute_capability: str
 
     @property
-    def python_tag(self) -> str:
-        """The image's Python version in wheel and target form: py310."""
-        return python_tag(self.python)
-
-    @property
     def onnx(self) -> OnnxSupport:
         """The newest ONNX version that its ONNX Runtime reads."""
         return _ONNX_SUPPORT[self.onnxruntime.rpartition(".")[0]]
@@ -83,6 +78,3 @@ same tag; the minimum compute capability of 25.12 and 26.05 is that of the neigh
 
 NUMPY_2_SINCE = "25.04"
 """The first release whose Python backend works with NumPy 2; 24.10 fails."""
-
-NEWEST = max(RELEASES)
-"""The release used by this project's environments, examples, and documents."""

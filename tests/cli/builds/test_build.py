@@ -28,6 +28,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Promoted, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
+from tritonstack.reference.releases import python_tag
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.builds import local_build, remote_build
 
@@ -84,7 +85,7 @@ def test_a_lock_that_is_current_means_that_nothing_is_built(
 def test_a_model_no_longer_bound_to_a_python_drops_its_older_artifact(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    python = load_workspace(project, "dev").spec.release.python_tag
+    python = python_tag(load_workspace(project, "dev").spec.release.python)
     old = manifest("minilm", target=f"cpu-{python}", spec_hash="77" * 32)
     add_to_lock(project.lock_file("dev"), [old], built=BUILT)
     code, _, err = build(capsys, project, "--no-publish")

@@ -104,8 +104,11 @@ def test_same_bytes_in_another_process_and_folder(
     assert sha256_of(tmp_path / "other" / "model.onnx") == sha256_of(tiny_graph.file)
 
 
-def test_large_weights_are_stored_beside_the_graph(tiny_graph: ExportedGraph, tmp_path: Path) -> None:
-    saved = save_graph(onnx_ir.load(tiny_graph.file), tmp_path / "1", inline_limit=1000)
+def test_large_weights_are_stored_beside_the_graph(
+    tiny_graph: ExportedGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model_build.graphs.onnx_file.INLINE_LIMIT", 1000)
+    saved = save_graph(onnx_ir.load(tiny_graph.file), tmp_path / "1")
     assert {file.name for file in (tmp_path / "1").iterdir()} == {"model.onnx", "model.onnx.data"}
     (tmp_path / "1").rename(tmp_path / "moved")
     moved = ExportedGraph(tmp_path / "moved" / "model.onnx", saved.inputs, saved.outputs)

@@ -28,6 +28,7 @@ from tritonstack.records.lock_seals import check_seals
 from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Lock, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import MANIFEST_NAME
+from tritonstack.reference.releases import python_tag
 
 DIGEST = "ab" * 32
 PROMOTED = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
@@ -123,7 +124,7 @@ def test_an_unused_entry_is_not_an_error(project: Project) -> None:
 
 
 def test_a_hidden_entry_is_reported(project: Project) -> None:
-    python = load_workspace(project, "dev").spec.release.python_tag
+    python = python_tag(load_workspace(project, "dev").spec.release.python)
     old = entry_of(manifest("minilm", target=f"cpu-{python}", digest="99" * 32))
     held = lock(project).record.models["minilm"]
     write_lock(project.lock_file("dev"), Lock(models={"minilm": {**held, f"cpu-{python}": old}}))

@@ -1,8 +1,6 @@
-"""The table of all listings, and CloudFormation types that are part of other resources."""
+"""The table of all listings."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from tritonstack.operations.audit import network, services
 from tritonstack.operations.audit.found import Listing
@@ -40,22 +38,3 @@ LISTINGS: tuple[Listing, ...] = (
     Listing("ec2", network.PART_TYPES, network.networks),
     Listing("ec2", network.IMAGE_TYPES, network.machine_images),
 )
-
-PARTS: Mapping[str, str] = {
-    "AWS::S3::BucketPolicy": "AWS::S3::Bucket",
-    "AWS::SNS::TopicPolicy": "AWS::SNS::Topic",
-    "AWS::IAM::Policy": "AWS::IAM::Role",
-    "AWS::Logs::MetricFilter": "AWS::Logs::LogGroup",
-    "AWS::EC2::SecurityGroupIngress": "AWS::EC2::SecurityGroup",
-    "AWS::EC2::SecurityGroupEgress": "AWS::EC2::SecurityGroup",
-    "AWS::EC2::SubnetRouteTableAssociation": "AWS::EC2::Subnet",
-}
-"""Types that cannot exist without a parent, by the parent's type."""
-
-NOTHING = frozenset({"AWS::CDK::Metadata"})
-"""Types that create no AWS resource."""
-
-
-def listed_types() -> set[str]:
-    """Return all types that a listing finds."""
-    return {kind for listing in LISTINGS for kind in listing.types}

@@ -5,9 +5,6 @@ The rule (tritonstack/constructs/data/artifact_store.py) expires objects under `
 days after they are 30 days old, and can be restored for 30 more days (`artifact_versions.py`).
 
 An artifact is tagged only if a version of this environment's lock has named it, and none of the last
-`keep_locks` versions along the checked-out branch does. From that follows what is never marked:
-
-An artifact is tagged only if a version of this environment's lock has named it, and none of the last
 `keep_locks` versions along the checked-out branch does. Never tagged:
 
 - artifacts that no lock in git has named, such as those of builds whose lock is not merged yet;
@@ -64,7 +61,6 @@ class TaggingResult:
     """The result of tagging."""
 
     marked: tuple[Named, ...]
-    unmarked: tuple[Named, ...]
     gap: str | None = None
 
 
@@ -82,9 +78,9 @@ def mark_superseded(cloud: Cloud, workspace: Workspace) -> TaggingResult:
     )
     s3 = cloud.client("s3")
     existing = _keys_by_artifact(s3, bucket)
-    unmarked = _each(s3, bucket, keeping.kept, existing, _unmark)
+    _each(s3, bucket, keeping.kept, existing, _unmark)
     marked = _each(s3, bucket, keeping.superseded, existing, _mark)
-    return TaggingResult(marked, unmarked, keeping.gap)
+    return TaggingResult(marked, keeping.gap)
 
 
 def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:

@@ -1,0 +1,86 @@
+"""The product uses each public name that its modules define; a name for tests belongs into the tests."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.structure.imports import Module, read_modules
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = (
+    *(ROOT / name for name in ("tritonstack", "stacks", "model_build")),
+    ROOT / "packages/local_cloud/tritonstack_local",
+)
+USERS = ("tools/**/*.py", "benchmarks/**/*.py", "app.py", "setup.py")
+"""Other files that may use a name, but define none of the product."""
+CALLED_BY_OTHERS = {
+    "TritonPythonModel": "Triton's Python backend",
+    "TritonSerializer": "users of the SageMaker SDK",
+    "TritonDeserializer": "users of the SageMaker SDK",
+}
+UNIMPORTED = ("tritonstack.cli.commands", "tritonstack.runtime.backends", "model_build.served")
+"""Packages that the command line imports by name, or that run inside of Triton."""
+
+
+def defined(module: Module) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield the public names of a module. Decorators register functions, so these count as used."""
+    for node in module.tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = [] if node.decorator_list and not isinstance(node, ast.ClassDef) else [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+        else:
+            continue
+        yield from ((name, node) for name in names if not name.startswith("_"))
+
+
+def loaded(*nodes: ast.AST) -> set[str]:
+    """Return the names that some code reads."""
+    found = {node for top in nodes for node in ast.walk(top)}
+    return {node.id for node in found if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def unused(modules: Mapping[str, Module], users: list[ast.Module]) -> set[str]:
+    """Return the public names that neither their own module nor another one uses."""
+    nodes = [node for tree in (*(m.tree for m in modules.values()), *users) for node in ast.walk(tree)]
+    imports = {
+        (node.module, alias.name)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return {
+        f"{module.name}.{name}"
+        for module in modules.values()
+        for name, definition in defined(module)
+        if (module.name, name) not in imports
+        and name not in attributes
+        and name not in loaded(*(node for node in module.tree.body if node is not definition))
+    }
+
+
+def test_the_product_uses_its_public_names() -> None:
+    modules = read_modules(*PRODUCT)
+    users = [ast.parse(file.read_text()) for pattern in USERS for file in ROOT.glob(pattern)]
+    assert len(users) > len(USERS)
+    found = unused(modules, users)
+    unexpected = {name for name in found if not name.startswith(UNIMPORTED)}
+    assert {name for name in unexpected if name.rpartition(".")[2] not in CALLED_BY_OTHERS} == set()
+    assert {name.rpartition(".")[2] for name in found} >= set(CALLED_BY_OTHERS)
+
+
+def test_an_unused_name_is_found() -> None:
+    def module(name: str, text: str) -> Module:
+        return Module(name, ast.parse(text), is_package=False)
+
+    modules = {
+        "a": module(
+            "a", "USED = 1\nALONE = 2\ndef by_itself(): return by_itself()\ndef inside(): return USED\n"
+        ),
+        "b": module("b", "from a import inside\nshown = inside()\nprint(shown)\n"),
+    }
+    assert unused(modules, []) == {"a.ALONE", "a.by_itself"}
