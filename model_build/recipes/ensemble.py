@@ -130,7 +130,7 @@ class Ensemble:
 
     def _requests(self, pipeline: Pipeline) -> Requests:
         """Yield each test input as a request of one row."""
-        kind = self._spec.test_inputs[0].kind or "tensors"
+        kind = self._spec.test_inputs[0].kind
         batches = pipeline.max_batch > 0
         if kind == "tensors":
             rows = read_rows(self._model, pipeline.inputs, pipeline.outputs)

@@ -116,7 +116,8 @@ def complaint(tmp_path: Path, text: str, record: type[Record] = EnvironmentSpec)
             "region: eu-west-1",
             "region: eu-west-1\nnetwork: {create: {}, existing: {vpc_id: vpc-12345678, "
             "subnet_ids: [subnet-12345678, subnet-12345679], security_group_ids: [sg-12345678]}}",
-            "dev.yaml:4: network: `create` and `existing` exclude each other\n  help: remove one of the two",
+            "dev.yaml:4: network.existing: expected exactly one of `create` and `existing`, got `create` "
+            "(line 4) and `existing` (line 4)\n  help: remove one of the two",
         ),
         (
             "region: eu-west-1",

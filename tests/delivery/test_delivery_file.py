@@ -100,7 +100,7 @@ def test_a_project_may_have_none(project):
         ),
         (
             {"pipeline": {"account": "333333333333", "region": "eu-west-1"}},
-            "6: pipeline: the pipeline needs exactly one source",
+            "6: pipeline: expected exactly one of `connection` and `bucket`, got none",
         ),
         (
             {"pipeline": {"account": "333333333333", "region": "eu-west-1", "connection": "arn:aws:x"}},

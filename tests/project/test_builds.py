@@ -139,8 +139,11 @@ def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("builds", "words"),
     [
-        ({"machines": {"sm86": {}}}, "give one of `fleet`, `instance_type`, `by_hand`"),
-        ({"machines": {"sm86": {"by_hand": True, "fleet": FLEET}}}, "give one of"),
+        (
+            {"machines": {"sm86": {}}},
+            "one of `fleet`, `instance_type` and `by_hand`, got none -- add one",
+        ),
+        ({"machines": {"sm86": {"by_hand": True, "fleet": FLEET}}}, "-- remove one of the two"),
         ({"machines": {"sm99": {"by_hand": True}}}, "-- choose one of sm100"),
         ({"machines": {"sm89": {"instance_type": "ml.g5.xlarge"}}}, "does not have a GPU of sm89"),
         (

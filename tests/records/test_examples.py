@@ -42,7 +42,7 @@ def test_it_is_read_as_it_was_written() -> None:
         ({"requests": [EXAMPLE | {"origin": "hearsay"}]}, "framework"),
         (
             {"requests": [EXAMPLE | {"inputs": [TENSOR | {"packed": "eA=="}]}]},
-            "exactly one of values and packed",
+            "exactly one of `values` and `packed`",
         ),
         ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"datatype": "FP8"}]}]}, "unknown datatype 'FP8'"),
         ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"shape": [-1]}]}]}, "greater than or equal to 0"),

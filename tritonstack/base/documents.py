@@ -11,11 +11,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
+from tritonstack.base.choices import Choice, conflicts
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.record_shapes import branches_at, known_keys
 from tritonstack.base.yaml_reading import (
@@ -102,6 +103,21 @@ class Record(BaseModel):
         ser_json_inf_nan="strings",
         use_attribute_docstrings=True,
     )
+    alternatives: ClassVar[tuple[Choice, ...]] = ()
+    """Fields that exclude each other."""
+
+    @model_validator(mode="after")
+    def _check_choices(self) -> Self:
+        refuse(
+            Violation((), choice.message(given), choice.remedy(given), code="TS114" if given else "TS106")
+            for choice in self.alternatives
+            for given in [[f"`{name}`" for name in choice.names if self._is_given(name)]]
+            if choice.is_violated_by(given)
+        )
+        return self
+
+    def _is_given(self, name: str) -> bool:
+        return getattr(self, name) not in (None, type(self).model_fields[name].default)
 
     @model_validator(mode="after")
     def _reject_empty_keys(self, info: ValidationInfo) -> Self:
@@ -201,10 +217,17 @@ def check_data(
     try:
         record = TypeAdapter(record_type).validate_json(_to_json(data), context=_FROM_A_FILE)
     except ValidationError as error:
+        several = list(conflicts(record_type, data))
         raise InvalidFilesError(
-            violation
-            for details in error.errors(include_url=False)[:MAX_VIOLATIONS]
-            for violation in _violations(file, lines, data, record_type, details)
+            [
+                *(conflict.violation(file, lines) for conflict in several),
+                *(
+                    violation
+                    for details in error.errors(include_url=False)[:MAX_VIOLATIONS]
+                    if not any(conflict.explains(_path_of(details, data)) for conflict in several)
+                    for violation in _violations(file, lines, data, record_type, details)
+                ),
+            ]
         ) from None
     return Document(record, file, lines)
 
@@ -224,7 +247,9 @@ def _to_json(data: Any) -> bytes:
 def _violations(
     file: Path, lines: Mapping[FieldPath, int], data: Any, record_type: type[Record], details: ErrorDetails
 ) -> Iterator[FileViolation]:
-    path = _path_in_file(details["loc"], data, missing=details["type"] == "missing")
+    path = _path_of(details, data)
+    if details["type"] == "too_short" and len(value_at(data, path) or ()) >= details["ctx"]["min_length"]:
+        return  # pydantic counts the valid items only
     error = details.get("ctx", {}).get("error")
     if isinstance(error, ContradictionError):
         for violation in error.violations:
@@ -302,8 +327,9 @@ def _other_key(key: str, known: list[str]) -> str:
     return f"did you mean '{suggestion}'?" if suggestion else f"known keys here: {', '.join(known)}"
 
 
-def _path_in_file(location: FieldPath, data: Any, *, missing: bool) -> FieldPath:
+def _path_of(details: ErrorDetails, data: Any) -> FieldPath:
     """Return pydantic's location without the parts that name a union's branch."""
+    location, missing = details["loc"], details["type"] == "missing"
     path: list[str | int] = []
     for index, part in enumerate(location):
         last = index == len(location) - 1

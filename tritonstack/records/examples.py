@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record
 from tritonstack.base.naming import Name
 from tritonstack.records.json_records import parse_record
@@ -32,6 +33,8 @@ Value = bool | int | float | str
 class ExampleTensor(Record):
     """A request or response tensor with its batch dimension; both forms are exact."""
 
+    alternatives: ClassVar = (Choice(("values", "packed")),)
+
     name: str
     datatype: DatatypeName
     shape: tuple[Annotated[int, Field(ge=0)], ...]
@@ -40,12 +43,6 @@ class ExampleTensor(Record):
     packed: str | None = None
     """Replaces `values` if there are many, or if text cannot represent them: Triton's bytes, compressed with
     zlib, in base64."""
-
-    @model_validator(mode="after")
-    def _one_form(self) -> ExampleTensor:
-        if (self.values is None) == (self.packed is None):
-            raise ValueError("expected exactly one of values and packed")
-        return self
 
 
 class RightAnswer(ExampleTensor):

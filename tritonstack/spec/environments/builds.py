@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record, Violation, closest, refuse
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.serving import RetentionDays
@@ -69,20 +70,14 @@ GpuKind = Annotated[str, AfterValidator(_check_capability)]
 class GpuMachine(Record):
     """Where to build for one GPU architecture; exactly one option."""
 
+    alternatives: ClassVar = (Choice(("fleet", "instance_type", "by_hand")),)
+
     fleet: Annotated[str, AfterValidator(_check_fleet)] | None = None
     """ARN of a CodeBuild reserved-capacity fleet with this GPU."""
     instance_type: Annotated[str, AfterValidator(_check_processing)] | None = None
     """A SageMaker Processing instance type."""
     by_hand: Literal[True] | None = None
     """Your own machine: run `tritonstack build --local` there."""
-
-    @model_validator(mode="after")
-    def _one_machine_kind(self) -> GpuMachine:
-        if sum(value is not None for value in (self.fleet, self.instance_type, self.by_hand)) != 1:
-            raise ValueError(
-                "expected exactly one build machine; give one of `fleet`, `instance_type`, `by_hand`"
-            )
-        return self
 
 
 class BuildOptions(Record):

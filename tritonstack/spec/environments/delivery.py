@@ -8,10 +8,11 @@ One file per project, beside `cdk.json`. It defines the roles that workflows ass
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Document, Record, Violation, check_distinct, load_document, refuse
 from tritonstack.base.errors import UsageError
 from tritonstack.base.naming import Name
@@ -87,6 +88,8 @@ class BucketSource(Record):
 class PipelineDelivery(Record):
     """Delivery inside AWS: a pipeline in a tools account."""
 
+    alternatives: ClassVar = (Choice(("connection", "bucket")),)
+
     account: AccountId
     region: RegionName
     region_features: ConfirmedFeatures = ()
@@ -99,12 +102,6 @@ class PipelineDelivery(Record):
     """Interval for destroying expired environments."""
     permissions_boundary: PolicyName | None = None
     """Name of the IAM policy in that account that is the permissions boundary of all roles."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> PipelineDelivery:
-        if (self.connection is None) == (self.bucket is None):
-            raise ValueError("the pipeline needs exactly one source; give either connection or bucket")
-        return self
 
 
 class DeliverySpec(Record):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
+from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record, check_distinct
 
 _PRIVATE = tuple(
@@ -84,15 +85,9 @@ class ExistingVpc(Record):
 class NetworkSpec(Record):
     """A new or an existing network."""
 
+    alternatives: ClassVar = (Choice(("create", "existing")),)
+
     create: NewVpc | None = None
     """Create a network for this environment."""
     existing: ExistingVpc | None = None
     """Use an existing network."""
-
-    @model_validator(mode="after")
-    def _one_network(self) -> NetworkSpec:
-        if self.create is not None and self.existing is not None:
-            raise ValueError("`create` and `existing` exclude each other; remove one of the two")
-        if self.create is None and self.existing is None:
-            raise ValueError("expected a network; give `create` or `existing`")
-        return self

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record
 from tritonstack.spec.models.recipes import InputKind, OwnFile
 
@@ -35,6 +36,7 @@ class TestInput(Record):
     """One request with one row. A plain string means `text: ...`."""
 
     __test__ = False  # not a pytest class
+    alternatives: ClassVar = (Choice(("text", "question", "image", "inputs", "file", "random")),)
 
     text: Text | None = None
     """Input text, for text models."""
@@ -55,16 +57,10 @@ class TestInput(Record):
     """Random numbers, for models with declared tensors."""
 
     @property
-    def kind(self) -> InputKind | None:
-        """The kind of model it suits; None if it is invalid."""
-        forms: dict[InputKind, bool] = {
-            "texts": self.text is not None,
-            "questions": self.question is not None and self.context is not None,
-            "images": self.image is not None,
-            "tensors": sum(form is not None for form in (self.inputs, self.file, self.random)) == 1,
-        }
-        kinds = [kind for kind, is_set in forms.items() if is_set]
-        return kinds[0] if len(kinds) == 1 else None
+    def kind(self) -> InputKind:
+        """The kind of model it suits."""
+        forms: dict[InputKind, Any] = {"texts": self.text, "questions": self.question, "images": self.image}
+        return next((kind for kind, value in forms.items() if value is not None), "tensors")
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -72,11 +68,9 @@ class TestInput(Record):
         return tuple(file for file in (self.image, self.file) if file is not None)
 
     @model_validator(mode="after")
-    def _one_input_kind(self) -> TestInput:
-        if self.kind is None:
-            raise ValueError(
-                "invalid test input; write one of text, question with context, image, inputs, file, or random"
-            )
+    def _complete(self) -> TestInput:
+        if (self.question is None) != (self.context is None):
+            raise ValueError("`question` and `context` require each other; write both")
         if self.outputs is not None and self.inputs is None:
             raise ValueError("`outputs` requires `inputs`; write both")
         return self

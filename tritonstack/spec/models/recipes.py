@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record, Violation, refuse
 from tritonstack.base.naming import Name
 
@@ -179,6 +180,8 @@ class GivenRecipe(Record):
 class TorchScriptRecipe(GivenRecipe):
     """A TorchScript module: a saved file, or traced from a function that creates the module."""
 
+    alternatives: ClassVar = (Choice(("file", "entry")),)
+
     kind: Literal["torchscript"]
     file: OwnFile | None = None
     """File in the source saved with torch.jit."""
@@ -189,12 +192,6 @@ class TorchScriptRecipe(GivenRecipe):
     def own_files(self) -> tuple[str, ...]:
         """Files of the model's folder that the build reads."""
         return (self.entry.partition(":")[0],) if self.entry else ()
-
-    @model_validator(mode="after")
-    def _file_or_entry(self) -> TorchScriptRecipe:
-        if (self.file is None) == (self.entry is None):
-            raise ValueError("expected either `file` or `entry`; name the saved module or the function")
-        return self
 
 
 class OnnxRecipe(GivenRecipe):
@@ -227,6 +224,8 @@ class TreesRecipe(GivenRecipe):
 class PythonRecipe(GivenRecipe):
     """Your own model for Triton's Python backend."""
 
+    alternatives: ClassVar = (Choice(("requirements", "environment"), required=False),)
+
     kind: Literal["python"]
     code: OwnFile = "model.py"
     """File with the class TritonPythonModel, beside model.yaml."""
@@ -248,9 +247,7 @@ class PythonRecipe(GivenRecipe):
         )
 
     @model_validator(mode="after")
-    def _one_environment(self) -> PythonRecipe:
-        if self.requirements and self.environment:
-            raise ValueError("`requirements` and `environment` exclude each other; keep one")
+    def _requirements_for_pythons(self) -> PythonRecipe:
         if self.pythons and not self.requirements:
             raise ValueError("`pythons` applies only to `requirements`, which is missing; remove it")
         return self

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record
 from tritonstack.spec.models.recipes import OwnFile
 
@@ -89,6 +90,8 @@ class Sequences(Record):
 
 class VersionPolicy(Record):
     """Which versions of the model Triton serves."""
+
+    alternatives: ClassVar = (Choice(("latest", "all", "specific")),)
 
     latest: PositiveInt | None = None
     """Serve this many of the newest versions."""

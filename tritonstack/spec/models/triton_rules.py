@@ -242,14 +242,6 @@ def _cache_violations(spec: ModelFields) -> Iterator[Violation]:
 def _option_violations(spec: ModelFields) -> Iterator[Violation]:
     versions, optimization = spec.triton.versions, spec.triton.optimization
     if versions is not None:
-        chosen = [name for name in ("latest", "all", "specific") if getattr(versions, name)]
-        if len(chosen) != 1:
-            yield Violation(
-                ("triton", "versions"),
-                f"{' and '.join(chosen)} exclude each other" if chosen else "no version selected",
-                "write one of latest, all, and specific",
-                code="TS114",
-            )
         for index, version in enumerate(versions.specific):
             if version != ONLY_VERSION:
                 yield Violation(

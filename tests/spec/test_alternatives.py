@@ -1,0 +1,115 @@
+"""Fields that exclude each other: one error names all of them with their lines, whatever their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.projects import ENVIRONMENT
+from tritonstack.base.documents import Record, load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.records.examples import ExampleTensor
+from tritonstack.spec.environments.builds import GpuMachine
+from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.environments.network import NetworkSpec
+from tritonstack.spec.models.inputs import TestInput
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import PythonRecipe, TorchScriptRecipe
+from tritonstack.spec.models.triton_options import VersionPolicy
+
+MODEL = "name: m\ndescription: M.\nsource: file://w\ntest_inputs: [{random: {}}]\n"
+PYTHON = "recipe:\n  kind: python\n"
+DELIVERY = "repository: example/shop\nenvironments: [{name: dev}]\n"
+PIPELINE = '  account: "111111111111"\n  region: eu-west-1\n'
+FILES: dict[type[Record], tuple[type[Record], str, str]] = {
+    NetworkSpec: (EnvironmentSpec, f"{ENVIRONMENT}network:\n", "network"),
+    GpuMachine: (
+        EnvironmentSpec,
+        f"{ENVIRONMENT}builds:\n  enabled: true\n  machines:\n   sm86:\n",
+        "builds.machines.sm86",
+    ),
+    PipelineDelivery: (DeliverySpec, f"{DELIVERY}pipeline:\n{PIPELINE}", "pipeline"),
+    TorchScriptRecipe: (ModelSpec, f"{MODEL}recipe:\n  kind: torchscript\n", "recipe"),
+    PythonRecipe: (ModelSpec, f"{MODEL}{PYTHON}", "recipe"),
+    VersionPolicy: (ModelSpec, f"{MODEL}{PYTHON}triton:\n versions:\n", "triton.versions"),
+    TestInput: (
+        ModelSpec,
+        MODEL.replace("[{random: {}}]", "").replace("test_inputs", "recipe: {kind: onnx}\ntest_inputs")
+        + " -\n",
+        "test_inputs.0",
+    ),
+}
+"""The record type of a file, its text up to the fields of a record, and their place."""
+GENERATED = {ExampleTensor}
+INVALID = ("{}", "[[]]", "{unknown: 1}")
+
+
+def record_types(record: type[Record] = Record) -> Iterator[type[Record]]:
+    for inner in record.__subclasses__():
+        yield inner
+        yield from record_types(inner)
+
+
+def indent_of(text: str, path: str) -> str:
+    last = text.splitlines()[-1]
+    if last.startswith("  ") and not last.endswith((":", "-")):
+        return "  "
+    return " " * (len(last) - len(last.lstrip()) + 2)
+
+
+def test_every_record_with_alternatives_is_tested() -> None:
+    found = {record for record in record_types() if "alternatives" in vars(record)}
+    assert found == {*FILES, *GENERATED}
+
+
+@pytest.mark.parametrize("value", INVALID)
+@pytest.mark.parametrize("record", FILES, ids=lambda record: record.__name__)
+def test_several_alternatives_give_one_error_with_each_line(
+    tmp_path: Path, record: type[Record], value: str
+) -> None:
+    kind, text, path = FILES[record]
+    (choice,) = record.alternatives
+    indent, file = indent_of(text, path), tmp_path / "file.yaml"
+    file.write_text(text + "".join(f"{indent}{name}: {value}\n" for name in choice.names))
+    first = len(text.splitlines()) + 1
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, kind)
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.code) == (f"{path}.{choice.names[-1]}", "TS114")
+    assert violation.line == first + len(choice.names) - 1
+    assert f"one of {', '.join(f'`{name}`' for name in choice.names[:-1])} and " in violation.message
+    for number, name in enumerate(choice.names, first):
+        assert f"`{name}` (line {number})" in violation.message
+    assert violation.remedy.startswith(("remove one", "keep one"))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [record for record in FILES if record.alternatives[0].required],
+    ids=lambda record: record.__name__,
+)
+def test_no_alternative_gives_one_error_with_all_names(tmp_path: Path, record: type[Record]) -> None:
+    kind, text, path = FILES[record]
+    file = tmp_path / "file.yaml"
+    file.write_text(text if text.endswith(("eu-west-1\n", "torchscript\n")) else text.rstrip("\n") + " {}\n")
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, kind)
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.code, violation.remedy) == (path, "TS106", "add one of them")
+    assert violation.message.startswith("expected exactly one of `")
+    assert violation.message.endswith(", got none")
+
+
+def test_other_errors_of_the_same_mapping_are_reported_too(tmp_path: Path) -> None:
+    file = tmp_path / "dev.yaml"
+    file.write_text(f"{ENVIRONMENT}network:\n  create: {{}}\n  existing: {{}}\n  creat: {{}}\nregion_: x\n")
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, EnvironmentSpec)
+    assert {violation.field for violation in caught.value.violations} == {
+        "network.existing",
+        "network.creat",
+        "region_",
+    }
