@@ -50,7 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log = sys.stderr if options.json_progress else None
         return run_order(options.project or find_project(), order, notify, log)
     except KeyboardInterrupt:
-        stopped = {"message": "stopped", "code": "TS906", "exit_code": _INTERRUPTED}
+        stopped = {
+            "message": "stopped",
+            "remedy": "rerun the build",
+            "code": "TS906",
+            "exit_code": _INTERRUPTED,
+        }
         notify({"event": "failed", "model": order.model, **stopped})
         return _INTERRUPTED
 

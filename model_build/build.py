@@ -263,12 +263,18 @@ class _Build:
     def _check_target(self, written: WrittenRepository) -> None:
         if not fits(written.target, self._targets):
             asked = " or ".join(str(target) for target in self._targets)
-            raise LayoutError(f"the repository targets {written.target}; expected {asked}")
+            raise LayoutError(
+                f"the repository targets {written.target}; expected {asked}",
+                remedy="build the model for this target with `--target`, or correct the recipe's hardware",
+            )
 
     def _pack(self, written: WrittenRepository, work: Path, source: FetchedSource) -> PackedArchive:
         chosen = check_layout(written.folder, generates=self._spec.generates)
         if chosen != written.entry:
-            raise LayoutError(f"multi-model hosting loads {chosen!r}, single-model {written.entry!r}")
+            raise LayoutError(
+                f"multi-model hosting loads {chosen!r}, single-model {written.entry!r}",
+                remedy=f"name the model {chosen!r}, or rename the other folders of the repository",
+            )
         size = sum(path.stat().st_size for path in written.folder.rglob("*") if path.is_file())
         # The archive plus its unpacked copy for serving.
         require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")

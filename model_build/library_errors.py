@@ -36,6 +36,10 @@ _KNOWN = (
     ),
 )
 """Patterns of exceptions, with their remedies."""
+_UNKNOWN = (
+    "the build log has the traceback: correct the model's code, weights, or test inputs at the named step; "
+    "report a bug if the model is valid"
+)
 
 
 def brief(error: BaseException) -> str:
@@ -55,4 +59,4 @@ def as_build_error(error: BaseException) -> TritonstackError:
     if isinstance(error, TritonstackError):
         return error
     name, message = type(error).__name__, brief(error)
-    return LibraryError(f"{name}: {message}" if message else name, remedy=known_help(error))
+    return LibraryError(f"{name}: {message}" if message else name, remedy=known_help(error) or _UNKNOWN)

@@ -104,7 +104,8 @@ class GenerateCheck:
             shown = reply.body.decode(errors="replace")[:SHOWN]
             raise ServingError(
                 f"generate for {text!r} returned status "
-                f"{reply.status} without text: {shown}\n{server.log_tail()}"
+                f"{reply.status} without text: {shown}\n{server.log_tail()}",
+                remedy="check the engine options of the recipe, and that the weights are a generating model",
             )
         return answer, milliseconds
 

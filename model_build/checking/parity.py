@@ -25,7 +25,11 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
     try:
         return comparing.compare(case, output, actual=actual, expected=expected)
     except comparing.IncomparableError as error:
-        raise ParityError(error.message) from error
+        raise ParityError(
+            error.message,
+            remedy="export or save the model so that each output keeps the framework's shape, with the batch "
+            "as its first dimension",
+        ) from error
 
 
 def judge(

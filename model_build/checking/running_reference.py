@@ -40,7 +40,11 @@ def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[
                 command, capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=folder
             )
         except subprocess.TimeoutExpired as error:
-            raise ExportError(f"{entry} timed out after {WITHIN_S / 60:.0f} minutes", code="TS309") from error
+            raise ExportError(
+                f"{entry} timed out after {WITHIN_S / 60:.0f} minutes",
+                remedy="make the function faster, or use fewer or smaller test inputs",
+                code="TS309",
+            ) from error
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             reason = lines[-1] if done.returncode == FAILED else "\n".join(lines[-20:])

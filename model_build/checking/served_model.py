@@ -75,7 +75,8 @@ class InvocationClient:
         if missing := sorted(case.expected.keys() - outputs.keys()):
             raise ServingError(
                 f"the served artifact returned {', '.join(sorted(outputs))}; missing: {', '.join(missing)}\n"
-                f"{self.server.log_tail()}"
+                f"{self.server.log_tail()}",
+                remedy="make the model return every output that its config.pbtxt declares",
             )
         return [
             compare(f"{label}: {case.name}", name, actual=outputs[name], expected=expected)

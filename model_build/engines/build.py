@@ -56,7 +56,10 @@ class EngineBuilder:
             cache.unlink(missing_ok=True)
             self._run(command)
         if not plan.is_file():
-            raise EngineError(f"trtexec wrote no engine\n  {shlex.join(command)}")
+            raise EngineError(
+                f"trtexec wrote no engine\n  {shlex.join(command)}",
+                remedy="run the command manually to see its output, and check the free disk space",
+            )
         if cache.is_file():
             self.files.share(cache_name)
         return self.version_of(plan)

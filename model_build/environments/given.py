@@ -85,12 +85,13 @@ def _take(archive: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
     if member.issym() or member.islnk():
         _check_link(archive, name, member)
     elif not (member.isreg() or member.isdir()):
-        raise EnvironmentBuildError(f"{archive}: {name} is not a file, folder, or link")
+        raise EnvironmentBuildError(f"{archive}: {name} is not a file, folder, or link", remedy=RECIPE)
     contents.names.add(name)
     contents.unpacked_bytes += member.size
     if contents.unpacked_bytes > LIMIT_BYTES or len(contents.names) > LIMIT_MEMBERS:
         raise EnvironmentBuildError(
-            f"{archive} unpacks to more than {LIMIT_BYTES >> 30} GiB or {LIMIT_MEMBERS} files"
+            f"{archive} unpacks to more than {LIMIT_BYTES >> 30} GiB or {LIMIT_MEMBERS} files",
+            remedy="remove packages that the model does not import, and pack the environment again",
         )
     if found := _PACKAGE.fullmatch(name):
         contents.packages.add(f"{found['name']}=={found['version']}")

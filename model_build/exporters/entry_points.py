@@ -28,7 +28,9 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         MODULE_NAME, file, loader=_RecompilingLoader(MODULE_NAME, str(file))
     )
     if spec is None or (loader := spec.loader) is None:
-        raise ExportError(f"{name} cannot be imported", code="TS309")
+        raise ExportError(
+            f"{name} cannot be imported", remedy="name a Python file, such as model.py", code="TS309"
+        )
     module = importlib.util.module_from_spec(spec)
     call_entry(lambda: loader.exec_module(module), file)
     found = getattr(module, function, None)
@@ -64,4 +66,16 @@ def call_entry(action: Callable[[], Result], file: Path) -> Result:
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
         ]
         place = f"{file.name}:{lines[-1]}" if lines else file.name
-        raise ExportError(f"{place}: {type(error).__name__}: {error}", code="TS309") from error
+        raise ExportError(
+            f"{place}: {type(error).__name__}: {error}", remedy=_code_help(error, place), code="TS309"
+        ) from error
+
+
+def _code_help(error: Exception, place: str) -> str:
+    if isinstance(error, ImportError):
+        return (
+            f"install {error.name!r} where the build runs, or correct the import"
+            if error.name
+            else "correct the import"
+        )
+    return f"correct the code at {place}"

@@ -110,7 +110,11 @@ class Framework:
             verbose=False,
         )
         if program is None:
-            raise ExportError("PyTorch's exporter returned no graph")
+            raise ExportError(
+                "PyTorch's exporter returned no graph",
+                remedy="export the model yourself and use a recipe of kind onnx or torchscript, or use one "
+                "of kind python",
+            )
         return program.model
 
     def _use_eager_attention(self) -> bool:

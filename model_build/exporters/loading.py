@@ -97,7 +97,9 @@ def _check_vocabulary_files(folder: Path) -> None:
     try:
         settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     except (OSError, ValueError) as error:
-        raise ExportError(f"{file.name} cannot be read as JSON: {error}") from error
+        raise ExportError(
+            f"{file.name} cannot be read as JSON: {error}", remedy="fetch or copy the file again"
+        ) from error
     for key in ("vocab", "merges"):
         if isinstance(settings, dict) and isinstance(settings.get(key), str):
             raise ExportError(

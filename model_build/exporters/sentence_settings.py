@@ -159,10 +159,15 @@ def read_settings(folder: Path) -> SentenceSettings | None:
     )
 
 
+_SAVE_AGAIN = "save the model again with sentence-transformers, which writes this file"
+
+
 def _module(item: Any) -> tuple[str, str]:
     """Return the kind and the folder of a module."""
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
-        raise ExportError(f"{MODULES}: expected modules with `type` and `path`, got {item!r}")
+        raise ExportError(
+            f"{MODULES}: expected modules with `type` and `path`, got {item!r}", remedy=_SAVE_AGAIN
+        )
     name, path = item["type"], item.get("path", "")
     package, _, kind = name.rpartition(".")
     if package.partition(".")[0] != "sentence_transformers":
@@ -194,7 +199,9 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
         return None
     sizes = [config.get(key) for key in ("in_features", "out_features")]
     if not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise ExportError(f"{name}: expected positive in_features and out_features, got {sizes}")
+        raise ExportError(
+            f"{name}: expected positive in_features and out_features, got {sizes}", remedy=_SAVE_AGAIN
+        )
     activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
     return Dense(
         folder / path,
@@ -295,5 +302,7 @@ def _json(folder: Path, name: str, kind: type[Any]) -> Any:
             f"{name} cannot be read as JSON: {error}", remedy="fetch or copy the file again"
         ) from error
     if not isinstance(found, kind):
-        raise ExportError(f"{name}: expected a {kind.__name__}, got a {type(found).__name__}")
+        raise ExportError(
+            f"{name}: expected a {kind.__name__}, got a {type(found).__name__}", remedy=_SAVE_AGAIN
+        )
     return found

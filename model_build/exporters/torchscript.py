@@ -79,7 +79,11 @@ class TracedModule:
             except RuntimeError as error:
                 # TorchScript errors begin with its own stack and end with the cause.
                 reason = str(error).strip().splitlines()[-1]
-                raise ExportError(f"the module fails on a test input: {reason}", code="TS307") from error
+                raise ExportError(
+                    f"the module fails on a test input: {reason}",
+                    remedy="correct the test input's shapes and types, or the module's forward",
+                    code="TS307",
+                ) from error
 
 
 def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Module:
@@ -144,7 +148,11 @@ def load_torchscript(file: Path, *, outputs: Sequence[str] = ()) -> TracedModule
             script = _JIT.load(str(file), map_location="cpu").eval()
     except (RuntimeError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
-        raise ExportError(f"PyTorch cannot load {file.name}: {first}", code="TS307") from error
+        raise ExportError(
+            f"PyTorch cannot load {file.name}: {first}",
+            remedy="save the module with torch.jit.save, with a PyTorch version that is not newer",
+            code="TS307",
+        ) from error
     return TracedModule(script, forward_arguments(script), tuple(outputs))
 
 
@@ -231,7 +239,11 @@ def _arrays(names: Sequence[str], result: Any) -> dict[str, Array]:
                 code="TS307",
             )
     if len(many) != len(names):
-        raise ExportError(f"expected {len(names)} output tensors, got {len(many)}", code="TS307")
+        raise ExportError(
+            f"expected {len(names)} output tensors, got {len(many)}",
+            remedy="list as many outputs in model.yaml as the module returns",
+            code="TS307",
+        )
     return {name: tensor.numpy() for name, tensor in zip(names, many, strict=True)}
 
 

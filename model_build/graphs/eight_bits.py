@@ -166,7 +166,10 @@ def _finish(made: Path, folder: Path, graph: ExportedGraph) -> ExportedGraph:
     for file in folder.iterdir():
         file.unlink()
     if not any(node.op_type in ("MatMulInteger", "QuantizeLinear") for node in model.graph.node):
-        raise ExportError("the graph has no matrix products with weights, so there is nothing to quantize")
+        raise ExportError(
+            "the graph has no matrix products with weights, so there is nothing to quantize",
+            remedy="use `precision: fp32`",
+        )
     return save_converted(ir.from_proto(model), folder, like=graph)
 
 

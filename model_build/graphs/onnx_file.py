@@ -20,6 +20,7 @@ IR_VERSION = 8
 # protobuf is limited to 2 GiB; larger weights go to a separate file.
 INLINE_LIMIT = 1_500_000_000
 
+_OTHER_EXPORT = "export the model yourself, and use a recipe of kind onnx; or use a recipe of kind python"
 _DATATYPES = {ir.DataType.INT64: "INT64", ir.DataType.FLOAT: "FP32"}
 
 
@@ -52,7 +53,9 @@ def _write(model: ir.Model, folder: Path) -> Path:
     try:
         onnx.checker.check_model(str(file))
     except onnx.checker.ValidationError as error:
-        raise ExportError(f"the exporter wrote an invalid graph: {error}", code="TS306") from error
+        raise ExportError(
+            f"the exporter wrote an invalid graph: {error}", remedy=_OTHER_EXPORT, code="TS306"
+        ) from error
     return file
 
 
@@ -97,16 +100,22 @@ def _check_opset(file: Path) -> None:
     opsets = {entry.domain: entry.version for entry in onnx.load(file, load_external_data=False).opset_import}
     if opsets != {"": OPSET}:
         raise ExportError(
-            f"the exporter wrote the operator sets {opsets}; expected opset {OPSET} only", code="TS306"
+            f"the exporter wrote the operator sets {opsets}; expected opset {OPSET} only",
+            remedy=_OTHER_EXPORT,
+            code="TS306",
         )
 
 
 def _tensor(value: ir.Value) -> TensorSpec:
     if value.name is None or value.dtype not in _DATATYPES or value.shape is None:
         raise ExportError(
-            f"the graph's tensor {value} has no name, no shape, or an unsupported type", code="TS306"
+            f"the graph's tensor {value} has no name, no shape, or an unsupported type",
+            remedy=_OTHER_EXPORT,
+            code="TS306",
         )
     sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
     if sizes[:1] != (-1,):
-        raise ExportError(f"the batch dimension of {value.name} is fixed: {sizes}", code="TS306")
+        raise ExportError(
+            f"the batch dimension of {value.name} is fixed: {sizes}", remedy=_OTHER_EXPORT, code="TS306"
+        )
     return TensorSpec(name=value.name, datatype=_DATATYPES[value.dtype], shape=sizes[1:])

@@ -114,7 +114,10 @@ def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
 
 def _kept(chosen: Candidate, reports: Sequence[CandidateReport]) -> ServableGraph:
     if chosen.graph is None or chosen.parity is None:
-        raise ExportError(f"{chosen.level.name} was chosen but not built")
+        raise ExportError(
+            f"{chosen.level.name} was chosen but not built",
+            remedy="name the precision in model.yaml instead of `auto`",
+        )
     servable = _servable(chosen.level, chosen.graph, chosen.parity)
     return replace(servable, candidates=tuple(reports))
 

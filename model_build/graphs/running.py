@@ -40,7 +40,11 @@ class GraphSession:
                 str(file), options, providers=["CPUExecutionProvider"]
             )
         except self._violations as error:
-            raise ExportError(f"ONNX Runtime cannot load the graph: {error}", code="TS306") from error
+            raise ExportError(
+                f"ONNX Runtime cannot load the graph: {error}",
+                remedy="export the graph with operators and an opset that this ONNX Runtime supports",
+                code="TS306",
+            ) from error
 
     def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
         """Return the named outputs, or all."""
@@ -48,7 +52,11 @@ class GraphSession:
         try:
             return dict(zip(outputs, self._session.run(outputs, dict(inputs)), strict=True))
         except self._violations as error:
-            raise ExportError(f"ONNX Runtime cannot run the graph: {error}", code="TS306") from error
+            raise ExportError(
+                f"ONNX Runtime cannot run the graph: {error}",
+                remedy="correct the test inputs, or the operator that the message names",
+                code="TS306",
+            ) from error
 
 
 def compare_graph(session: GraphSession, cases: Sequence[Case]) -> list[Comparison]:

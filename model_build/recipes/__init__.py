@@ -50,7 +50,10 @@ def recipe_for(model: Document[ModelSpec]) -> Recipe:
             raise InvalidFilesError(
                 [
                     model.violation(
-                        ("recipe", "kind"), f"the recipe {other.kind} is not built yet", code="TS109"
+                        ("recipe", "kind"),
+                        f"the recipe {other.kind} is not supported",
+                        remedy="choose another kind",
+                        code="TS109",
                     )
                 ]
             )

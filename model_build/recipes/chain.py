@@ -69,6 +69,7 @@ def _ask(server: TritonServer, model: str, inputs: Mapping[str, Array]) -> Mappi
     if reply.status != 200:
         raise ServingError(
             f"{model!r} returned status {reply.status} for the output of earlier steps: "
-            f"{reply.body.decode(errors='replace')[:500]}"
+            f"{reply.body.decode(errors='replace')[:500]}",
+            remedy=f"make the inputs of {model!r} match the outputs of the steps before it",
         )
     return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs

@@ -224,7 +224,10 @@ def _common_target(manifests: Sequence[Manifest]) -> Target:
     hardware = {target.hardware for target in targets}
     if len(pythons) > 1 or len(hardware) > 1:
         found = ", ".join(f"{manifest.model}: {manifest.target}" for manifest in manifests)
-        raise LayoutError(f"the models have different targets ({found})")
+        raise LayoutError(
+            f"the models have different targets ({found})",
+            remedy="build all models of the ensemble for the same hardware and Python version",
+        )
     return Target(hardware.pop(), pythons.pop() if pythons else None)
 
 

@@ -103,7 +103,11 @@ def ask_session(session: Any, names: Sequence[str], inputs: Mapping[str, Any]) -
     try:
         return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
     except Exception as error:
-        raise ExportError(f"the graph fails: {brief(error)}", code="TS306") from error
+        raise ExportError(
+            f"the graph fails: {brief(error)}",
+            remedy="correct the shapes and types of the test inputs, or the graph",
+            code="TS306",
+        ) from error
 
 
 def _load_help(error: Exception) -> str:
@@ -202,6 +206,8 @@ def _spec(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
     if datatype is None:
         name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
         raise ExportError(
-            f"the graph's {value.name} has type {name}, which Triton does not support", code="TS306"
+            f"the graph's {value.name} has type {name}, which Triton does not support",
+            remedy="add a Cast to a supported type, such as FLOAT or INT64, and export the graph again",
+            code="TS306",
         )
     return TensorSpec(name=value.name, datatype=datatype, shape=_shape(value)[begin:])

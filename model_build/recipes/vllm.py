@@ -91,7 +91,9 @@ class VllmModel:
             name = file.name
             if not is_safe_name(name) or (version / name).exists():
                 raise SourceError(
-                    f"{spec.source}: {name} is not allowed in a Triton repository", code="TS302"
+                    f"{spec.source}: {name} is not allowed in a Triton repository",
+                    remedy="rename or remove the file in the source",
+                    code="TS302",
                 )
             (version / name).parent.mkdir(parents=True, exist_ok=True)
             _place(file, version / name)

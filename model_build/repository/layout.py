@@ -45,7 +45,9 @@ def check_layout(repository: Path, *, generates: bool = False) -> str:
     violations += _violations_of_choice([folder.name for folder in folders], seen, configs)
     if violations:
         raise LayoutError(
-            f"{repository} cannot be hosted:\n" + "\n".join(f"  {violation}" for violation in violations)
+            f"{repository} cannot be hosted:\n" + "\n".join(f"  {violation}" for violation in violations),
+            remedy="give each model a folder of its own, <model>/config.pbtxt and <model>/1/<files>, and "
+            "remove other files and folders",
         )
     return seen[0] if seen else folders[0].name
 

@@ -276,5 +276,6 @@ def _refuse(violations: Iterable[Violation], around: ModelProperties) -> None:
         )
     raise UsageError(
         "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in found),
+        remedy="; ".join(dict.fromkeys(violation.remedy for violation in found)),
         code="TS315",
     )

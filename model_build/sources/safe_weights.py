@@ -47,7 +47,9 @@ def _check_index(index: Path) -> None:
         parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
         outside = [part for part in parts if part != Path(part).name]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(f"{index.name} has no valid weight map: {error}", code="TS302") from error
+        raise SourceError(
+            f"{index.name} has no valid weight map: {error}", remedy=REMEDY, code="TS302"
+        ) from error
     if outside:
         raise SourceError(
             f"{index.name} names files outside its folder: {', '.join(outside[:5])}",

@@ -26,6 +26,10 @@ _COMPRESSION: dict[str, Any] = {"compresslevel": 1, "threads": 2, "block_size": 
 _BLOCK = 102 * tarfile.RECORDSIZE
 """Block size of the tar stream: the most whole records in one gzip block."""
 _COPY = 1 << 20
+REPACK = (
+    "replace the archive with an intact copy that contains only plain files and folders; if a build wrote "
+    "it, build again"
+)
 USUAL_MEMBERS = 10_000
 _HEADERS = 4 * tarfile.BLOCKSIZE
 """Overhead of a tar member: two headers and padding."""
@@ -164,14 +168,16 @@ def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int 
                     left -= member.size
                     names.add(_check_member(archive, member, left, names))
                     if len(names) > limit_members:
-                        raise ArchiveError(f"{archive} has more than {limit_members} files and folders")
+                        raise ArchiveError(
+                            f"{archive} has more than {limit_members} files and folders", remedy=REPACK
+                        )
                     _place(tar, member, folder / member.name)
             # The last file is followed by zeros and gzip's checksum, which is verified on read.
             while data := stream.read(_COPY):
                 if data.strip(b"\0"):
-                    raise ArchiveError(f"{archive} has data after its last file")
+                    raise ArchiveError(f"{archive} has data after its last file", remedy=REPACK)
     except (tarfile.TarError, EOFError, OSError, _GZIP_ERROR) as error:
-        raise ArchiveError(f"{archive} cannot be unpacked: {error}") from error
+        raise ArchiveError(f"{archive} cannot be unpacked: {error}", remedy=REPACK) from error
 
 
 def _place(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
@@ -218,7 +224,7 @@ class _Limited(io.RawIOBase):
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise ArchiveError(f"{self._archive} exceeds its unpacked size limit")
+            raise ArchiveError(f"{self._archive} exceeds its unpacked size limit", remedy=REPACK)
         return data
 
 
@@ -261,11 +267,11 @@ def _check_member(archive: Path, member: tarfile.TarInfo, left: int, names: set[
     """Return a member's name if it is safe to unpack."""
     name = member.name.removeprefix("./").rstrip("/")
     if not is_safe_name(name) and member.name != ".":
-        raise ArchiveError(f"{archive}: unsafe name {member.name!r}")
+        raise ArchiveError(f"{archive}: unsafe name {member.name!r}", remedy=REPACK)
     if not (member.isreg() or member.isdir()):
-        raise ArchiveError(f"{archive}: {member.name} is not a file or folder")
+        raise ArchiveError(f"{archive}: {member.name} is not a file or folder", remedy=REPACK)
     if left < 0:
-        raise ArchiveError(f"{archive} exceeds its unpacked size limit")
+        raise ArchiveError(f"{archive} exceeds its unpacked size limit", remedy=REPACK)
     if name in names:
-        raise ArchiveError(f"{archive}: duplicate entry {name}")
+        raise ArchiveError(f"{archive}: duplicate entry {name}", remedy=REPACK)
     return name

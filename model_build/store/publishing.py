@@ -122,7 +122,10 @@ class _ArtifactObjects:
         body, etag = found
         published = parse_manifest(body, origin=self._url(MANIFEST_NAME))
         if published.digest != manifest.digest:
-            raise PublishError(f"{self._url(MANIFEST_NAME)} belongs to digest {published.digest}")
+            raise PublishError(
+                f"{self._url(MANIFEST_NAME)} belongs to digest {published.digest}",
+                remedy=f"delete {self._url('')}, which holds another artifact, and build again",
+            )
         return _Found(published, etag)
 
     def has_archive_of(self, manifest: Manifest) -> bool:
@@ -146,7 +149,14 @@ class _ArtifactObjects:
             self.client.upload_file(str(archive), self.bucket, key, ExtraArgs=settings)
         except S3UploadFailedError as error:
             cause = error.__context__  # the S3 error itself; this error has only its text
-            raise cause if isinstance(cause, ClientError) else PublishError(str(error)) from error
+            raise (
+                cause
+                if isinstance(cause, ClientError)
+                else PublishError(
+                    str(error),
+                    remedy="check the connection, and run the build again; it uploads only what is missing",
+                )
+            ) from error
         self.written = True
 
     def check_archive(self, manifest: Manifest) -> None:

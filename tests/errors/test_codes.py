@@ -107,6 +107,51 @@ def test_broad_errors_get_a_code_where_they_are_raised() -> None:
     assert not [place for place, call in found.items() if all(word.arg != "code" for word in call.keywords)]
 
 
+def needs_remedy(name: str, classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether each raise of a class must pass `remedy=`: its `__init__` supplies no remedy itself."""
+    node = classes[name]
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            takes = any(argument.arg == "remedy" for argument in item.args.kwonlyargs)
+            return takes and "remedy or " not in ast.unparse(item)
+    return all(needs_remedy(name_of(base), classes) for base in node.bases if name_of(base) in classes)
+
+
+def without_remedy(found: list[tuple[str, ast.Call]], *, positional: int = 99) -> list[str]:
+    """Where a call passes no remedy, or a remedy that is None."""
+    return [
+        place
+        for place, call in found
+        if len(call.args) < positional
+        and not any(
+            word.arg == "remedy" and not (isinstance(word.value, ast.Constant) and not word.value.value)
+            for word in call.keywords
+        )
+    ]
+
+
+def test_every_raised_error_has_a_remedy() -> None:
+    classes = error_classes()
+    names = {name for name in classes if needs_remedy(name, classes)}
+    assert {"TritonstackError", "SourceError", "UsageError"} <= names
+    found = list(calls(names))
+    assert len(found) > 400
+    assert without_remedy(found) == []
+
+
+def test_every_file_violation_has_a_remedy() -> None:
+    found = list(calls({"FileViolation"}))
+    assert len(found) > 20
+    assert without_remedy(found, positional=5) == []
+    methods = [
+        (place, call)
+        for place, call in calls({"violation"})
+        if any(word.arg == "code" for word in call.keywords)
+    ]
+    assert len(methods) > 100
+    assert without_remedy(methods) == []
+
+
 def test_every_violation_of_a_file_has_a_code() -> None:
     found = dict(calls(PROBLEMS))
     assert len(found) > 100

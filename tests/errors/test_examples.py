@@ -8,6 +8,7 @@ import pytest
 
 from tests.errors.examples import EXAMPLES, HOW_ELSE, Shown, show
 from tests.errors.page import COMMAND, PAGE, SHOWN, explained, page
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.error_codes import KINDS
 
 ADVICE = f"run `{COMMAND}`"
@@ -30,6 +31,20 @@ def test_an_example_produces_its_code(tmp_path: Path, shown: dict[str, Shown], c
     shown[code] = show(EXAMPLES[code], tmp_path.resolve())
     section = PAGE.read_text().partition(f"### {code} ")[2].partition("\n### ")[0]
     assert f"```text\n{shown[code].message}\n```" in section, ADVICE
+
+
+def test_every_message_on_the_page_has_help_and_its_own_code() -> None:
+    without_help, with_another_code = [], []
+    for code in EXAMPLES:
+        section = PAGE.read_text().partition(f"### {code} ")[2].partition("\n### ")[0]
+        message = section.partition("```text\n")[2].partition("\n```")[0]
+        if "\n  help: " not in message:
+            without_help.append(code)
+        first = message.partition("\n")[0]
+        listed = first.startswith("error: ") and (f" [{code}]" in message or code == InvalidFilesError.code)
+        if not first.startswith(f"error[{code}]: ") and not listed:
+            with_another_code.append(code)
+    assert (without_help, with_another_code) == ([], [])
 
 
 def test_the_generated_files_are_up_to_date(tmp_path: Path, shown: dict[str, Shown]) -> None:

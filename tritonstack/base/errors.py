@@ -41,13 +41,18 @@ class TritonstackError(Exception):
         """For failed builds: the model and the step."""
 
     @property
+    def heading(self) -> str:
+        """The start of a report: `error[TS601]`; plain `error` if each listed violation has a code."""
+        return heading("" if self.violations else self.code)
+
+    @property
     def coded_message(self) -> str:
         """The message, with the code of each problem in files."""
         return "\n".join(violation.coded() for violation in self.violations) or self.message
 
     def report(self) -> str:
         """Return the error with its codes and remedy as plain text."""
-        text = f"{heading(self.code)}: {self.coded_message}"
+        text = f"{self.heading}: {self.coded_message}"
         return f"{text}\n  help: {self.remedy}" if self.remedy else text
 
     def __str__(self) -> str:

@@ -119,7 +119,9 @@ def copy_from(folder: Path, name: str, target: Path) -> None:
     """Copy one file below a folder; UnsafeFileError if it is missing, or as for `list_files`."""
     file = find_file(folder, name)
     if file is None:
-        raise UnsafeFileError(f"file {name} not found in {folder}")
+        raise UnsafeFileError(
+            f"file {name} not found in {folder}", remedy="add the file, or correct its name"
+        )
     copy_file(file, target)
 
 
@@ -175,7 +177,10 @@ class _Tree:
         try:
             entries = sorted(os.listdir(folder))
         except OSError as error:
-            raise UnsafeFileError(f"cannot read {prefix or folder}: {error.strerror}") from error
+            raise UnsafeFileError(
+                f"cannot read {prefix or folder}: {error.strerror}",
+                remedy="make the folder readable for your user, or move it out of the model's folder",
+            ) from error
         for entry in entries:
             if is_ignored(entry):
                 continue

@@ -33,7 +33,7 @@ def read_text(file: Path) -> str:
             raise _unreadable(file, message, "remove unneeded content")
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InvalidFilesError([FileViolation(file, None, "", "file not found", code="TS101")]) from None
+        raise _unreadable(file, "file not found", "create the file, or correct its name") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"the byte 0x{error.object[error.start]:02x} is not valid UTF-8"

@@ -119,7 +119,9 @@ def _described(error: BaseException) -> TritonstackError:
         command = asked.command_path if asked is not None else "tritonstack"
         return UsageError(error.format_message(), remedy=f"run `{command} --help`", code="TS901")
     if isinstance(error, typer.Abort | KeyboardInterrupt):
-        return TritonstackError("interrupted", code="TS906")
+        return TritonstackError(
+            "interrupted", remedy="rerun the command; it resumes or starts again", code="TS906"
+        )
     if _is_of_aws(error):
         return TritonstackError(
             f"AWS error: {error}", remedy="rerun with --debug to see the call", code="TS503"

@@ -20,7 +20,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from tritonstack.base.errors import TritonstackError, heading
+from tritonstack.base.errors import TritonstackError
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Output:
 
     def error(self, error: TritonstackError) -> None:
         """Print an error and its remedy."""
-        self.notes.print(f"[bold red]{escape(heading(error.code))}:[/] {escape(error.coded_message)}")
+        self.notes.print(f"[bold red]{escape(error.heading)}:[/] {escape(error.coded_message)}")
         if error.remedy:
             self.notes.print(f"  [bold cyan]help:[/] {escape(error.remedy)}")
         if self.as_json:

@@ -84,8 +84,11 @@ def encode_request(
         described = ",".join(text for text, _ in tensors)
         settings = _settings(outputs or (), request_id, parameters or {})
         header = f'{{"inputs":[{described}],{settings}}}'.encode("ascii")
-    except (UnicodeError, TypeError, ValueError, struct.error) as refused:
-        raise RequestEncodingError(f"cannot encode the request: {refused}") from refused
+    except (UnicodeError, TypeError, ValueError, struct.error) as error:
+        raise RequestEncodingError(
+            f"cannot encode the request: {error}",
+            remedy="use ASCII names, NumPy arrays as inputs, and JSON values as parameters",
+        ) from error
     body = b"".join((header, *(data for _, data in tensors)))
     return EncodedRequest(body=body, content_type=content_type_for(len(header)), header_size=len(header))
 

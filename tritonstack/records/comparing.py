@@ -110,7 +110,8 @@ def compare(case: str, output: str, *, actual: Array, expected: Array) -> Compar
     """
     if actual.shape != expected.shape:
         raise IncomparableError(
-            f"{case}: {output} has shape {list(actual.shape)}, expected {list(expected.shape)}"
+            f"{case}: {output} has shape {list(actual.shape)}, expected {list(expected.shape)}",
+            remedy="check that the endpoint serves the locked artifact; if it does, rebuild the model",
         )
     if actual.size == 0:
         return Comparison(case, output, 1.0, 0.0, 0.0, 1.0)

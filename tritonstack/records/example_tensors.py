@@ -34,7 +34,10 @@ def tensor_of(name: str, array: Array) -> ExampleTensor:
     texts = array.astype(np.object_) if array.dtype.kind in "US" else array
     datatype = datatype_of(texts.dtype)
     if datatype is None:
-        raise ExampleTensorError(f"{name}: Triton has no datatype for NumPy's {array.dtype}")
+        raise ExampleTensorError(
+            f"{name}: Triton has no datatype for NumPy's {array.dtype}",
+            remedy="convert the array to a numeric, bool, or string type, such as float32",
+        )
     values = _texts(texts) if datatype == BYTES else _numbers(texts)
     return ExampleTensor(
         name=name,

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import TypeVar, cast
 
 from tritonstack.runtime.connections import TritonResponse
-from tritonstack.runtime.errors import TritonRequestError, TritonTimeoutError
+from tritonstack.runtime.errors import TAKE_LONGER, TritonRequestError, TritonTimeoutError
 
 MAX_IDLE = 512
 """Idle connections kept for reuse: more than any load test of one machine has users."""
@@ -58,7 +58,9 @@ class AsyncConnectionPool:
         try:
             response = await connection.exchange(request, body, deadline - time.monotonic())
         except TritonTimeoutError:
-            raise TritonTimeoutError(f"Triton did not answer {method} {path} in time") from None
+            raise TritonTimeoutError(
+                f"Triton did not answer {method} {path} in time", remedy=TAKE_LONGER
+            ) from None
         except TritonRequestError as error:
             raise TritonRequestError(f"Triton broke off {method} {path}: {error.message}") from error
         finally:
@@ -278,5 +280,7 @@ def _request_head(method: str, path: str, headers: Mapping[str, str], length: in
     lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
     text = "".join(lines)
     if text.count("\n") != len(lines) + 2 or "\0" in text:
-        raise TritonRequestError("a header contains a line break")
+        raise TritonRequestError(
+            "a header contains a line break", remedy="remove line breaks and NUL characters from the headers"
+        )
     return f"{text}Content-Length: {length}\r\n\r\n".encode("latin-1")

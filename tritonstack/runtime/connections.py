@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tritonstack.runtime.errors import TritonRequestError, TritonTimeoutError
+from tritonstack.runtime.errors import TAKE_LONGER, TritonRequestError, TritonTimeoutError
 
 MAX_IDLE = 32
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -103,7 +103,9 @@ class ConnectionPool:
             )
         except TimeoutError as error:
             connection.close()
-            raise TritonTimeoutError(f"Triton did not answer {method} {path} in time") from error
+            raise TritonTimeoutError(
+                f"Triton did not answer {method} {path} in time", remedy=TAKE_LONGER
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise TritonRequestError(f"Triton broke off {method} {path}: {error!r}") from error

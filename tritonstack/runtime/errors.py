@@ -16,6 +16,11 @@ from __future__ import annotations
 
 from tritonstack.base.errors import TritonstackError
 
+TAKE_LONGER = "send smaller requests, or allow more time; the server's log shows what it was doing"
+READ_THE_LOG = (
+    "read the end of the server's log for the cause (such as a crash or a lack of memory), and retry"
+)
+
 
 class TritonNotFoundError(TritonstackError):
     """No tritonserver is installed at the given path."""
@@ -47,7 +52,7 @@ class TritonFailedError(TritonstackError):
     code = "TS604"
 
     def __init__(self, message: str, *, log: str = "", remedy: str | None = None) -> None:
-        super().__init__(message, remedy=remedy)
+        super().__init__(message, remedy=remedy or READ_THE_LOG)
         self.log = log
 
 
@@ -55,6 +60,9 @@ class TritonRequestError(TritonstackError):
     """The server sent no response: the connection failed or broke."""
 
     code = "TS605"
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy or READ_THE_LOG)
 
 
 class TritonTimeoutError(TritonRequestError):

@@ -114,7 +114,8 @@ def serve_command(
     elif (model_root / "config.pbtxt").is_file():
         raise ServeRefusedError(
             "ERROR: Incorrect directory structure.\n"
-            "       Model directory needs to contain the top level folder"
+            "       Model directory needs to contain the top level folder",
+            remedy="put config.pbtxt into a folder named after the model: <model>/config.pbtxt",
         )
     _check_inference_type(environment, release)
     loaded: list[str] = []
@@ -158,7 +159,8 @@ def _check_inference_type(environment: Mapping[str, str], release: str | None) -
     known = release is None or tuple(map(int, release.split("."))) >= INFERENCE_TYPE_SINCE
     if value and known and value not in INFERENCE_TYPES:
         raise ServeRefusedError(
-            f"ERROR: Invalid {INFERENCE_TYPE} '{value}'\n       Must be one of: {', '.join(INFERENCE_TYPES)}"
+            f"ERROR: Invalid {INFERENCE_TYPE} '{value}'\n       Must be one of: {', '.join(INFERENCE_TYPES)}",
+            remedy=f"correct or remove the variable {INFERENCE_TYPE}",
         )
 
 
@@ -167,18 +169,24 @@ def _default_model(environment: Mapping[str, str], model_root: Path, notices: li
     if named:
         if not (model_root / named.lstrip("/")).is_dir():
             raise ServeRefusedError(
-                f"ERROR: Directory with provided {DEFAULT_MODEL_NAME} {named} does not exist"
+                f"ERROR: Directory with provided {DEFAULT_MODEL_NAME} {named} does not exist",
+                remedy=f"set {DEFAULT_MODEL_NAME} to the name of a folder in {model_root}",
             )
         return named
     found = _model_folders(model_root)
     if not found:
-        raise ServeRefusedError("ERROR: No model found in model repository")
+        raise ServeRefusedError(
+            "ERROR: No model found in model repository",
+            remedy="pack the model's folder (with config.pbtxt and version folders) at the top level of the "
+            "archive",
+        )
     if len(found) > 1:
         raise ServeRefusedError(
             "ERROR: More than 1 model directory found in model repository.\n"
             f"       Either provide a single directory or set {DEFAULT_MODEL_NAME} "
             "to run the ensemble backend.\n"
-            f"       Directories found in model repository: {' '.join(found)}"
+            f"       Directories found in model repository: {' '.join(found)}",
+            remedy=f"set {DEFAULT_MODEL_NAME} to one of the folders",
         )
     notices.append(f"WARNING: No {DEFAULT_MODEL_NAME} provided.")
     notices.append(f"         Starting with the only existing model directory {found[0]}")
@@ -198,5 +206,8 @@ def _port(environment: Mapping[str, str]) -> int:
     """Return the port of the SageMaker front end; reject a non-number as tritonserver would."""
     text = environment.get(BIND_TO_PORT) or str(DEFAULT_PORT)
     if not text.isdecimal() or not 0 < int(text) < 65536:
-        raise ServeRefusedError(f"ERROR: {BIND_TO_PORT} is {text!r}, which is no port number")
+        raise ServeRefusedError(
+            f"ERROR: {BIND_TO_PORT} is {text!r}, which is not a port number",
+            remedy=f"set {BIND_TO_PORT} to a number from 1 to 65535, or remove it",
+        )
     return int(text)

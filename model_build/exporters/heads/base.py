@@ -83,7 +83,10 @@ class TextHead(Head):
         super().__init__(encoder, recipe)
         parameters = inspect.signature(encoder.forward).parameters
         if "input_ids" not in parameters:
-            raise ExportError(f"{type(encoder).__name__} takes no token ids, so it is not a text model")
+            raise ExportError(
+                f"{type(encoder).__name__} takes no token ids, so it is not a text model",
+                remedy="choose a text model, or another kind of recipe",
+            )
         self.takes_mask = "attention_mask" in parameters
         self.takes_token_types = "token_type_ids" in parameters
 

@@ -69,18 +69,25 @@ def _activation(dense: Dense) -> torch.nn.Module:
     return ACTIVATIONS[name]()
 
 
+_FETCH_AGAIN = "fetch or save the file again; it is damaged or incomplete"
+
+
 def _weights(dense: Dense, trust: Trust) -> Any:
     if (dense.folder / SAFE).is_file():
         try:
             return load_file(dense.folder / SAFE)
         except (SafetensorError, OSError) as error:
-            raise ExportError(f"{dense.folder.name}/{SAFE} cannot be read: {error}") from error
+            raise ExportError(
+                f"{dense.folder.name}/{SAFE} cannot be read: {error}", remedy=_FETCH_AGAIN
+            ) from error
     if trust.pickle is not None and (dense.folder / PICKLED).is_file():
         try:
             return torch.load(dense.folder / PICKLED, map_location="cpu", weights_only=True)
         except Exception as error:  # a damaged pickle raises anything
             reason = " ".join(str(error).split())[:200]
-            raise ExportError(f"{dense.folder.name}/{PICKLED} cannot be read: {reason}") from error
+            raise ExportError(
+                f"{dense.folder.name}/{PICKLED} cannot be read: {reason}", remedy=_FETCH_AGAIN
+            ) from error
     raise ExportError(
         f"{dense.folder.name} has no {SAFE} for its dense layer",
         remedy=f"save the model again with sentence-transformers, which writes {SAFE}; {PICKLED} needs "

@@ -24,7 +24,10 @@ class ImageClassification(Head):
     def __init__(self, encoder: torch.nn.Module, recipe: ImageClassificationRecipe) -> None:
         super().__init__(encoder, recipe)
         if "pixel_values" not in inspect.signature(encoder.forward).parameters:
-            raise ExportError(f"{type(encoder).__name__} takes no pixel values")
+            raise ExportError(
+                f"{type(encoder).__name__} takes no pixel values",
+                remedy="choose an image model, or another kind of recipe",
+            )
         self.activation = activation_of(self.config, recipe.activation)
 
     @classmethod

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.projects import edit, write_project
-from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError, heading
+from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import validate_project
 
@@ -147,7 +147,7 @@ def show(shown: Example, folder: Path) -> Shown:
     assert found is not None, f"{shown.code}: got {error.code}: {error.report()}"
     with contextlib.chdir(folder / "shop"):
         is_violation = isinstance(found, FileViolation)
-        text = f"{heading(error.code)}: {found.coded()}" if is_violation else found.report()
+        text = f"{error.heading}: {found.coded()}" if is_violation else found.report()
     text = text.replace(f"{folder}/home", "/home/me/shop/.tritonstack")
     text = text.replace(f"{folder}/shop/", "").replace(f"{folder}/shop", ".").replace(str(folder), "/home/me")
     return Shown(shown.caption, re.sub(r"[ \t]+$", "", text, flags=re.M))

@@ -187,8 +187,12 @@ def two_failures(shop: Setting) -> None:
 
     one: Any = SimpleNamespace(model="minilm", target="cpu")
     two: Any = SimpleNamespace(model="scores", target="cpu")
-    event = {"code": "TS301", "message": "file://weights: folder not found: weights"}
-    other = {"code": "TS306", "message": "scores.onnx is not an ONNX graph"}
+    event = {
+        "code": "TS301",
+        "message": "file://weights: folder not found: weights",
+        "remedy": "correct `source`",
+    }
+    other = {"code": "TS306", "message": "scores.onnx is not an ONNX graph", "remedy": "export it again"}
     failed = failure_of(
         [
             Outcome(one, error=error_from(event, log="1.log")),

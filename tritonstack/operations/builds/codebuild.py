@@ -102,7 +102,9 @@ class CodeBuildJobs:
             code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
             if code != _LIMIT:
                 raise BuildJobError(
-                    f"CodeBuild cannot start a build of {self._project}: {code}: {message}"
+                    f"CodeBuild cannot start a build of {self._project}: {code}: {message}",
+                    remedy="if access is denied, use credentials that may start builds; if the project is "
+                    "missing, run `tritonstack deploy` to create the build stack",
                 ) from error
             if _QUOTA_OF_NONE.search(message):
                 raise BuildJobError(

@@ -114,7 +114,11 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
         file_violation = "is missing" if archive is None else "has another size or digest"
         found.violations.append(
             placed.violation(
-                f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {file_violation}", at="digest", code="TS410"
+                f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {file_violation}",
+                at="digest",
+                remedy=f"delete s3://{bucket}/{prefix}/{MANIFEST_NAME}, and run `tritonstack build "
+                f"{placed.environment}` to publish the artifact again",
+                code="TS410",
             )
         )
     compare_manifest(found, placed, manifest, target, origin=origin)
@@ -156,7 +160,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
 def _unchecked(image: PlacedEntry) -> Findings:
     found = Findings()
     note = "stored in the local Docker engine; the local cloud has no registry to check"
-    found.notes.append(image.violation(note, code="TS415"))
+    found.notes.append(image.violation(note, remedy="no action is needed", code="TS415"))
     return found
 
 

@@ -65,7 +65,10 @@ def plan_rollback(
         steps, back = written
         return _plan(workspace, endpoint, "the lock as already written", steps, written=back)
     if to is not None:
-        raise RollbackError(f"endpoint {endpoint!r} already serves the artifacts of {to}")
+        raise RollbackError(
+            f"endpoint {endpoint!r} already serves the artifacts of {to}",
+            remedy="choose another commit or digest: `tritonstack history` lists them",
+        )
     version, steps = previous_target(endpoint, history, now)
     return _plan(workspace, endpoint, version.description, steps)
 

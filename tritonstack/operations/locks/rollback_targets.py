@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tritonstack.base.errors import InvalidFilesError, TritonstackError
+from tritonstack.base.errors import InvalidFilesError, TritonstackError, shown_path
 from tritonstack.operations.checkout import CheckoutError
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
 from tritonstack.project.workspace import Workspace
@@ -188,9 +188,16 @@ def _matching(history: LockHistory, now: State, to: str) -> dict[str, tuple[Lock
 def _state_at(history: LockHistory, now: State, commit: str) -> State:
     text = history.checkout.file_at(commit, history.file)
     if text is None:
-        raise RollbackError(f"commit {commit[:12]} has no {history.file.name}")
+        raise RollbackError(
+            f"commit {commit[:12]} has no {history.file.name}",
+            remedy="choose a commit that has it: `git log --oneline -- "
+            f"{shown_path(history.file)}` lists them",
+        )
     try:
         lock = parse_lock(text, history.file).record
     except InvalidFilesError:
-        raise RollbackError(f"this version cannot read {history.file.name} of commit {commit[:12]}") from None
+        raise RollbackError(
+            f"this version cannot read {history.file.name} of commit {commit[:12]}",
+            remedy="choose a later commit, or roll back with the tritonstack version of that commit",
+        ) from None
     return {slot: slot.find(lock) for slot in now}

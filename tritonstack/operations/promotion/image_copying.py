@@ -145,7 +145,11 @@ def _manifest(source: Registry, digest: str) -> _Manifest:
     text = image["imageManifest"]
     found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
     if found != digest:
-        raise ImageCopyError(f"digest mismatch for the manifest of {source.uri}@{digest}: got {found}")
+        raise ImageCopyError(
+            f"digest mismatch for the manifest of {source.uri}@{digest}: got {found}",
+            remedy="promote again; if it happens again, rebuild the image with `tritonstack build` for the "
+            "source environment",
+        )
     media_type = image.get("imageManifestMediaType") or json.loads(text)["mediaType"]
     return _Manifest(digest, media_type, text)
 

@@ -96,7 +96,10 @@ def _pause(
 def _opened(url: str, first: int) -> HTTPResponse:
     """Open a URL from a byte offset."""
     if not url.startswith(("https://", "http://127.0.0.1")):
-        raise LayerReadError(f"ECR returned a layer URL without https: {url.partition('?')[0]}")
+        raise LayerReadError(
+            f"ECR returned a layer URL without https: {url.partition('?')[0]}",
+            remedy="check the proxy and the endpoint URL of ECR (AWS_ENDPOINT_URL_ECR)",
+        )
     headers = {"Range": f"bytes={first}-"} if first else {}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - looked at above
     opened: HTTPResponse = urllib.request.urlopen(request, timeout=_PATIENCE_S)  # noqa: S310 - the same

@@ -51,7 +51,11 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
         )
     examples = parse_examples(body, origin=f"s3://{bucket}/{key}")
     if examples.none_because:
-        raise NoExamplesError(f"artifact {digest[:12]} of {model!r} has no examples: {examples.none_because}")
+        raise NoExamplesError(
+            f"artifact {digest[:12]} of {model!r} has no examples: {examples.none_because}",
+            remedy="add smaller `test_inputs` with numeric or text answers to model.yaml, and rebuild "
+            "the model",
+        )
     return examples
 
 

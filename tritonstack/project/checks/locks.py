@@ -100,6 +100,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.violation(
                     f"{placed.entry.digest[:12]} is from an earlier version of {name}; "
                     f"{_promotion_note(placed)}",
+                    remedy=f"no action is needed; to deploy the new version, build or promote {name}",
                     code="TS402",
                 )
             )

@@ -27,6 +27,7 @@ from tritonstack.workflows.reporter import Step, Steps
 from tritonstack.workflows.session import Session
 
 _COPIES_AT_ONCE = 4
+RERUN = "rerun the command; it resumes here"
 
 
 class CopyInterruptedError(TritonstackError):
@@ -98,7 +99,7 @@ def copy_all(
         stopped.set()
         raise CopyInterruptedError(
             "interrupted; no lock was changed, and completed copies are kept",
-            remedy="rerun the command; it resumes here",
+            remedy=RERUN,
         ) from None
     finally:
         pool.shutdown(cancel_futures=stopped.is_set())
@@ -162,7 +163,7 @@ def _counter(step: Step, title: str, total: int, stopped: threading.Event) -> Ca
     def count(size: int) -> None:
         nonlocal done
         if stopped.is_set():
-            raise CopyInterruptedError("interrupted")
+            raise CopyInterruptedError("interrupted", remedy=RERUN)
         with lock:
             done += size
         step.update(f"{title} {done / 1e6:.1f} of {total / 1e6:.1f} MB")

@@ -99,7 +99,10 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
             remedy=f"fix {shown_path(folder / 'Dockerfile')}",
         ) from error
     except DockerException as error:
-        raise ImageNotBuiltError(f"cannot build {image.tag}: {error}") from error
+        raise ImageNotBuiltError(
+            f"cannot build {image.tag}: {error}",
+            remedy=f"check that Docker runs (`docker info`) and can pull {image.base}",
+        ) from error
 
 
 def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, image: OwnImage) -> None:

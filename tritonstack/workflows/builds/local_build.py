@@ -32,6 +32,7 @@ from tritonstack.workflows.session import Session
 _CORES_EACH, _GIB_EACH = 2, 6
 """Cores and memory per build."""
 _GRACE_S = 30
+RERUN = "rerun the command; it resumes here"
 
 
 class BuildInterruptedError(TritonstackError):
@@ -78,9 +79,7 @@ def build_locally(
             reported = not future.cancelled() and future.exception() is None
             if reported and (future in over or future.result().manifest):
                 on_done(future.result())
-        raise BuildInterruptedError(
-            "interrupted; unfinished builds are discarded", remedy="rerun the command; it resumes here"
-        ) from None
+        raise BuildInterruptedError("interrupted; unfinished builds are discarded", remedy=RERUN) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -98,7 +97,7 @@ class _Children:
         """Start a process in its own session, so that Ctrl-C reaches it only through this process."""
         with self.lock:
             if self.ended:
-                raise BuildInterruptedError("interrupted")
+                raise BuildInterruptedError("interrupted", remedy=RERUN)
             process = subprocess.Popen(
                 command,
                 env=_environment(expose=self.expose),

@@ -48,7 +48,10 @@ class BuildFailedError(TritonstackError):
 
     def __init__(self, failed: Sequence[tuple[NeededArtifact, TritonstackError]]) -> None:
         blocks = [f"{needed.model} for {needed.target}: {error.report()}" for needed, error in failed]
-        super().__init__("\n\n".join([f"{len(failed)} builds failed", *blocks]))
+        super().__init__(
+            "\n\n".join([f"{len(failed)} builds failed", *blocks]),
+            remedy="fix each failed build as its `help` says, and rerun; finished builds are reused",
+        )
         self.failures = tuple(
             {
                 "model": needed.model,

@@ -156,7 +156,12 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
         raise InvalidFilesError(
             [
                 FileViolation(
-                    file, document.line_of(("name",)), "name", f"expected {environment!r}", code="TS203"
+                    file,
+                    document.line_of(("name",)),
+                    "name",
+                    f"expected {environment!r}, the name of the file",
+                    f"write `name: {environment}`, or rename the file",
+                    code="TS203",
                 )
             ]
         )
@@ -178,7 +183,9 @@ def _found_by_name(
     try:
         check_name(full_name)
     except ValueError as error:
-        raise UsageError(str(error), code="TS907") from None
+        raise UsageError(
+            str(error), remedy="correct the name; `tritonstack status` lists the environments", code="TS907"
+        ) from None
     reached, unreachable = [], []
     for location in _candidates(session.project, place):
         try:

@@ -94,7 +94,11 @@ def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str
     if plan.needs_name:
         _confirm_by_name(name, stacks, yes=yes, confirm=confirm)
     elif confirm not in (None, name):
-        raise UsageError(f"--confirm is {confirm!r}, expected {name!r}", code="TS905")
+        raise UsageError(
+            f"--confirm is {confirm!r}, expected {name!r}",
+            remedy=f"to destroy {name!r}, pass --confirm {name}; else correct the environment",
+            code="TS905",
+        )
     elif not yes:
         _confirm(name, stacks)
 
