@@ -39,11 +39,11 @@ class EndpointStack(EnvironmentStack):
         )
         planned = plan_deployment(workspace, name)
         if isinstance(planned, list):
-            self._refuse(planned)
+            self._add_errors(planned)
         else:
             self._compose(planned)
 
-    def _refuse(self, violations: list[FileViolation]) -> None:
+    def _add_errors(self, violations: list[FileViolation]) -> None:
         for violation in violations:
             cdk.Annotations.of(self).add_error(violation.coded())
         cdk.Validations.of(self).acknowledge(

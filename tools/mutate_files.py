@@ -44,7 +44,7 @@ class Tally:
 
     tried: int = 0
     accepted: int = 0
-    refused: int = 0
+    rejected: int = 0
     complete: int = 0
     crashed: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
@@ -53,11 +53,11 @@ class Tally:
     @property
     def share(self) -> float:
         """Return the share of rejections with a line, a remedy, and (if the text is YAML) a field."""
-        return self.complete / self.refused if self.refused else 1.0
+        return self.complete / self.rejected if self.rejected else 1.0
 
     def __str__(self) -> str:
         return (
-            f"{self.tried:>6} {self.accepted:>9} {self.refused:>8} {self.share:>9.1%} "
+            f"{self.tried:>6} {self.accepted:>9} {self.rejected:>8} {self.share:>9.1%} "
             f"{len(self.crashed):>11} {self.slowest_s:>9.2f}"
         )
 
@@ -145,7 +145,7 @@ def _try_one(project: Project, file: Path, chance: random.Random, usual: float, 
     if not violations:
         tally.accepted += 1
         return
-    tally.refused += 1
+    tally.rejected += 1
     # The error may be reported in a file that refers to this one.
     if any(_is_complete(violation, mutated) for violation in own_violations or violations):
         tally.complete += 1

@@ -25,7 +25,7 @@ def preparation_of(processor: Any) -> Mapping[str, Any]:
     if kind not in known:
         _check_methods(processor, kind)
     if processor.do_pad:
-        raise _refusal(kind, "pads images")
+        raise _export_error(kind, "pads images")
     geometry = known.get(kind, _sizes)(processor, kind) if processor.do_resize else []
     if processor.do_center_crop:
         geometry.append({"crop": [processor.crop_size.height, processor.crop_size.width]})
@@ -41,7 +41,7 @@ def preparation_of(processor: Any) -> Mapping[str, Any]:
 def _check_methods(processor: Any, kind: str) -> None:
     for method in METHODS:
         if getattr(type(processor), method, None) is not getattr(PilBackend, method):
-            raise _refusal(kind, f"has a custom {method.removeprefix('_').replace('_', ' ')}")
+            raise _export_error(kind, f"has a custom {method.removeprefix('_').replace('_', ' ')}")
 
 
 def _sizes(processor: Any, kind: str) -> Geometry:
@@ -50,14 +50,14 @@ def _sizes(processor: Any, kind: str) -> Geometry:
         return [{"shorter": size.shortest_edge}]
     if size.height and size.width:
         return [{"resize": [size.height, size.width]}]
-    raise _refusal(kind, f"resizes images to {dict(size)}")
+    raise _export_error(kind, f"resizes images to {dict(size)}")
 
 
 def _convnext_sizes(processor: Any, kind: str) -> Geometry:
     """Small images are resized slightly above the crop size, large ones to the crop size."""
     edge = processor.size.shortest_edge
     if not edge:
-        raise _refusal(kind, f"resizes images to {dict(processor.size)}")
+        raise _export_error(kind, f"resizes images to {dict(processor.size)}")
     if edge >= 384:
         return [{"resize": [edge, edge]}]
     return [{"shorter": int(edge / processor.crop_pct)}, {"crop": [edge, edge]}]
@@ -73,5 +73,5 @@ def _each_channel(value: Any) -> list[float]:
     return [float(item) for item in value] if isinstance(value, list | tuple) else [float(value)] * 3
 
 
-def _refusal(kind: str, reason: str) -> ExportError:
+def _export_error(kind: str, reason: str) -> ExportError:
     return ExportError(f"the model's {kind} {reason}, which the served step does not support", remedy=REMEDY)

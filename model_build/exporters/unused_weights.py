@@ -40,18 +40,18 @@ def check_unused(model: Any, unexpected: Iterable[str], *, allowed: Mapping[str,
             f"{stale[0]!r} matches no unused tensor; unused: {_shown(unused) or 'none'}",
             remedy="remove or correct it",
         )
-    refused = [
+    rejected = [
         name
         for name in unused
         if not _is_usually_dropped(name, model)
         and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed)
     ]
-    if refused:
-        pattern = next(iter(_groups(refused)))
+    if rejected:
+        pattern = next(iter(_groups(rejected)))
         raise FieldError(
             ("source",),
             "the model that config.json describes does not use these tensors of the source: "
-            f"{_shown(refused)}",
+            f"{_shown(rejected)}",
             remedy="check that config.json and the weights match; to leave these unused, "
             f"set `allow_unused_weights: {{{pattern!r}: <reason>}}`",
         )

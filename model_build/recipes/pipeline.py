@@ -102,7 +102,7 @@ class Wiring:
             known = [tensor.name for tensor in getattr(self._manifest(index), side)]
             for name in getattr(step, side):
                 if name not in known:
-                    self._refuse(
+                    self._add_violation(
                         ("recipe", "steps", index, side, name),
                         f"{step.model!r} has no {side[:-1]} {name!r}",
                         _nearest(name, known),
@@ -116,7 +116,7 @@ class Wiring:
                 continue
             known.takers.append(index)
             if mismatch := _mismatch(known.spec, tensor):
-                self._refuse(
+                self._add_violation(
                     place,
                     f"{self._steps[index].model!r} takes {tensor.name!r} as {_shown(tensor)}; it is "
                     f"{_shown(known.spec)} ({known.origin}): {mismatch}",
@@ -131,14 +131,14 @@ class Wiring:
             if known is None:
                 self._tensors[tensor.name] = _Tensor(tensor, index, made=True)
             elif known.made or known.step == index:
-                self._refuse(
+                self._add_violation(
                     place,
                     f"{self._steps[index].model!r} outputs {tensor.name!r}, which already exists "
                     f"({known.origin})",
                     f"rename this one: `outputs: {{...: other-{tensor.name}}}`",
                 )
             else:
-                self._refuse(
+                self._add_violation(
                     place,
                     f"{self._steps[index].model!r} outputs {tensor.name!r}; already {known.origin}",
                     "move this step first, or rename one of them",
@@ -157,7 +157,7 @@ class Wiring:
             earlier = [other for other in unused if unused[other].step < tensor.step]
             near = closest(name, earlier)
             if near is not None and not _mismatch(unused[near].spec, tensor.spec):
-                self._refuse(
+                self._add_violation(
                     ("recipe", "steps", tensor.step),
                     f"no step outputs {name!r}, which {self._steps[tensor.step].model!r} takes",
                     f"did you mean '{near}'? Map it: `inputs: {{...: {near}}}`; if callers send {name!r}, "
@@ -168,7 +168,7 @@ class Wiring:
         made = {name: tensor for name, tensor in self._tensors.items() if tensor.made}
         for index, name in enumerate(self._wanted):
             if name not in made:
-                self._refuse(
+                self._add_violation(
                     ("recipe", "outputs", index), f"no step outputs {name!r}", _nearest(name, list(made))
                 )
         return self._wanted or tuple(name for name, tensor in made.items() if not tensor.takers)
@@ -182,7 +182,7 @@ class Wiring:
             smallest = min(batched)
             for index, size in enumerate(sizes):
                 if size == 0:
-                    self._refuse(
+                    self._add_violation(
                         ("recipe", "steps", index, "model"),
                         f"{self._steps[index].model!r} has no batch dimension; other steps have one",
                         "build it with a batch dimension, or all others without",
@@ -195,7 +195,7 @@ class Wiring:
             return smallest
         if batching.max_batch > smallest or batching.max_batch == 0:
             model = self._steps[sizes.index(smallest)].model if smallest in sizes else ""
-            self._refuse(
+            self._add_violation(
                 place,
                 f"{model!r} takes at most {smallest}" if smallest else f"{model!r} has no batch dimension",
                 f"set {smallest} or remove it",
@@ -218,14 +218,14 @@ class Wiring:
             if tensor.name in outputs or self._tensors[tensor.name].takers
         }
         if not made and not self.violations:
-            self._refuse(
+            self._add_violation(
                 ("recipe", "steps", index),
                 f"the outputs of {step.model!r} are unused",
                 "remove this step, or list one of its outputs in `recipe.outputs`",
             )
         return WiredStep(step.model, sources, made)
 
-    def _refuse(self, place: FieldPath, message: str, remedy: str) -> None:
+    def _add_violation(self, place: FieldPath, message: str, remedy: str) -> None:
         self.violations.append(self._document.violation(place, message, remedy=remedy, code="TS214"))
 
 

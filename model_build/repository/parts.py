@@ -77,7 +77,7 @@ def add_graph_model(
     around: ModelProperties = ALONE,
 ) -> None:
     """Write a graph for one of Triton's backends; its files are moved."""
-    _refuse(_graph_violations(graph, batching, triton, target), around)
+    _raise_violations(_graph_violations(graph, batching, triton, target), around)
     folder = repository / name
     folder.mkdir(parents=True)
     graph.folder.rename(folder / VERSION)
@@ -113,7 +113,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     """
     options = triton or TritonOptions()
     batching = batching if triton is not None else _without_waiting(batching)
-    _refuse(_python_violations(inputs, batching, options, target), around)
+    _raise_violations(_python_violations(inputs, batching, options, target), around)
     folder = repository / name
     (folder / VERSION).mkdir(parents=True)
     copy_from(code.parent, code.name, folder / VERSION / "model.py")
@@ -262,7 +262,7 @@ def _python_violations(
     yield from control_violations(inputs, triton.sequences)
 
 
-def _refuse(violations: Iterable[Violation], around: ModelProperties) -> None:
+def _raise_violations(violations: Iterable[Violation], around: ModelProperties) -> None:
     """Report the violation in the file that has it."""
     found = list(violations)
     if not found:

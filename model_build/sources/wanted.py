@@ -35,17 +35,17 @@ class FileSelection:
     patterns: tuple[str, ...]
     weights: tuple[str, ...]
     """Weight patterns; the first that matches counts, and one must."""
-    refused: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
     """Patterns of files to reject."""
     allowed: tuple[str, ...] = ()
-    """Files to accept although `refused` matches them."""
+    """Files to accept although `rejected` matches them."""
     exact: bool = False
     """Whether `weights` begins with a file name, not a pattern."""
 
     def holds(self, name: str) -> bool:
         """Return whether a file is wanted; names are relative to the source."""
-        is_refused = _matches(name, self.refused) and not _matches(name, self.allowed)
-        return _matches(name, self.patterns, whole=self.exact) and not is_refused
+        is_rejected = _matches(name, self.rejected) and not _matches(name, self.allowed)
+        return _matches(name, self.patterns, whole=self.exact) and not is_rejected
 
     def has_weights(self, names: Iterable[str]) -> bool:
         """Return whether any of these files holds weights."""
@@ -69,7 +69,7 @@ class FileSelection:
 TRANSFORMERS = FileSelection(
     (SAFE_WEIGHTS, "*.json", "*.txt", "*.model", "*.jinja"),
     (SAFE_WEIGHTS,),
-    refused=(f"*/{SAFE_WEIGHTS}", f"*/{PICKLED_WEIGHTS}"),
+    rejected=(f"*/{SAFE_WEIGHTS}", f"*/{PICKLED_WEIGHTS}"),
 )
 """Patterns for safe weights, configuration, and vocabularies; inner folders hold other formats."""
 
@@ -110,7 +110,7 @@ def _for_programs(spec: ModelSpec) -> FileSelection:
     is_local = (spec.source or "").startswith(FILE_SCHEME) or spec.trust.remote_code is not None
     takes_code = isinstance(spec.recipe, PythonRecipe) and is_local
     pickles = PICKLES if spec.trust.pickle is None else ()
-    return FileSelection(("*",), ("*",), refused=(*pickles, *(() if takes_code else (CODE,))))
+    return FileSelection(("*",), ("*",), rejected=(*pickles, *(() if takes_code else (CODE,))))
 
 
 def _for_transformers(spec: ModelSpec) -> FileSelection:
@@ -120,4 +120,4 @@ def _for_transformers(spec: ModelSpec) -> FileSelection:
     if spec.trust.pickle is not None:
         patterns, weights = (*patterns, PICKLED_WEIGHTS), (*weights, PICKLED_WEIGHTS)
     modules = SENTENCE_MODULES if isinstance(spec.recipe, TextEmbeddingRecipe) else ()
-    return FileSelection(patterns, weights, TRANSFORMERS.refused, modules)
+    return FileSelection(patterns, weights, TRANSFORMERS.rejected, modules)

@@ -46,7 +46,7 @@ def bind_socket(folder: Path) -> None:
     socket.socket(socket.AF_UNIX).bind("talk")
 
 
-REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+REJECTED: dict[str, tuple[Callable[[Path], object], str]] = {
     "an absolute link": (
         lambda f: link(f, "x", "/etc/passwd"),
         "x is a link to the absolute path /etc/passwd",
@@ -70,10 +70,10 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", REJECTED)
 def test_refused(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    make, message = REFUSED[kind]
+    make, message = REJECTED[kind]
     make(folder)
     with pytest.raises(UnsafeFileError, match=message) as caught:
         list_files(folder)

@@ -135,18 +135,18 @@ def test_asyncio_does_not_wait_in_line(transport, server):
 @pytest.mark.parametrize(
     ("code", "status", "error"),
     [
-        ("ValidationError", 400, errors.RequestRefusedError),
+        ("ValidationError", 400, errors.RequestRejectedError),
         ("ModelNotReadyException", 429, errors.ModelNotReadyError),
         ("ThrottlingException", 400, errors.ThrottledError),
         ("ServiceUnavailable", 503, errors.ServiceUnavailableError),
         ("InternalFailure", 500, errors.ServiceFailedError),
         ("InternalDependencyException", 530, errors.ServiceFailedError),
-        ("AccessDeniedException", 403, errors.AccessRefusedError),
-        ("SomethingNew", 403, errors.AccessRefusedError),
+        ("AccessDeniedException", 403, errors.AccessDeniedError),
+        ("SomethingNew", 403, errors.AccessDeniedError),
         ("SomethingNew", 429, errors.ThrottledError),
         ("SomethingNew", 503, errors.ServiceUnavailableError),
         ("SomethingNew", 504, errors.ServiceFailedError),
-        ("SomethingNew", 418, errors.RequestRefusedError),
+        ("SomethingNew", 418, errors.RequestRejectedError),
     ],
 )
 def test_each_code_has_its_error(transport, server, code, status, error):
@@ -222,7 +222,7 @@ def test_an_answer_without_a_content_type(transport, server):
 
 def test_a_name_that_botocore_rejects(transport, server):
     client = transport.client(server.url, endpoint_name=5)
-    with pytest.raises(errors.RequestRefusedError, match="EndpointName"):
+    with pytest.raises(errors.RequestRejectedError, match="EndpointName"):
         transport.infer(client)
 
 

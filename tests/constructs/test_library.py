@@ -222,7 +222,7 @@ def test_a_host_image_with_a_compatible_driver_is_chosen(stack, instance_type, c
     assert production(Template.from_stack(stack)).get("InferenceAmiVersion") == chosen
 
 
-# Refusals
+# Rejections
 
 
 @pytest.mark.parametrize("data", [ARCHIVE, ModelPrefix("s3://my-models/shelf/")])

@@ -27,7 +27,7 @@ LABELS = {
 QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false"}
 
 
-def refuse(order: ServerOrder) -> ContainerServer:
+def reject(order: ServerOrder) -> ContainerServer:
     raise AssertionError(f"{order.image} is not held")
 
 
@@ -43,7 +43,7 @@ def start(
         state_dir=models.parent / "state",
         image=image,
     )
-    server = ContainerStarter(container_group=container_group, otherwise=refuse)(order)
+    server = ContainerStarter(container_group=container_group, otherwise=reject)(order)
     assert isinstance(server, ContainerServer)
     return server
 

@@ -17,7 +17,7 @@ DOUBLE, CHAIN = "double", "chain"
 DOUBLE_TARGET, CHAIN_TARGET = "contract/double.tar.gz", "contract/chain.tar.gz"
 
 # What `double` answers to, when it is the first number of a request.
-REFUSES, OUT_OF_MEMORY, RAISES, SLEEPS, DIES = -1.0, -2.0, -3.0, -4.0, -5.0
+REJECTS, OUT_OF_MEMORY, RAISES, SLEEPS, DIES = -1.0, -2.0, -3.0, -4.0, -5.0
 SLEEP_S = 1.0
 LOAD_S = 2.0
 
@@ -35,7 +35,7 @@ class TritonPythonModel:
     def answer(self, request):
         x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
         first = x.flat[0] if x.size else 0
-        if first == {REFUSES}:
+        if first == {REJECTS}:
             return pb_utils.InferenceResponse(error=pb_utils.TritonError("minus one is no input"))
         if first == {OUT_OF_MEMORY}:
             error = pb_utils.TritonError("CUDA out of memory, says the model")

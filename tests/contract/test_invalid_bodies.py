@@ -20,8 +20,8 @@ pytestmark = pytest.mark.e2e
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A body, the code of its refusal on a single endpoint, and words of it."""
+class Rejected:
+    """A body, the code of its rejection on a single endpoint, and words of it."""
 
     called: str
     body: bytes
@@ -31,61 +31,63 @@ class Refused:
     many_code: int = 400
 
 
-def in_binary(called: str, words: str, *, size: int, payload: bytes = floats(1, 2)) -> Refused:
+def in_binary(called: str, words: str, *, size: int, payload: bytes = floats(1, 2)) -> Rejected:
     body, header = binary_body(payload, shape=[1, 2], size=size)
-    return Refused(called, body, 400, words, f"{BINARY}{header}")
+    return Rejected(called, body, 400, words, f"{BINARY}{header}")
 
 
-def of_header_size(size: str, code: int, words: str) -> Refused:
+def of_header_size(size: str, code: int, words: str) -> Rejected:
     body, _ = binary_body(floats(1, 2), shape=[1, 2])
-    return Refused(f"header size {size}", body, code, words, f"{BINARY}{size}")
+    return Rejected(f"header size {size}", body, code, words, f"{BINARY}{size}")
 
 
 CASES = [
-    Refused("no JSON", b"hello", 500, "failed to parse the request JSON buffer"),
-    Refused("JSON and more", numbers(1) + b"more", 500, "must not be followed by other values"),
-    Refused("compressed", gzip.compress(numbers(1)), 500, "failed to parse the request JSON buffer"),
-    Refused("no inputs field", b"{}", 500, "Unable to parse 'inputs'"),
-    Refused("a list", b"[]", 500, "Unable to parse 'inputs'"),
-    Refused("inputs no list", b'{"inputs": 1}', 500, "Unable to parse 'inputs'"),
-    Refused("inputs empty", json_body(), 400, "missing required input(s) ['x']"),
-    Refused("another name", json_body(tensor(1, name="q")), 400, "unexpected inference input 'q'"),
-    Refused("one too many", json_body(tensor(1), tensor(1, name="q")), 400, "expected 1 inputs but got 2"),
-    Refused("another type", json_body(tensor(1, datatype="INT32")), 400, "data-type is 'INT32'"),
-    Refused("no such type", json_body(tensor(1, datatype="FLOAT")), 400, "invalid datatype for input x"),
-    Refused(
+    Rejected("no JSON", b"hello", 500, "failed to parse the request JSON buffer"),
+    Rejected("JSON and more", numbers(1) + b"more", 500, "must not be followed by other values"),
+    Rejected("compressed", gzip.compress(numbers(1)), 500, "failed to parse the request JSON buffer"),
+    Rejected("no inputs field", b"{}", 500, "Unable to parse 'inputs'"),
+    Rejected("a list", b"[]", 500, "Unable to parse 'inputs'"),
+    Rejected("inputs no list", b'{"inputs": 1}', 500, "Unable to parse 'inputs'"),
+    Rejected("inputs empty", json_body(), 400, "missing required input(s) ['x']"),
+    Rejected("another name", json_body(tensor(1, name="q")), 400, "unexpected inference input 'q'"),
+    Rejected("one too many", json_body(tensor(1), tensor(1, name="q")), 400, "expected 1 inputs but got 2"),
+    Rejected("another type", json_body(tensor(1, datatype="INT32")), 400, "data-type is 'INT32'"),
+    Rejected("no such type", json_body(tensor(1, datatype="FLOAT")), 400, "invalid datatype for input x"),
+    Rejected(
         "half precision", json_body(tensor(1, datatype="FP16")), 400, "Please use the binary data format"
     ),
-    Refused("another rank", json_body(tensor(1, 2, shape=[2])), 400, "Expected [-1,-1], got [2]"),
-    Refused("negative shape", json_body(tensor(1, 2, shape=[1, -2])), 500, "Unable to parse 'shape'"),
-    Refused("too many rows", json_body(tensor(*range(9), shape=[9, 1])), 400, "batch-size must be <= 8"),
-    Refused("too little data", json_body(tensor(1, shape=[1, 2])), 500, "does not match true shape"),
-    Refused("too much data", json_body(tensor(1, 2, 3, shape=[1, 2])), 500, "does not match true shape"),
-    Refused("texts as numbers", json_body(tensor("a")), 500, "Unable to parse 'data'"),
-    Refused("no data", json_body({"name": "x", "datatype": "FP32", "shape": [1, 1]}), 400, "no field is set"),
-    Refused("another output", numbers(1, outputs=[{"name": "z"}]), 400, "unexpected inference output 'z'"),
+    Rejected("another rank", json_body(tensor(1, 2, shape=[2])), 400, "Expected [-1,-1], got [2]"),
+    Rejected("negative shape", json_body(tensor(1, 2, shape=[1, -2])), 500, "Unable to parse 'shape'"),
+    Rejected("too many rows", json_body(tensor(*range(9), shape=[9, 1])), 400, "batch-size must be <= 8"),
+    Rejected("too little data", json_body(tensor(1, shape=[1, 2])), 500, "does not match true shape"),
+    Rejected("too much data", json_body(tensor(1, 2, 3, shape=[1, 2])), 500, "does not match true shape"),
+    Rejected("texts as numbers", json_body(tensor("a")), 500, "Unable to parse 'data'"),
+    Rejected(
+        "no data", json_body({"name": "x", "datatype": "FP32", "shape": [1, 1]}), 400, "no field is set"
+    ),
+    Rejected("another output", numbers(1, outputs=[{"name": "z"}]), 400, "unexpected inference output 'z'"),
     in_binary("fewer bytes announced than sent", "unexpected additional input data", size=4),
     in_binary("more bytes announced than sent", "expecting 392 additional bytes", size=400),
     in_binary("bytes that do not fit the shape", "Expected 8, got 3", size=3, payload=b"123"),
     of_header_size("-1", 400, "inference header size should be in range"),
     of_header_size("99999", 400, "inference header size should be in range"),
     of_header_size("3", 500, "failed to parse the request JSON buffer"),
-    Refused(
+    Rejected(
         "binary type not at the start",
         numbers(1),
         400,
         "expect MIME type for binary data starts with",
         f"multipart/{BINARY}0",
     ),
-    Refused("raw bytes of no whole number", floats(1, 2)[:-1], 400, "Expected 4, got 7", f"{BINARY}0"),
-    Refused("the model refuses", numbers(models.REFUSES), 500, "minus one is no input"),
-    Refused("the model raises", numbers(models.RAISES), 500, "ValueError: the model raised this"),
-    Refused("the model lacks memory", numbers(models.OUT_OF_MEMORY), 500, "out of memory", many_code=507),
+    Rejected("raw bytes of no whole number", floats(1, 2)[:-1], 400, "Expected 4, got 7", f"{BINARY}0"),
+    Rejected("the model rejects", numbers(models.REJECTS), 500, "minus one is no input"),
+    Rejected("the model raises", numbers(models.RAISES), 500, "ValueError: the model raised this"),
+    Rejected("the model lacks memory", numbers(models.OUT_OF_MEMORY), 500, "out of memory", many_code=507),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.called.replace(" ", "-"))
-def test_rejected_with_status_code_and_message(served_model: ServedModel, case: Refused) -> None:
+def test_rejected_with_status_code_and_message(served_model: ServedModel, case: Rejected) -> None:
     answer = served_model.ask(case.body, case.kind)
     assert answer.status == (case.many_code if served_model.way.many else case.code), answer.body
     assert case.words in said(answer)

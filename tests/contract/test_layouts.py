@@ -17,7 +17,7 @@ from tests.contract.drivers.servers import (
     Driver,
     Lay,
     MultiModel,
-    RefusedError,
+    RejectedError,
 )
 
 pytestmark = pytest.mark.e2e
@@ -28,7 +28,7 @@ TWO_FOLDERS = "More than 1 model directory found in model repository"
 
 @dataclass(frozen=True)
 class Layout:
-    """An archive's content and its fate: the factor of the model that is served, or words of the refusal."""
+    """An archive's content and the result: the factor of the served model, or words of the rejection."""
 
     called: str
     lay: Lay
@@ -196,9 +196,9 @@ LAYOUTS = [
 def test_on_a_server_of_one_model(driver: Driver, layout: Layout) -> None:
     environment = {} if layout.named is None else {DEFAULT_MODEL: layout.named}
     if isinstance(layout.single, str):
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RejectedError) as caught:
             driver.start(layout.lay, environment)
-        assert layout.single in str(refused.value)
+        assert layout.single in str(caught.value)
         return
     server = driver.start(layout.lay, environment)
     answer = server.request("POST", "/invocations", body=numbers(1))

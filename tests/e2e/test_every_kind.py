@@ -54,7 +54,7 @@ endpoints:
     challenger: {instance_type: ml.m7i.large, share: 0.5}
 """
 
-REFUSED = {
+REJECTED = {
     "asynchronous": (
         "asynchronous: {}\n    scaling: {min_instances: 0, max_instances: 2}",
         "AsyncInferenceConfig",
@@ -222,9 +222,9 @@ def active_configs(site: Site) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("mode", REFUSED)
+@pytest.mark.parametrize("mode", REJECTED)
 def test_what_the_embedded_cloud_does_not_reach_is_refused_in_words(site: Site, mode: str) -> None:
-    option, words = REFUSED[mode]
+    option, words = REJECTED[mode]
     file = site.project.environment_file("local")
     text = file.read_text()
     beyond = "  beyond:\n    kind: ensemble\n    model: tiny-text\n    instance_type: ml.c7i.xlarge\n"

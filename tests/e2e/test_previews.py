@@ -106,8 +106,8 @@ def test_an_instance_stands_beside_the_environment_whose_lock_it_runs(site: Site
     site.tritonstack("deploy", "local", "--bootstrap")
     BEFORE.extend(site.inventory())
     instance = ("test", "--name", "run-1", "--ttl", "1h", "--owner", "ann[bot]")
-    refused = site.tritonstack("deploy", *instance, exit_code=1)
-    assert "--qualifier runs --toolkit-stack-name CDKToolkit-runs" in refused
+    rejected = site.tritonstack("deploy", *instance, exit_code=1)
+    assert "--qualifier runs --toolkit-stack-name CDKToolkit-runs" in rejected
     shutil.rmtree(site.project.artifacts_dir)  # what it runs can come from the other's bucket alone
     output = site.tritonstack("deploy", *instance, "--bootstrap")
     BEFORE.extend(item for item in held(site) if re.search(r"[-/]runs\b", json.dumps(item)))
@@ -133,7 +133,7 @@ def test_every_stack_carries_owner_purpose_and_expiry(site: Site) -> None:
 
 def test_audit_finds_all_that_the_cloud_holds_and_whose_it_is(site: Site) -> None:
     found = report(site, "test", "--name", "run-1")
-    assert (found["orphans"], found["refused"]) == ([], [])
+    assert (found["orphans"], found["not_listed"]) == ([], [])
     assert {item["stack"].removeprefix(f"{BASE}-") for item in found["resources"]} == {
         "foundation",
         "network",

@@ -169,7 +169,7 @@ def test_what_diff_says_is_replaced_is_what_cloudformation_replaces(site: Site) 
     outlook = told(site, "diff", "local")
     name = naming.endpoint_stack_name(site.spec.base, "search")
     (stack,) = [stack for stack in outlook["stacks"] if stack["stack"] == name]
-    said = {item["logical_id"] for item in stack["resources"] if item["fate"] == "replaced"}
+    said = {item["logical_id"] for item in stack["resources"] if item["action"] == "replaced"}
     folder = site.project.root / "cdk.out"
     site.cdk("synth", "--quiet", "--output", str(folder))
     client = site.cloud.client("cloudformation")

@@ -17,7 +17,7 @@ INSTALLATION = find_installation(home=find_project(Path(__file__)).server_dir)
 OWN = server_python(INSTALLATION)
 
 
-def refused(folder: Path, requirements: str, *pythons: str) -> list[str]:
+def violations_of(folder: Path, requirements: str, *pythons: str) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "requirements.txt").write_text(requirements)
     recipe = {"requirements": "requirements.txt", "pythons": list(pythons)}
@@ -33,20 +33,20 @@ def refused(folder: Path, requirements: str, *pythons: str) -> list[str]:
 
 
 def test_packages_for_another_python_version_are_rejected(tmp_path: Path) -> None:
-    (found,) = refused(tmp_path, "six==1.17.0\n", "3.8", "3.9")
+    (found,) = violations_of(tmp_path, "six==1.17.0\n", "3.8", "3.9")
     assert found.startswith("model.yaml:")
     assert "recipe.pythons: the packages are for Python 3.8 and 3.9; the local server" in found
     assert f'runs Python {OWN} -- add "{OWN}"; or build without --local' in found
-    assert refused(tmp_path / "own", "six==1.17.0\n", "3.8", OWN) == []
-    assert refused(tmp_path / "all", "six==1.17.0\n") == []
+    assert violations_of(tmp_path / "own", "six==1.17.0\n", "3.8", OWN) == []
+    assert violations_of(tmp_path / "all", "six==1.17.0\n") == []
 
 
 def test_an_incompatible_numpy_is_rejected(tmp_path: Path) -> None:
-    (found,) = refused(tmp_path, "six==1.17.0\nNumPy==2.1.0\n")
+    (found,) = violations_of(tmp_path, "six==1.17.0\nNumPy==2.1.0\n")
     assert found.startswith(
         "requirements.txt:2: : the Python backend of the local server (Triton 24.10) requires NumPy 1"
     )
-    assert refused(tmp_path / "one", "numpy==1.26.4\n") == []
+    assert violations_of(tmp_path / "one", "numpy==1.26.4\n") == []
 
 
 def test_a_build_stops_before_it_fetches(

@@ -56,7 +56,7 @@ def tensors(written: WrittenRepository) -> list[tuple[str, str, tuple[int, ...]]
     return [(spec.name, spec.datatype, spec.shape) for spec in (*written.inputs, *written.outputs)]
 
 
-def refusal(model: Callable[[], Document[ModelSpec]], folder: Path) -> str:
+def error_of(model: Callable[[], Document[ModelSpec]], folder: Path) -> str:
     with pytest.raises(TritonstackError) as caught:
         write_repository(model(), folder / "work")
     return str(caught.value)

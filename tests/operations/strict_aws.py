@@ -54,7 +54,7 @@ class OnePage:
         yield self._list_them(**parameters)
 
 
-def refused(operation: str, code: str, message: str, **members: Any) -> ClientError:
+def client_error(operation: str, code: str, message: str, **members: Any) -> ClientError:
     """Return a service's error, with the other members that its model defines."""
     answer: Any = {"Error": {"Code": code, "Message": message}, **members}
     return ClientError(answer, operation)
@@ -66,7 +66,7 @@ class StrictCodeBuild:
     def __init__(self, *projects: str, quota: int = 9, limit: int = 4) -> None:
         self.builds: dict[str, dict[str, Any]] = {}
         self.started: list[dict[str, Any]] = []
-        self.refused: list[str] = []
+        self.rejected: list[str] = []
         """The projects of builds that were beyond a limit."""
         self.stopped: list[str] = []
         self._projects = projects
@@ -81,7 +81,7 @@ class StrictCodeBuild:
         if token in self._tokens:
             before, build_id = self._tokens[token]
             if before != parameters:
-                raise refused("StartBuild", "InvalidInputException", "parameter mismatch")
+                raise client_error("StartBuild", "InvalidInputException", "parameter mismatch")
             return {"build": self.builds[build_id]}
         running = [build for build in self.builds.values() if not build["buildComplete"]]
         for held, most, words in (
@@ -93,9 +93,9 @@ class StrictCodeBuild:
             ),
         ):
             if len(held) >= most:
-                self.refused.append(name)
+                self.rejected.append(name)
                 limit = f"Cannot have more than {most} {words}"
-                raise refused("StartBuild", "AccountLimitExceededException", limit)
+                raise client_error("StartBuild", "AccountLimitExceededException", limit)
         build_id = f"{name}:{next(self._numbers)}"
         self._tokens[token] = (parameters, build_id)
         self.started.append(parameters)
@@ -147,7 +147,9 @@ class StrictCodeBuild:
 
     def _require(self, project: str) -> None:
         if project not in self._projects:
-            raise refused("StartBuild", "ResourceNotFoundException", f"Project cannot be found: {project}")
+            raise client_error(
+                "StartBuild", "ResourceNotFoundException", f"Project cannot be found: {project}"
+            )
 
 
 class StrictProcessing:
@@ -161,7 +163,7 @@ class StrictProcessing:
         checked("sagemaker", "CreateProcessingJob", parameters)
         name = parameters["ProcessingJobName"]
         if name in self.jobs:
-            raise refused("CreateProcessingJob", "ResourceInUse", f"{name} exists")
+            raise client_error("CreateProcessingJob", "ResourceInUse", f"{name} exists")
         self.started.append(parameters)
         self.put(name, "InProgress")
 
@@ -198,16 +200,18 @@ class StrictProcessing:
         checked("sagemaker", "StopProcessingJob", parameters)
         job = self.jobs[parameters["ProcessingJobName"]]
         if job["ProcessingJobStatus"] != "InProgress":
-            raise refused("StopProcessingJob", "ValidationException", "The job is in a status that ends.")
+            raise client_error(
+                "StopProcessingJob", "ValidationException", "The job is in a status that ends."
+            )
         job["ProcessingJobStatus"] = "Stopping"
 
     def delete_processing_job(self, **parameters: Any) -> None:
         checked("sagemaker", "DeleteProcessingJob", parameters)
         name = parameters["ProcessingJobName"]
         if name not in self.jobs:
-            raise refused("DeleteProcessingJob", "ResourceNotFound", f"no job {name}")
+            raise client_error("DeleteProcessingJob", "ResourceNotFound", f"no job {name}")
         if self.jobs[name]["ProcessingJobStatus"] in ("InProgress", "Stopping"):
-            raise refused("DeleteProcessingJob", "ResourceInUse", f"{name} has not ended")
+            raise client_error("DeleteProcessingJob", "ResourceInUse", f"{name} has not ended")
         del self.jobs[name]
 
 
@@ -222,7 +226,7 @@ class StrictLogs:
     def get_log_events(self, **parameters: Any) -> dict[str, Any]:
         checked("logs", "GetLogEvents", parameters)
         if parameters["logStreamName"] not in self.streams:
-            raise refused(
+            raise client_error(
                 "GetLogEvents", "ResourceNotFoundException", "The specified log stream does not exist."
             )
         first = int(parameters.get("nextToken", "0"))

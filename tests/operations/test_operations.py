@@ -76,9 +76,9 @@ def test_only_an_environments_own_stacks_are_its_own(cloud: Cloud) -> None:
     assert {stack.name for stack in environment_stacks(cloud, "t-dev")} == names
 
 
-def test_an_object_that_cannot_be_deleted_is_reported(bucket: RefusingBucket) -> None:
+def test_an_object_that_cannot_be_deleted_is_reported(bucket: RejectingBucket) -> None:
     bucket.put("key", "other")
-    bucket.refusals = [{"key": "AccessDenied", "other": "InternalError"}]
+    bucket.rejections = [{"key": "AccessDenied", "other": "InternalError"}]
     with pytest.raises(
         BucketNotEmptyError, match=r"cannot delete 1 objects of bucket artifacts.* key: AccessDenied: As"
     ):
@@ -86,36 +86,36 @@ def test_an_object_that_cannot_be_deleted_is_reported(bucket: RefusingBucket) ->
     assert bucket.slept == []
 
 
-def test_objects_that_s3_failed_to_delete_are_retried(bucket: RefusingBucket) -> None:
+def test_objects_that_s3_failed_to_delete_are_retried(bucket: RejectingBucket) -> None:
     """S3 reports single objects in a 200 response, which no SDK retries."""
     bucket.put("a", "b", "c")
-    bucket.refusals = [{"a": "InternalError", "c": "SlowDown"}, {"c": "ServiceUnavailable"}]
+    bucket.rejections = [{"a": "InternalError", "c": "SlowDown"}, {"c": "ServiceUnavailable"}]
     assert bucket.empty() == 3
     assert bucket.asked == [["a", "b", "c"], ["a", "c"], ["c"]]
     assert bucket.slept == sorted(bucket.slept)
     bucket.s3.delete_bucket(Bucket="artifacts")
 
 
-def test_objects_that_s3_never_deletes_are_reported(bucket: RefusingBucket) -> None:
+def test_objects_that_s3_never_deletes_are_reported(bucket: RejectingBucket) -> None:
     bucket.put("key")
-    bucket.refusals = [{"key": "SlowDown"}] * 100
+    bucket.rejections = [{"key": "SlowDown"}] * 100
     with pytest.raises(BucketNotEmptyError, match="key: SlowDown") as caught:
         bucket.empty()
     assert "rerun later" in str(caught.value.remedy)
     assert len(bucket.asked) == len(bucket.slept) + 1 == 5
 
 
-class RefusingBucket:
+class RejectingBucket:
     """A moto bucket whose deletions first fail for some objects."""
 
     def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cloud, self.s3 = cloud, cloud.client("s3")
         self.s3.create_bucket(Bucket="artifacts")
-        self.refusals: list[dict[str, str]] = []
+        self.rejections: list[dict[str, str]] = []
         self.asked: list[list[str]] = []
         self.slept: list[float] = []
         self._delete = self.s3.delete_objects
-        monkeypatch.setattr(self.s3, "delete_objects", self._refuse_some)
+        monkeypatch.setattr(self.s3, "delete_objects", self._reject_some)
 
     def put(self, *keys: str) -> None:
         for key in keys:
@@ -124,22 +124,22 @@ class RefusingBucket:
     def empty(self) -> int:
         return empty_bucket(self.cloud, "artifacts", sleep=self.slept.append)
 
-    def _refuse_some(self, *, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:  # noqa: N803
+    def _reject_some(self, *, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:  # noqa: N803
         self.asked.append([item["Key"] for item in Delete["Objects"]])
-        refusals = self.refusals.pop(0) if self.refusals else {}
-        taken = [item for item in Delete["Objects"] if item["Key"] not in refusals]
+        rejections = self.rejections.pop(0) if self.rejections else {}
+        taken = [item for item in Delete["Objects"] if item["Key"] not in rejections]
         answer: dict[str, Any] = self._delete(Bucket=Bucket, Delete={"Objects": taken}) if taken else {}
         errors = [
-            {**item, "Code": refusals[item["Key"]], "Message": "As said"}
+            {**item, "Code": rejections[item["Key"]], "Message": "As said"}
             for item in Delete["Objects"]
-            if item["Key"] in refusals
+            if item["Key"] in rejections
         ]
         return answer | ({"Errors": errors} if errors else {})
 
 
 @pytest.fixture
-def bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> RefusingBucket:
-    return RefusingBucket(cloud, monkeypatch)
+def bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> RejectingBucket:
+    return RejectingBucket(cloud, monkeypatch)
 
 
 def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud: Cloud) -> None:

@@ -42,7 +42,7 @@ def project(
     return made
 
 
-def refusals(made: Project) -> list[str]:
+def violations_of(made: Project) -> list[str]:
     """Return file, line, field, message, and remedy of every violation."""
     try:
         load_workspace(made, NAME)
@@ -83,12 +83,12 @@ def refusals(made: Project) -> list[str]:
 def test_a_precision_that_the_machine_does_not_have(
     tmp_path: Path, model: str, endpoint: str, told: str
 ) -> None:
-    (found,) = [text for text in refusals(project(tmp_path, model, endpoint)) if "runs only on" in text]
+    (found,) = [text for text in violations_of(project(tmp_path, model, endpoint)) if "runs only on" in text]
     assert found.startswith(f"{NAME}.yaml:")
     assert f"endpoints.e.model: 'mine' {told}" in found
     assert "-- choose an instance type with" in found
     assert "or change " in found
-    assert refusals(project(tmp_path / "plain", ONNX, endpoint)) == []
+    assert violations_of(project(tmp_path / "plain", ONNX, endpoint)) == []
 
 
 def test_a_part_of_a_pipeline_decides_the_machine_too(tmp_path: Path) -> None:
@@ -102,34 +102,37 @@ def test_a_part_of_a_pipeline_decides_the_machine_too(tmp_path: Path) -> None:
     )
     text = made.environment_file(NAME).read_text()
     made.environment_file(NAME).write_text(text.replace("single", "ensemble").replace("mine", "whole"))
-    assert any("'mine', a member of 'whole', runs only on GPUs" in found for found in refusals(made))
+    assert any("'mine', a member of 'whole', runs only on GPUs" in found for found in violations_of(made))
 
 
 def test_a_language_model_needs_an_image_with_vllm(tmp_path: Path) -> None:
-    (found,) = refusals(project(tmp_path, VLLM, GPU, triton_release="26.05"))
+    (found,) = violations_of(project(tmp_path, VLLM, GPU, triton_release="26.05"))
     assert "'mine' requires Triton's vLLM backend, which SageMaker's images do not have" in found
     assert "-- write `image: <folder of containers/>`" in found
     assert "tritonserver:26.05-vllm-python-py3" in found
-    assert refusals(project(tmp_path / "own", VLLM, f"{GPU}, image: with-vllm", triton_release="26.05")) == []
+    assert (
+        violations_of(project(tmp_path / "own", VLLM, f"{GPU}, image: with-vllm", triton_release="26.05"))
+        == []
+    )
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.name)
 def test_packages_for_another_python_than_the_releases(tmp_path: Path, release: Any) -> None:
     other = "3.12" if release.python == "3.10" else "3.10"
     made = project(tmp_path, PYTHON.format(f', pythons: ["{other}"]'), CPU, triton_release=release.name)
-    (found,) = refusals(made)
+    (found,) = violations_of(made)
     assert found == (
         f"model.yaml:3: recipe.pythons: the packages are for Python {other}, but Triton {release.name} runs "
         f"Python {release.python} in environment '{NAME}' -- add \"{release.python}\""
     )
     both = PYTHON.format(f', pythons: ["{other}", "{release.python}"]')
-    assert refusals(project(tmp_path / "both", both, CPU, triton_release=release.name)) == []
+    assert violations_of(project(tmp_path / "both", both, CPU, triton_release=release.name)) == []
 
 
 def test_the_embedded_cloud_serves_with_the_python_of_this_machine(tmp_path: Path) -> None:
     account = "000000000000"
     made = project(tmp_path, PYTHON.format(', pythons: ["3.10"]'), CPU, account=account)
-    (found,) = refusals(made)
+    (found,) = violations_of(made)
     assert f"the local cloud's local server runs Python {HERE}" in found
     own = project(tmp_path / "own", PYTHON.format(f', pythons: ["{HERE}"]'), CPU, account=account)
     spec = load_workspace(own, NAME).spec
@@ -140,7 +143,7 @@ def test_the_embedded_cloud_serves_with_the_python_of_this_machine(tmp_path: Pat
 
 def test_pythons_without_requirements(tmp_path: Path) -> None:
     model = PYTHON.format(', pythons: ["3.12"]').replace("requirements: requirements.txt, ", "")
-    (found,) = refusals(project(tmp_path, model, CPU))
+    (found,) = violations_of(project(tmp_path, model, CPU))
     assert "`pythons` applies only to `requirements`, which is missing" in found
 
 
@@ -161,7 +164,7 @@ def test_pythons_without_requirements(tmp_path: Path) -> None:
 )
 def test_requirements_without_exact_versions(tmp_path: Path, line: str, exact: bool) -> None:
     made = project(tmp_path, PYTHON.format(""), CPU, f"# pinned\ntqdm==4.67.1\n\n{line}\n")
-    found = refusals(made)
+    found = violations_of(made)
     assert bool(found) != exact
     if found:
         assert found[0].startswith(f"requirements.txt:4: : '{line}' has no exact version -- write <name>==")
@@ -171,14 +174,14 @@ def test_requirements_without_exact_versions(tmp_path: Path, line: str, exact: b
 @pytest.mark.parametrize(("release", "fails"), [("24.09", True), ("25.04", False)])
 def test_numpy_2_where_the_backend_takes_numpy_1(tmp_path: Path, release: str, fails: bool) -> None:
     requirements = "six==1.17.0\nnumpy==2.4.6\n"
-    found = refusals(project(tmp_path, PYTHON.format(""), CPU, requirements, triton_release=release))
+    found = violations_of(project(tmp_path, PYTHON.format(""), CPU, requirements, triton_release=release))
     assert bool(found) == fails
     if found:
         assert found[0].startswith(
             "requirements.txt:2: : the Python backend of the image (Triton 24.09) requires NumPy 1, got 2.4"
         )
     one = project(tmp_path / "one", PYTHON.format(""), CPU, "numpy==1.26.4\n", triton_release=release)
-    assert refusals(one) == []
+    assert violations_of(one) == []
 
 
 def header(entries: dict[str, Any]) -> bytes:
@@ -206,7 +209,7 @@ def test_incomplete_weights_are_rejected_before_they_are_hashed(
     made = project(tmp_path, ONNX.replace("kind: onnx", "kind: feature-extraction, input: tokens"), CPU)
     made.model_file("mine").write_text(made.model_file("mine").read_text().replace("{random: {}}", "a text"))
     (made.model_file("mine").parent / "w" / "model.safetensors").write_bytes(content)
-    (found,) = refusals(made)
+    (found,) = violations_of(made)
     assert found.startswith("model.yaml:3: source: ")
     assert "model.safetensors" in found
     assert "-- download or copy the file again" in found

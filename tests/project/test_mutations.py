@@ -13,12 +13,12 @@ def test_random_mutations_are_accepted_or_explained(seed: int, count: int) -> No
     assert list(tallies) == ["environment", "template", "lock", "model", "delivery"]
     for kind, tally in tallies.items():
         assert tally.tried == count // 5
-        assert tally.refused > tally.tried / 2
+        assert tally.rejected > tally.tried / 2
         assert mutate_files.is_fine(tally), (kind, str(tally), tally.crashed, tally.incomplete)
 
 
 def test_what_is_incomplete_slow_or_crashed_is_not_fine() -> None:
-    tally = mutate_files.Tally(tried=10, refused=10, complete=9)
+    tally = mutate_files.Tally(tried=10, rejected=10, complete=9)
     assert not mutate_files.is_fine(tally)
     tally.complete = 10
     assert mutate_files.is_fine(tally)

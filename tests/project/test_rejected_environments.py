@@ -11,7 +11,7 @@ from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import complaints, environment
 from tritonstack.project.loading import load_workspace
 
-REFUSALS = yaml.safe_load((Path(__file__).parent / "refusals.yaml").read_text())
+REJECTED = yaml.safe_load((Path(__file__).parent / "rejected_environments.yaml").read_text())
 
 LIMITS = {
     "a value that is too long": (
@@ -37,14 +37,14 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", REJECTED)
 def test_each_error_names_field_cause_and_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refusal = REFUSALS[name]
-    expected = f"endpoints.e.{refusal['field']}: {refusal['message']} -- {refusal['remedy']}"
-    assert complaints(tmp_path, environment(refusal["endpoint"])) == [expected]
+    rejection = REJECTED[name]
+    expected = f"endpoints.e.{rejection['field']}: {rejection['message']} -- {rejection['remedy']}"
+    assert complaints(tmp_path, environment(rejection["endpoint"])) == [expected]
 
 
 @pytest.mark.parametrize("name", LIMITS)

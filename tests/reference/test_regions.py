@@ -202,7 +202,7 @@ pipeline:
 
 
 @pytest.mark.parametrize(
-    ("region", "more", "refused", "warned"),
+    ("region", "more", "rejected", "warned"),
     [
         ("eu-west-1", "", False, False),
         ("ca-west-1", "", True, False),
@@ -211,11 +211,11 @@ pipeline:
         ("me-south-1", "  region_features: [pipeline]\n", False, False),
     ],
 )
-def test_a_pipelines_region(region: str, more: str, refused: bool, warned: bool) -> None:
+def test_a_pipelines_region(region: str, more: str, rejected: bool, warned: bool) -> None:
     text = PIPELINE.format(region=region, more=more)
     document = parse_document(text, Path("delivery.yaml"), DeliverySpec)
     violations, warnings = list(pipeline_violations(document)), pipeline_warnings(document)
-    assert (bool(violations), bool(warnings)) == (refused, warned)
+    assert (bool(violations), bool(warnings)) == (rejected, warned)
     for violation in (*violations, *warnings):
         assert "CloudFormation" in str(violation)
         assert str(violation).startswith("delivery.yaml:5: pipeline.region: ")

@@ -19,15 +19,15 @@ FORBIDDING = ("unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_user_na
 START = """
 import sys
 from pathlib import Path
-from tritonstack.runtime import ExposureRefusedError, TritonServer, find_installation
+from tritonstack.runtime import ExposureRejectedError, TritonServer, find_installation
 
 home, repository, state = map(Path, sys.argv[1:])
 try:
     server = TritonServer.start(
         installation=find_installation(home=home), model_root=repository, environment={}, state_dir=state
     )
-except ExposureRefusedError as refused:
-    sys.exit(f"{refused.message}|{refused.remedy}")
+except ExposureRejectedError as rejected:
+    sys.exit(f"{rejected.message}|{rejected.remedy}")
 print("started")
 server.stop(grace_s=0)
 """

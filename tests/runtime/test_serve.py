@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tritonstack.runtime import ServeRefusedError, serve_command
+from tritonstack.runtime import ServeRejectedError, serve_command
 from tritonstack.runtime.serve import FLAGS, MULTI_MODEL_REPOSITORY
 
 DEFAULTS = (
@@ -118,7 +118,7 @@ def test_ping_mode_is_assigned_where_the_container_has_it(
 
 def test_port(root: Path) -> None:
     assert serve_command(environment={"SAGEMAKER_BIND_TO_PORT": "9000"}, model_root=root).port == 9000
-    with pytest.raises(ServeRefusedError, match="'http', which is no port number"):
+    with pytest.raises(ServeRejectedError, match="'http', which is no port number"):
         argv(root, SAGEMAKER_BIND_TO_PORT="http")
 
 
@@ -129,22 +129,22 @@ def test_named_model_may_have_siblings(root: Path) -> None:
     assert command.notices == ()
 
 
-def refusal(root: Path, **environment: str) -> str:
-    with pytest.raises(ServeRefusedError) as caught:
+def error_of(root: Path, **environment: str) -> str:
+    with pytest.raises(ServeRejectedError) as caught:
         argv(root, **environment)
     return caught.value.message
 
 
 def test_rejects_a_flat_model(root: Path) -> None:
     (root / "config.pbtxt").touch()
-    assert refusal(root) == (
+    assert error_of(root) == (
         "ERROR: Incorrect directory structure.\n       Model directory needs to contain the top level folder"
     )
     assert argv(root, SAGEMAKER_MULTI_MODEL="true")
 
 
 def test_rejects_a_named_model_that_is_missing(root: Path) -> None:
-    assert refusal(root, SAGEMAKER_TRITON_DEFAULT_MODEL_NAME="gpt") == (
+    assert error_of(root, SAGEMAKER_TRITON_DEFAULT_MODEL_NAME="gpt") == (
         "ERROR: Directory with provided SAGEMAKER_TRITON_DEFAULT_MODEL_NAME gpt does not exist"
     )
 
@@ -152,13 +152,13 @@ def test_rejects_a_named_model_that_is_missing(root: Path) -> None:
 def test_rejects_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "README").touch()
     (tmp_path / "link").symlink_to("/")
-    assert refusal(tmp_path) == "ERROR: No model found in model repository"
-    assert refusal(tmp_path / "missing") == "ERROR: No model found in model repository"
+    assert error_of(tmp_path) == "ERROR: No model found in model repository"
+    assert error_of(tmp_path / "missing") == "ERROR: No model found in model repository"
 
 
 def test_rejects_to_choose_between_several_models(root: Path) -> None:
     (root / ".git").mkdir()
-    first, choice, found = refusal(root).splitlines()
+    first, choice, found = error_of(root).splitlines()
     assert first == "ERROR: More than 1 model directory found in model repository."
     assert choice == (
         "       Either provide a single directory or set SAGEMAKER_TRITON_DEFAULT_MODEL_NAME "
@@ -173,13 +173,13 @@ def test_rejects_to_choose_between_several_models(root: Path) -> None:
 
 def test_a_name_with_a_blank_counts_twice(tmp_path: Path) -> None:
     (tmp_path / "my model").mkdir()
-    assert "More than 1 model directory" in refusal(tmp_path)
+    assert "More than 1 model directory" in error_of(tmp_path)
 
 
 @pytest.mark.parametrize("release", [None, "25.03", "26.01"])
 def test_rejects_an_unknown_inference_type(root: Path, release: str | None) -> None:
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "chat"}
-    with pytest.raises(ServeRefusedError) as caught:
+    with pytest.raises(ServeRejectedError) as caught:
         serve_command(environment=environment, model_root=root, release=release)
     assert caught.value.message == (
         "ERROR: Invalid SAGEMAKER_TRITON_INFERENCE_TYPE 'chat'\n"
@@ -194,4 +194,4 @@ def test_older_releases_do_not_know_inference_types(root: Path) -> None:
 
 def test_a_flat_model_is_rejected_before_anything_else(root: Path) -> None:
     (root / "config.pbtxt").touch()
-    assert "Incorrect directory structure" in refusal(root, SAGEMAKER_TRITON_INFERENCE_TYPE="chat")
+    assert "Incorrect directory structure" in error_of(root, SAGEMAKER_TRITON_INFERENCE_TYPE="chat")

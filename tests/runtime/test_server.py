@@ -25,7 +25,7 @@ from tests.runtime.kserve_requests import (
     wait_until_gone,
 )
 from tritonstack.runtime import (
-    ServeRefusedError,
+    ServeRejectedError,
     TritonFailedError,
     TritonInstallation,
     TritonRequestError,
@@ -231,7 +231,7 @@ def test_time_can_run_out(start: Start, tmp_path: Path) -> None:
 
 def test_refusals_start_nothing(start: Start, tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
-    with pytest.raises(ServeRefusedError, match="ERROR: No model found in model repository"):
+    with pytest.raises(ServeRejectedError, match="ERROR: No model found in model repository"):
         start(tmp_path / "models")
 
 

@@ -22,7 +22,7 @@ TEXT = "{kind: text-embedding}"
 VLLM = "{kind: vllm}"
 PIPELINE = "{kind: ensemble, steps: [{model: a}, {model: b}]}"
 
-REFUSED: list[tuple[str, dict[str, str], str]] = [
+REJECTED: list[tuple[str, dict[str, str], str]] = [
     (
         "{kind: onnx}",
         {"batching": "{max_batch: 4, preferred_sizes: [2, 8]}"},
@@ -150,7 +150,7 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("recipe", "blocks", "complaint"), REFUSED)
+@pytest.mark.parametrize(("recipe", "blocks", "complaint"), REJECTED)
 def test_what_does_not_go_together(
     tmp_path: Path, recipe: str, blocks: dict[str, str], complaint: str
 ) -> None:

@@ -218,7 +218,7 @@ def cli_context() -> dict[str, object]:
         **settings["context"],
         "aws:cdk:version-reporting": settings["versionReporting"],
         "aws:cdk:enable-path-metadata": True,
-        # It prints what was found and refuses the stacks concerned itself.
+        # It prints what was found and rejects the affected stacks itself.
         "@aws-cdk/core:failSynthOnValidationErrors": False,
     }
 

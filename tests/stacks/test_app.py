@@ -110,19 +110,22 @@ def test_an_unbuilt_endpoint_is_an_error_on_its_own_stack_only(project, synthesi
         not (assembly.folder / "tritonstack-kept-foundation.metadata.json").read_text().count("aws:cdk:error")
     )
     assert "Resources" not in assembly.endpoint("plain").to_json()
-    refused = json.loads((assembly.folder / "tritonstack-kept-endpoint-plain.metadata.json").read_text())
+    rejected = json.loads((assembly.folder / "tritonstack-kept-endpoint-plain.metadata.json").read_text())
     (error,) = [
-        entry["data"] for entries in refused.values() for entry in entries if entry["type"] == "aws:cdk:error"
+        entry["data"]
+        for entries in rejected.values()
+        for entry in entries
+        if entry["type"] == "aws:cdk:error"
     ]
     assert "kept.lock.yaml has no artifact of 'encoder' for cpu" in error
 
 
 @pytest.mark.e2e
 def test_cdk_rejects_just_the_unbuilt_endpoint(project):
-    refused = run_cdk(project, "synth", "--quiet", "-c", "env=kept")
-    assert refused.returncode == 1
-    assert "environments/kept.yaml:7: endpoints.plain.model: " in refused.stderr
-    assert "help: run `tritonstack build kept` and commit kept.lock.yaml" in refused.stderr
+    rejected = run_cdk(project, "synth", "--quiet", "-c", "env=kept")
+    assert rejected.returncode == 1
+    assert "environments/kept.yaml:7: endpoints.plain.model: " in rejected.stderr
+    assert "help: run `tritonstack build kept` and commit kept.lock.yaml" in rejected.stderr
     foundation = run_cdk(project, "synth", "-c", "env=kept", "tritonstack-kept-foundation")
     assert foundation.returncode == 0, foundation.stderr
     assert "tritonstack-kept-artifacts-123456789012-us-east-1" in foundation.stdout

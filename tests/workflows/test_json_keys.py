@@ -20,12 +20,12 @@ import tritonstack.operations
 import tritonstack.workflows
 from tests.reviewed_templates import UPDATE
 from tritonstack.operations.audit.found import UnreadableResource
-from tritonstack.operations.audit.report import Item, Refusal
+from tritonstack.operations.audit.report import Item, UnlistedService
 from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.operations.smoke.asking import UntestedVariant
 
 SNAPSHOT = Path(__file__).with_name("json_keys.json")
-LISTED = [ExpiryState, Item, UntestedVariant, Refusal, UnreadableResource]
+LISTED = [ExpiryState, Item, UntestedVariant, UnlistedService, UnreadableResource]
 """Types without `to_json` whose fields are keys of lists within results."""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.builds.stand_in_job import manifest_of
 from tests.moto_aws import simulated_aws
-from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, refused
+from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, client_error
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output
@@ -213,7 +213,7 @@ def test_credentials_that_expire_end_the_watching_and_not_the_build(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def expire(_: str) -> None:
-        raise refused("BatchGetBuilds", "ExpiredTokenException", "The security token has expired")
+        raise client_error("BatchGetBuilds", "ExpiredTokenException", "The security token has expired")
 
     when_looked_at(watched, monkeypatch, expire)
     (outcome,) = watched.run()
@@ -247,7 +247,7 @@ def test_as_many_builds_run_at_once_as_the_project_and_the_account_allow(
     outcomes = watched.run(ground=replace(watched.ground, concurrent=concurrent))
     assert sorted(outcome.needed.model for outcome in outcomes if outcome.manifest) == watched.models
     assert seen[0] == max(seen) == at_once
-    assert bool(watched.codebuild.refused) == (quota == 1)
+    assert bool(watched.codebuild.rejected) == (quota == 1)
     said = capsys.readouterr().err
     assert ("is waiting: CodeBuild cannot start another build" in said) == (quota == 1)
     assert said.count("model-8 for cpu is waiting") <= 1
@@ -264,7 +264,7 @@ def test_where_others_build_as_much_as_may_be_room_is_waited_for(
 
     def in_time(**parameters: Any) -> dict[str, Any]:
         found = list_builds(**parameters)
-        if len(watched.codebuild.refused) == 3:
+        if len(watched.codebuild.rejected) == 3:
             watched.codebuild.end(others[0], "SUCCEEDED")
         return found
 
@@ -272,7 +272,7 @@ def test_where_others_build_as_much_as_may_be_room_is_waited_for(
     when_looked_at(watched, monkeypatch, lambda build_id: watched.finish(build_id) and None)
     (outcome,) = watched.run()
     assert outcome.manifest is not None
-    assert watched.codebuild.refused[:3] == [CPU] * 3
+    assert watched.codebuild.rejected[:3] == [CPU] * 3
 
 
 def test_an_artifact_built_elsewhere_during_the_wait_is_used(
@@ -285,7 +285,7 @@ def test_an_artifact_built_elsewhere_during_the_wait_is_used(
     list_builds = watched.codebuild.list_builds_for_project
 
     def in_time(**parameters: Any) -> dict[str, Any]:
-        if len(watched.codebuild.refused) == 2:
+        if len(watched.codebuild.rejected) == 2:
             watched.finish(mine)
         return list_builds(**parameters)
 
@@ -315,7 +315,9 @@ def test_credentials_that_expire_before_there_is_room_do_not_end_the_watching_of
 
     def expiring(self: Any, job: str) -> Any:
         if len(watched.codebuild.started) == 4:
-            raise refused("ListBuildsForProject", "ExpiredTokenException", "The security token has expired")
+            raise client_error(
+                "ListBuildsForProject", "ExpiredTokenException", "The security token has expired"
+            )
         return attempts(self, job)
 
     monkeypatch.setattr(CodeBuildJobs, "attempts", expiring)

@@ -42,7 +42,7 @@ __all__ = [
     "closest",
     "load_document",
     "parse_document",
-    "refuse",
+    "raise_violations",
 ]
 
 
@@ -108,7 +108,7 @@ class Record(BaseModel):
 
     @model_validator(mode="after")
     def _check_choices(self) -> Self:
-        refuse(
+        raise_violations(
             Violation((), choice.message(given), choice.remedy(given), code="TS114" if given else "TS106")
             for choice in self.alternatives
             for given in [[f"`{name}`" for name in choice.names if self._is_given(name)]]
@@ -124,7 +124,7 @@ class Record(BaseModel):
         # In a file, `asynchronous:` without a value looks like a choice but would mean the default.
         if info.context is not _FROM_A_FILE:
             return self
-        refuse(
+        raise_violations(
             Violation(
                 (name,),
                 _NO_VALUE,
@@ -162,7 +162,7 @@ class ContradictionError(ValueError):
         )
 
 
-def refuse(violations: Iterable[Violation]) -> None:
+def raise_violations(violations: Iterable[Violation]) -> None:
     """Raise ContradictionError if there are any violations."""
     found = tuple(dict.fromkeys(violations))
     if found:
@@ -172,7 +172,7 @@ def refuse(violations: Iterable[Violation]) -> None:
 def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
     """Check that a list has no duplicates."""
     first: dict[str, int] = {}
-    refuse(
+    raise_violations(
         Violation((index,), f"duplicate item {item!r}", "keep one of the two", code="TS113")
         for index, item in enumerate(items)
         if first.setdefault(item, index) != index

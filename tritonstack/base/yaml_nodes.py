@@ -1,7 +1,7 @@
 """YAML text to a tree of nodes whose size is bounded, however few bytes the text has.
 
 A few lines of aliases can stand for billions of values ("billion laughs"), and a few kilobytes of brackets
-for nesting that no recursive reader survives. Both are refused while the text is parsed, before any value
+for nesting that no recursive reader survives. Both are rejected while the text is parsed, before any value
 is made.
 """
 

@@ -57,7 +57,7 @@ def comment_marker(environment: str) -> str:
 
 
 def _summary(outlook: DeployOutlook) -> str:
-    if outlook.refused:
+    if outlook.rejected:
         return "This deployment would be rejected."
     if outlook.changes_nothing:
         return "This deployment changes nothing."
@@ -89,7 +89,7 @@ def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
             "SageMaker rejects a plain `cdk deploy` of changes that need two phases; "
             f"use `tritonstack deploy {name}`."
         )
-    if outlook.refused:
+    if outlook.rejected:
         yield f"`tritonstack deploy {name}` rejects this before it changes anything."
 
 
@@ -104,12 +104,12 @@ def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
 def _resource_lines(changes: Iterable[PlannedChange]) -> Iterator[str]:
     """Describe changes of resources; those of every rollout are summarized in one line."""
     unexpected = [change for change in changes if not change.expected]
-    expected = [change for change in changes if change.expected and change.fate != "deleted"]
+    expected = [change for change in changes if change.expected and change.action != "deleted"]
     if expected:
         yield f"replaced on every rollout: {', '.join(change.logical_id for change in expected)}"
     yield from (
         change.description
-        for change in sorted(unexpected, key=lambda change: (not change.refused, change.logical_id))
+        for change in sorted(unexpected, key=lambda change: (not change.rejected, change.logical_id))
     )
 
 

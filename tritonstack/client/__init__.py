@@ -8,7 +8,7 @@ from tritonstack.client.classification import ScoredClass, TopClasses, parse_cla
 from tritonstack.client.client import EndpointClient
 from tritonstack.client.codec import EncodedRequest, InferenceReply, decode_reply, encode_request
 from tritonstack.client.errors import (
-    AccessRefusedError,
+    AccessDeniedError,
     ConnectionFailedError,
     EndpointClientError,
     EndpointNotFoundError,
@@ -24,7 +24,7 @@ from tritonstack.client.errors import (
     MultiModelError,
     RequestEncodingError,
     RequestFacts,
-    RequestRefusedError,
+    RequestRejectedError,
     ServiceFailedError,
     ServiceUnavailableError,
     ThrottledError,
@@ -33,7 +33,7 @@ from tritonstack.client.errors import (
 )
 
 __all__ = [
-    "AccessRefusedError",
+    "AccessDeniedError",
     "ConnectionFailedError",
     "EncodedRequest",
     "EndpointClient",
@@ -52,7 +52,7 @@ __all__ = [
     "MultiModelError",
     "RequestEncodingError",
     "RequestFacts",
-    "RequestRefusedError",
+    "RequestRejectedError",
     "ScoredClass",
     "ServiceFailedError",
     "ServiceUnavailableError",

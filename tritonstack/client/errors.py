@@ -6,9 +6,9 @@
     ├── UnsupportedReplyError           the reply needs a package that is not installed
     ├── UnsupportedSettingError         the light transport lacks a setting that boto3 has
     └── InvocationError                 InvokeEndpoint did not answer with success; carries RequestFacts
-        ├── RequestRefusedError         the service refused the request before any container saw it
+        ├── RequestRejectedError        the service rejected the request before any container saw it
         │   └── EndpointNotFoundError   no such endpoint in this account and region, or not in service
-        ├── AccessRefusedError          no, wrong or expired credentials, or no permission
+        ├── AccessDeniedError           no, wrong or expired credentials, or no permission
         ├── ModelError                  the container answered, and not with 2xx
         │   ├── ModelRequestError       4xx: the container rejected the request
         │   ├── ModelFailedError        5xx: the model or the server failed
@@ -123,14 +123,14 @@ class InvocationError(EndpointClientError):
         super().__init__(f"{request}: {self.summary}{code}: {message}", remedy=self.help_text)
 
 
-class RequestRefusedError(InvocationError):
-    """The service refused the request before any container saw it."""
+class RequestRejectedError(InvocationError):
+    """The service rejected the request before any container saw it."""
 
-    summary = "the request was refused"
+    summary = "the request was rejected"
     help_text = "compare the request with InvokeEndpoint's limits: names, headers, size of the body"
 
 
-class EndpointNotFoundError(RequestRefusedError):
+class EndpointNotFoundError(RequestRejectedError):
     """No such endpoint in this account and region, or it is not in service."""
 
     code = "TS543"
@@ -139,12 +139,12 @@ class EndpointNotFoundError(RequestRefusedError):
     help_text = "check the endpoint's name, the region and the account of the credentials in use"
 
 
-class AccessRefusedError(InvocationError):
+class AccessDeniedError(InvocationError):
     """No, wrong or expired credentials, or no permission to invoke."""
 
     code = "TS544"
 
-    summary = "access was refused"
+    summary = "access was denied"
     help_text = "check the credentials in use and that they allow sagemaker:InvokeEndpoint here"
 
 

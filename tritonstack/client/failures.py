@@ -19,7 +19,7 @@ from botocore.exceptions import (
 )
 
 from tritonstack.client.errors import (
-    AccessRefusedError,
+    AccessDeniedError,
     ConnectionFailedError,
     EndpointNotFoundError,
     InvocationError,
@@ -32,7 +32,7 @@ from tritonstack.client.errors import (
     ModelTimeoutError,
     MultiModelError,
     RequestFacts,
-    RequestRefusedError,
+    RequestRejectedError,
     ServiceErrorDetails,
     ServiceFailedError,
     ServiceUnavailableError,
@@ -41,8 +41,8 @@ from tritonstack.client.errors import (
 
 # Codes of the service model of InvokeEndpoint, then those that any AWS service may answer.
 ERRORS_BY_CODE: dict[str, type[InvocationError]] = {
-    "ValidationError": RequestRefusedError,
-    "ValidationException": RequestRefusedError,
+    "ValidationError": RequestRejectedError,
+    "ValidationException": RequestRejectedError,
     "ModelError": ModelError,
     "ModelNotReadyException": ModelNotReadyError,
     "ServiceUnavailable": ServiceUnavailableError,
@@ -54,25 +54,25 @@ ERRORS_BY_CODE: dict[str, type[InvocationError]] = {
     "Throttling": ThrottledError,
     "TooManyRequestsException": ThrottledError,
     "RequestLimitExceeded": ThrottledError,
-    "AccessDeniedException": AccessRefusedError,
-    "AccessDenied": AccessRefusedError,
-    "ExpiredTokenException": AccessRefusedError,
-    "ExpiredToken": AccessRefusedError,
-    "UnrecognizedClientException": AccessRefusedError,
-    "InvalidClientTokenId": AccessRefusedError,
-    "InvalidSignatureException": AccessRefusedError,
-    "MissingAuthenticationTokenException": AccessRefusedError,
-    "IncompleteSignature": AccessRefusedError,
+    "AccessDeniedException": AccessDeniedError,
+    "AccessDenied": AccessDeniedError,
+    "ExpiredTokenException": AccessDeniedError,
+    "ExpiredToken": AccessDeniedError,
+    "UnrecognizedClientException": AccessDeniedError,
+    "InvalidClientTokenId": AccessDeniedError,
+    "InvalidSignatureException": AccessDeniedError,
+    "MissingAuthenticationTokenException": AccessDeniedError,
+    "IncompleteSignature": AccessDeniedError,
 }
 
 # botocore exceptions without a response of the service; the first match wins.
 ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ...] = (
     (ReadTimeoutError, InvocationTimeoutError),
     (ConnectTimeoutError, InvocationTimeoutError),
-    (ParamValidationError, RequestRefusedError),
-    (NoCredentialsError, AccessRefusedError),
-    (PartialCredentialsError, AccessRefusedError),
-    (NoAuthTokenError, AccessRefusedError),
+    (ParamValidationError, RequestRejectedError),
+    (NoCredentialsError, AccessDeniedError),
+    (PartialCredentialsError, AccessDeniedError),
+    (NoAuthTokenError, AccessDeniedError),
     (ResponseStreamingError, ConnectionFailedError),
     (BotocoreConnectionError, ConnectionFailedError),
     (HTTPClientError, ConnectionFailedError),
@@ -107,7 +107,7 @@ def _answered(service: ServiceErrorDetails, request: RequestFacts) -> type[Invoc
     error = ERRORS_BY_CODE.get(service.code) or _by_status(service.status)
     if error is ModelError:
         return _model_error(service, request)
-    if error is RequestRefusedError and "not found" in service.message and "Endpoint" in service.message:
+    if error is RequestRejectedError and "not found" in service.message and "Endpoint" in service.message:
         return EndpointNotFoundError
     return error
 
@@ -115,14 +115,14 @@ def _answered(service: ServiceErrorDetails, request: RequestFacts) -> type[Invoc
 def _by_status(status: int | None) -> type[InvocationError]:
     """Choose the error by status for unknown codes: proxies and gateways respond without AWS's codes."""
     if status == 403:
-        return AccessRefusedError
+        return AccessDeniedError
     if status == 429:
         return ThrottledError
     if status == 503:
         return ServiceUnavailableError
     if status is not None and status >= 500:
         return ServiceFailedError
-    return RequestRefusedError if status is not None and status >= 400 else InvocationError
+    return RequestRejectedError if status is not None and status >= 400 else InvocationError
 
 
 def _model_error(service: ServiceErrorDetails, request: RequestFacts) -> type[ModelError]:

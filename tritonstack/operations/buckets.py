@@ -23,13 +23,13 @@ class BucketNotEmptyError(TritonstackError):
 
     code = "TS508"
 
-    def __init__(self, bucket: str, refused: Sequence[Mapping[str, Any]], *, remedy: str) -> None:
-        first = refused[0]
+    def __init__(self, bucket: str, rejected: Sequence[Mapping[str, Any]], *, remedy: str) -> None:
+        first = rejected[0]
         self.reason = f"{first['Code']}: {first.get('Message', 'no reason given')}"
         """Return S3's error message without object names."""
         super().__init__(
             (
-                f"cannot delete {len(refused)} objects of bucket {bucket}, for example {first.get('Key')}: "
+                f"cannot delete {len(rejected)} objects of bucket {bucket}, for example {first.get('Key')}: "
                 f"{self.reason}"
             ),
             remedy=remedy,
@@ -79,5 +79,5 @@ def _delete(s3: Any, bucket: str, objects: list[dict[str, str]], sleep: Callable
             remedy = "S3 failed after several retries; rerun later"
             raise BucketNotEmptyError(bucket, errors, remedy=remedy)
         sleep(pause)
-        refused = {error["Key"] for error in errors}
-        left = [item for item in left if item["Key"] in refused]
+        rejected = {error["Key"] for error in errors}
+        left = [item for item in left if item["Key"] in rejected]

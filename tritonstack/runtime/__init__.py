@@ -8,9 +8,9 @@ server lacks.
 
 from tritonstack.runtime.connections import TritonResponse
 from tritonstack.runtime.errors import (
-    ExposureRefusedError,
+    ExposureRejectedError,
     InstallError,
-    ServeRefusedError,
+    ServeRejectedError,
     TritonEndedError,
     TritonFailedError,
     TritonNotFoundError,
@@ -23,10 +23,10 @@ from tritonstack.runtime.serve import ServeCommand, serve_command
 from tritonstack.runtime.server import TritonServer, require_isolation
 
 __all__ = [
-    "ExposureRefusedError",
+    "ExposureRejectedError",
     "InstallError",
     "ServeCommand",
-    "ServeRefusedError",
+    "ServeRejectedError",
     "TritonEndedError",
     "TritonFailedError",
     "TritonInstallation",

@@ -3,8 +3,8 @@
 TritonstackError
 ├── TritonNotFoundError     no server is installed at the given path
 ├── InstallError            the embedded server could not be installed
-├── ExposureRefusedError    the server would listen on every interface of this machine
-├── ServeRefusedError       NVIDIA's `serve` would refuse to start with this model folder or environment
+├── ExposureRejectedError    the server would listen on every interface of this machine
+├── ServeRejectedError       NVIDIA's `serve` would exit with an error for this model folder or environment
 ├── TritonFailedError       the server ended, or did not become ready in time
 └── TritonRequestError      a request got no response
     ├── TritonTimeoutError  ... within its time limit
@@ -34,13 +34,13 @@ class InstallError(TritonstackError):
     code = "TS602"
 
 
-class ExposureRefusedError(TritonstackError):
+class ExposureRejectedError(TritonstackError):
     """The server would listen on every network interface of this machine, which was not allowed."""
 
     code = "TS603"
 
 
-class ServeRefusedError(TritonstackError):
+class ServeRejectedError(TritonstackError):
     """NVIDIA's `serve` would print this message and exit with 1 instead of starting the server."""
 
     code = "TS604"

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from tritonstack.runtime.errors import ExposureRefusedError, TritonRequestError, TritonUnreachableError
+from tritonstack.runtime.errors import ExposureRejectedError, TritonRequestError, TritonUnreachableError
 from tritonstack.runtime.supervisor import CONNECT, MAX_MESSAGE, MEASURE, STOP, WEIGH, Order
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -47,7 +47,7 @@ def why_no_namespaces() -> str | None:
 
 
 def require_namespaces_or_consent() -> None:
-    """Raise ExposureRefusedError if a server would be exposed and EXPOSE does not allow it."""
+    """Raise ExposureRejectedError if a server would be exposed and EXPOSE does not allow it."""
     reason = why_no_namespaces()
     if reason is not None:
         require_consent(
@@ -59,9 +59,9 @@ def require_namespaces_or_consent() -> None:
 
 
 def require_consent(message: str, *, remedy: str) -> None:
-    """Raise ExposureRefusedError unless EXPOSE allows servers on every interface."""
+    """Raise ExposureRejectedError unless EXPOSE allows servers on every interface."""
     if os.environ.get(EXPOSE) != "1":
-        raise ExposureRefusedError(
+        raise ExposureRejectedError(
             message,
             remedy=f"{remedy}, or accept the exposure with `--expose` of `tritonstack up` and "
             f"`tritonstack build`, or {EXPOSE}=1",

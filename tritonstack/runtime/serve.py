@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tritonstack.runtime.errors import ServeRefusedError
+from tritonstack.runtime.errors import ServeRejectedError
 
 # In multi-model mode, each load names its own repository; the initial one must exist and is empty.
 MULTI_MODEL_REPOSITORY = Path("/tmp/sagemaker")  # noqa: S108 - the very folder that `serve` makes
@@ -99,7 +99,7 @@ def serve_command(
 
     `served_at` is the server's path of `model_root` if it differs. `multi_model_root` is the empty repository
     of multi-model mode. `release` is the image's (such as "24.10"), which determines the checks of `serve`.
-    Raises ServeRefusedError with serve's own message.
+    Raises ServeRejectedError with serve's own message.
     """
     multi_model = environment.get(MULTI_MODEL) == "true"
     notices: list[str] = []
@@ -112,7 +112,7 @@ def serve_command(
     if multi_model:
         notices.append(f'Triton is running in SageMaker MME mode. Using Triton ping mode: "{ping_mode}"')
     elif (model_root / "config.pbtxt").is_file():
-        raise ServeRefusedError(
+        raise ServeRejectedError(
             "ERROR: Incorrect directory structure.\n"
             "       Model directory needs to contain the top level folder",
             remedy="put config.pbtxt into a folder named after the model: <model>/config.pbtxt",
@@ -158,7 +158,7 @@ def _check_inference_type(environment: Mapping[str, str], release: str | None) -
     value = environment.get(INFERENCE_TYPE)
     known = release is None or tuple(map(int, release.split("."))) >= INFERENCE_TYPE_SINCE
     if value and known and value not in INFERENCE_TYPES:
-        raise ServeRefusedError(
+        raise ServeRejectedError(
             f"ERROR: Invalid {INFERENCE_TYPE} '{value}'\n       Must be one of: {', '.join(INFERENCE_TYPES)}",
             remedy=f"correct or remove the variable {INFERENCE_TYPE}",
         )
@@ -168,20 +168,20 @@ def _default_model(environment: Mapping[str, str], model_root: Path, notices: li
     named = environment.get(DEFAULT_MODEL_NAME)
     if named:
         if not (model_root / named.lstrip("/")).is_dir():
-            raise ServeRefusedError(
+            raise ServeRejectedError(
                 f"ERROR: Directory with provided {DEFAULT_MODEL_NAME} {named} does not exist",
                 remedy=f"set {DEFAULT_MODEL_NAME} to the name of a folder in {model_root}",
             )
         return named
     found = _model_folders(model_root)
     if not found:
-        raise ServeRefusedError(
+        raise ServeRejectedError(
             "ERROR: No model found in model repository",
             remedy="pack the model's folder (with config.pbtxt and version folders) at the top level of the "
             "archive",
         )
     if len(found) > 1:
-        raise ServeRefusedError(
+        raise ServeRejectedError(
             "ERROR: More than 1 model directory found in model repository.\n"
             f"       Either provide a single directory or set {DEFAULT_MODEL_NAME} "
             "to run the ensemble backend.\n"
@@ -206,7 +206,7 @@ def _port(environment: Mapping[str, str]) -> int:
     """Return the port of the SageMaker front end; reject a non-number as tritonserver would."""
     text = environment.get(BIND_TO_PORT) or str(DEFAULT_PORT)
     if not text.isdecimal() or not 0 < int(text) < 65536:
-        raise ServeRefusedError(
+        raise ServeRejectedError(
             f"ERROR: {BIND_TO_PORT} is {text!r}, which is not a port number",
             remedy=f"set {BIND_TO_PORT} to a number from 1 to 65535, or remove it",
         )

@@ -76,8 +76,8 @@ class TritonServer:
         """Start what `serve` would start for a container with this environment; return before it is ready.
 
         `model_root` is the content of /opt/ml/model, or in multi-model mode of /opt/ml/models. Raises
-        ServeRefusedError if `serve` would fail, and ExposureRefusedError if the server would listen on every
-        interface without consent.
+        ServeRejectedError if `serve` would fail, and ExposureRejectedError if the server would listen on
+        every interface without consent.
         """
         require_isolation(installation)
         state_dir.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ class TritonServer:
 
 
 def require_isolation(installation: TritonInstallation) -> None:
-    """Raise ExposureRefusedError if a server would listen on every interface of this machine without consent.
+    """Raise ExposureRejectedError if a server would listen on every interface without consent.
 
     In a container, the interfaces are the container's.
     """

@@ -62,9 +62,9 @@ def test_the_capabilities_are_frozen_data_that_json_can_write():
     with pytest.raises(FrozenInstanceError):
         found.rejected = {}
     data = json.loads(json.dumps(found.to_json()))
-    assert data.keys() == {"types", "actions", "limits", "refused"}
+    assert data.keys() == {"types", "actions", "limits", "rejected"}
     assert [item["type"] for item in data["types"]] == [item.type for item in found.types]
-    assert data["refused"] == found.rejected
+    assert data["rejected"] == found.rejected
     assert all(f"| {what} | {why} |" in found.rejection_table() for what, why in found.rejected.items())
 
 
@@ -93,7 +93,7 @@ def test_properties_without_effect_have_a_reason():
         for prop, known in provider.properties.items()
     }
     assert properties
-    assert [name for name, known in properties.items() if not (known.effect or known.why)] == []
+    assert [name for name, known in properties.items() if not (known.effect or known.reason)] == []
 
 
 def test_members_with_a_reason_exist():
@@ -113,11 +113,11 @@ def test_members_with_a_reason_exist():
 
 def test_every_limit_names_its_service_and_is_listed_once():
     found = limits()
-    assert len({limit.what for limit in found}) == len(found)
-    assert all(limit.why[0].isupper() and limit.why.endswith(".") for limit in found)
+    assert len({limit.name for limit in found}) == len(found)
+    assert all(limit.reason[0].isupper() and limit.reason.endswith(".") for limit in found)
     by_service = {limit.service for limit in found}
     assert {"CloudWatch", "EC2", "IAM", "KMS", "S3", "SageMaker", "SNS", "EventBridge"} <= by_service
-    told = {limit.what: limit.why for limit in found}
+    told = {limit.name: limit.reason for limit in found}
     assert told["AWS::IAM::Role"].startswith("It is stored and returned; only bucket policies")
     assert told["AWS::Events::Rule.Targets.RetryPolicy"].endswith("an event is sent once.")
     assert told["ContainerDefinition.ContainerHostname"].endswith("needs no host name.")
@@ -139,7 +139,7 @@ def test_fields_that_moto_drops_are_listed_as_not_kept(account):
     sns = account.client("sns")
     topic = sns.create_topic(Name="t", Attributes={"TracingConfig": "Active"})["TopicArn"]
     assert "TracingConfig" not in sns.get_topic_attributes(TopicArn=topic)["Attributes"]
-    told = {limit.what: limit.why for limit in limits()}
+    told = {limit.name: limit.reason for limit in limits()}
     assert told["AWS::Logs::LogGroup.LogGroupClass"].startswith("Not stored")
     assert told["AWS::SNS::Topic.TracingConfig"].startswith("Not stored")
 
@@ -152,5 +152,5 @@ def test_the_page_is_up_to_date():
 def test_the_page_lists_every_type_limit_and_rejection():
     rows = {line.split(" | ")[0].removeprefix("| ") for line in PAGE.read_text().splitlines()}
     assert PROVIDERS.keys() <= rows
-    assert {limit.what for limit in limits()} <= rows
+    assert {limit.name for limit in limits()} <= rows
     assert rejected().keys() <= rows

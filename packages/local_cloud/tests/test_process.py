@@ -89,9 +89,9 @@ def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):
     assert read_address(folder) == address
     assert address.environment()["AWS_ENDPOINT_URL"] == f"http://localhost:{address.port}"
     ticks = start_ticks(address.pid)
-    with pytest.raises(CloudRunningError, match="already running") as refusal:
+    with pytest.raises(CloudRunningError, match="already running") as caught:
         start(folder)
-    assert refusal.value.exit_code == 2
+    assert caught.value.exit_code == 2
     with pytest.raises(PortInUseError, match=f"port {address.port} cannot be used"):
         start(folder / "beside", port=address.port)
     assert stop(state_dir=folder) is True
@@ -281,6 +281,6 @@ def test_the_secret_is_private_and_persistent(folder, tmp_path):
 
 
 def test_a_cloud_of_an_older_version_must_be_restarted():
-    with pytest.raises(CloudFailedError, match="started by an older version") as refusal:
+    with pytest.raises(CloudFailedError, match="started by an older version") as caught:
         NOBODYS.environment()
-    assert "tritonstack down" in refusal.value.remedy
+    assert "tritonstack down" in caught.value.remedy

@@ -108,8 +108,8 @@ class Limit:
     """A difference from AWS, and the reason."""
 
     service: str
-    what: str
-    why: str
+    name: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Capabilities:
             "types": [asdict(item) for item in self.types],
             "actions": dict(self.actions),
             "limits": [asdict(item) for item in self.limits],
-            "refused": dict(self.rejected),
+            "rejected": dict(self.rejected),
         }
 
     def type_table(self) -> str:
@@ -170,13 +170,13 @@ def limits() -> tuple[Limit, ...]:
         ("CodeBuild", ACCEPTED_IN_CODEBUILD),
         ("CodePipeline", ACCEPTED_IN_CODEPIPELINE),
     ):
-        found += [Limit(service, field, sentence(why)) for field, why in fields.items()]
-    return tuple(sorted(found, key=lambda limit: (limit.service.lower(), limit.what)))
+        found += [Limit(service, field, sentence(reason)) for field, reason in fields.items()]
+    return tuple(sorted(found, key=lambda limit: (limit.service.lower(), limit.name)))
 
 
 def rejected() -> dict[str, str]:
     """Return the types and fields that are rejected, with the reasons."""
-    alarms = {f"PutMetricAlarm.{name}": why for name, why in NOT_SUPPORTED.items()}
+    alarms = {f"PutMetricAlarm.{name}": reason for name, reason in NOT_SUPPORTED.items()}
     composites = {f"PutCompositeAlarm.{name}": NO_SUPPRESSION for name in SUPPRESSION}
     return {
         **UNSUPPORTED_TYPES,
@@ -205,13 +205,13 @@ def _limit_lines(found: Iterable[Limit], *, heading: str) -> list[str]:
     """Return one Markdown table per service, line by line."""
     lines: list[str] = []
     for service, group in groupby(found, key=lambda limit: limit.service):
-        lines += [heading.format(service), *_reason_table({limit.what: limit.why for limit in group})]
+        lines += [heading.format(service), *_reason_table({limit.name: limit.reason for limit in group})]
     return lines
 
 
 def _reason_table(reasons: Mapping[str, str]) -> list[str]:
     """Return a Markdown table of names and reasons, line by line."""
-    return ["| what | why |", "|---|---|", *(f"| {what} | {why} |" for what, why in reasons.items())]
+    return ["| name | reason |", "|---|---|", *(f"| {name} | {reason} |" for name, reason in reasons.items())]
 
 
 def _type(name: str, provider: Provider) -> TypeCapability:
@@ -229,10 +229,10 @@ def _limits_of(provider: Provider) -> Iterator[Limit]:
     if provider.kept_only:
         yield Limit(service, provider.type_name, provider.kept_only)
     for name, known in provider.properties.items():
-        if known.why:
-            yield Limit(service, f"{provider.type_name}.{name}", known.why)
-        for path, why in known.inner.items():
-            yield Limit(service, f"{provider.type_name}.{name}.{path}", why)
+        if known.reason:
+            yield Limit(service, f"{provider.type_name}.{name}", known.reason)
+        for path, reason in known.inner.items():
+            yield Limit(service, f"{provider.type_name}.{name}.{path}", reason)
 
 
 def service_of(type_name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.strict_aws import refused
+from tests.operations.strict_aws import client_error
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
@@ -307,12 +307,12 @@ def test_an_account_that_rejects_to_answer_does_not_stop_others(
     edit(here.template_file("preview"), "eu-west-1", "eu-central-1")
     look = leased_module.expiring_environments
 
-    def refuse_one(cloud: Cloud, **more: Any) -> list[ExpiryState]:
+    def reject_one(cloud: Cloud, **more: Any) -> list[ExpiryState]:
         if cloud.region == "eu-central-1":
-            raise refused("DescribeStacks", "AccessDenied", "no")
+            raise client_error("DescribeStacks", "AccessDenied", "no")
         return look(cloud, **more)
 
-    monkeypatch.setattr(leased_module, "expiring_environments", refuse_one)
+    monkeypatch.setattr(leased_module, "expiring_environments", reject_one)
     code, facts = reaped(here, capsys)
     assert (code, facts["reaped"]) == (1, ["tritonstack-old", "tritonstack-older"])
     assert "eu-central-1" in facts["not_searched"][0]

@@ -90,7 +90,7 @@ def test_what_would_be_rejected_is_reported_with_exit_code_1(
     deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
     code, out = said(capsys, built)
     assert code == 1
-    assert f"  {STACK}: refused: the endpoint is asynchronous" in out
+    assert f"  {STACK}: rejected: the endpoint is asynchronous" in out
     assert "    help: deploy it as another endpoint" in out
     assert "`tritonstack deploy dev` rejects this before it changes anything." in out
 
@@ -101,7 +101,7 @@ def test_for_machines_it_is_one_document(
     deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
     code, out = said(capsys, built, "--json")
     result = json.loads(out)
-    assert (code, result["refused"], result["model_prefixes"]) == (0, False, {})
+    assert (code, result["rejected"], result["model_prefixes"]) == (0, False, {})
     assert [(plan["stack"], plan["action"], plan["reasons"]) for plan in result["stacks"]] == [
         (STACK, "roll-out", ["KmsKeyId"])
     ]
@@ -180,7 +180,7 @@ def test_what_cloudformation_would_refuse_is_exit_1(
     deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
     code, out = said(capsys, built)
     assert code == 1
-    assert "    refused: AWS::SageMaker::Endpoint Endpoint must be replaced" in out
+    assert "    rejected: AWS::SageMaker::Endpoint Endpoint must be replaced" in out
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def retained(built: Project, account: str) -> Project:
     return built
 
 
-TAKEN = "refused: AWS::Logs::LogGroup Log must be created, but /kept already exists outside this stack"
+TAKEN = "rejected: AWS::Logs::LogGroup Log must be created, but /kept already exists outside this stack"
 
 
 def test_what_is_to_be_made_under_a_name_that_is_taken_is_rejected(
@@ -237,7 +237,7 @@ def test_a_deploy_rejects_what_would_be_replaced_under_its_own_name(
     edit(built.root / "node_modules" / ".bin" / "cdk", "echo 'Stack search: what the CDK says'", said_by_cdk)
     deployed(monkeypatch, template())
     monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
-    words = "refused: AWS::CodeBuild::Project Build must be replaced"
+    words = "rejected: AWS::CodeBuild::Project Build must be replaced"
     assert words in said(capsys, built)[1]
     assert run(["--project", str(built.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {words}" in capsys.readouterr().err

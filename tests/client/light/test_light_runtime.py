@@ -185,7 +185,7 @@ class TestConnections:
         time.sleep(0.02)
         monkeypatch.setattr("tritonstack.client.light.connections.wait_for_read", lambda *_: False)
         idle = runtime._threads._idle[0]
-        idle.shutdown(socket.SHUT_WR)  # the kernel refuses the request as after a reset
+        idle.shutdown(socket.SHUT_WR)  # the kernel rejects the request as after a reset
         assert now(runtime)["Body"].read() == b"{}"
         assert [request.connection for request in server.requests] == [0, 1]
 

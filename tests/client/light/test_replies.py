@@ -1,4 +1,4 @@
-"""HTTP/1.1 replies are read the same however they arrive, and broken ones are refused."""
+"""HTTP/1.1 replies are read the same however they arrive, and broken ones are rejected."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.contract.drivers.servers import (
     Lay,
     Model,
     MultiModel,
-    RefusedError,
+    RejectedError,
     ServedModel,
     Server,
     Way,
@@ -29,7 +29,7 @@ from tests.contract.drivers.servers import (
 )
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import (
-    ServeRefusedError,
+    ServeRejectedError,
     TritonFailedError,
     TritonRequestError,
     TritonServer,
@@ -115,10 +115,10 @@ class EmbeddedDriver(LocalDriver):
             )
             server = EmbeddedServer(triton, models)
             triton.wait_ready(timeout_s=READY_S)
-        except ServeRefusedError as refused:
-            raise RefusedError(refused.message) from refused
+        except ServeRejectedError as error:
+            raise RejectedError(error.message) from error
         except TritonFailedError as failed:
-            raise RefusedError(server.log()) from failed
+            raise RejectedError(server.log()) from failed
         return server
 
 
@@ -174,7 +174,7 @@ class ContainerDriver(LocalDriver):
             if not server.running or time.monotonic() > deadline:
                 words = server.log()
                 server.stop()
-                raise RefusedError(words)
+                raise RejectedError(words)
             time.sleep(0.05)
         return server
 
@@ -232,7 +232,7 @@ def release_from(text: str) -> tuple[int, int]:
 
 
 def connecting_to(host: str, port: int) -> Callable[[], socket.socket]:
-    """Connect to an address; a refused connection counts as a request without an answer."""
+    """Connect to an address; a rejected connection counts as a request without an answer."""
 
     def connect() -> socket.socket:
         try:

@@ -50,7 +50,7 @@ class Ability(Enum):
     STARTING = "starting servers"
 
 
-class RefusedError(Exception):
+class RejectedError(Exception):
     """A server ended instead of becoming ready; the message is its output."""
 
 
@@ -145,7 +145,7 @@ class Driver(Protocol):
         """Return why the driver cannot do something; None if it can."""
 
     def start(self, lay: Lay, environment: Mapping[str, str]) -> Server:
-        """Start a server on its own models and wait until it is ready; raise RefusedError if it ends."""
+        """Start a server on its own models and wait until it is ready; raise RejectedError if it ends."""
 
     def served_model(self, way: Way, model: Model) -> ServedModel:
         """Return the model, served in this way."""

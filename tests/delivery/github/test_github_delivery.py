@@ -339,12 +339,12 @@ def test_every_command_of_every_workflow_was_run(delivered: GithubDelivery) -> N
 
 def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(delivered: GithubDelivery) -> None:
     assert len(delivered.runner.called) > 100
-    refused = {
+    rejected = {
         f"{role}: {action_of(service, operation)}"
         for role, service, operation in delivered.runner.called
         if (service, operation) not in FREE and not allows(delivered, role, action_of(service, operation))
     }
-    assert sorted(refused) == []
+    assert sorted(rejected) == []
 
 
 def allows(delivered: GithubDelivery, role: str, action: str) -> bool:

@@ -57,7 +57,7 @@ class Ran:
     output: str
 
 
-class RefusedError(AssertionError):
+class RejectedError(AssertionError):
     """A job did what GitHub or AWS would not allow."""
 
 
@@ -179,16 +179,16 @@ class Runner:
     def _require_trigger(self, content: Mapping[str, Any], event: Event) -> None:
         triggers = content["on"]
         if event.name not in triggers:
-            raise RefusedError(f"{event.name} starts no such workflow")
+            raise RejectedError(f"{event.name} starts no such workflow")
         given = triggers[event.name] or {}
         if event.name == "push" and event.ref.removeprefix("refs/heads/") not in given["branches"]:
-            raise RefusedError(f"a push to {event.ref} starts no such workflow")
+            raise RejectedError(f"a push to {event.ref} starts no such workflow")
         for name, spec in (given.get("inputs", {}) if event.name == "workflow_dispatch" else {}).items():
             value = event.inputs.get(name, "")
             if spec["required"] and not value:
-                raise RefusedError(f"{name} has to be given")
+                raise RejectedError(f"{name} has to be given")
             if spec["type"] == "choice" and value not in spec["options"]:
-                raise RefusedError(f"{name}: {value!r} is none of {spec['options']}")
+                raise RejectedError(f"{name}: {value!r} is none of {spec['options']}")
 
 
 def _inputs(content: Mapping[str, Any], event: Event) -> dict[str, str]:
@@ -253,7 +253,7 @@ class _JobRun:
             case _ if action.startswith("./"):
                 return self._compose(action, given)
             case _:
-                raise RefusedError(f"{self.label} uses {action}, which is not known here")
+                raise RejectedError(f"{self.label} uses {action}, which is not known here")
         return True
 
     def _compose(self, action: str, given: Mapping[str, Any]) -> bool:
@@ -298,24 +298,24 @@ class _JobRun:
     def _take_on(self, given: Mapping[str, Any], scope: Scope) -> None:
         """Assume a role if its trust policy allows a job with these claims."""
         if self.job["permissions"].get("id-token") != "write":
-            raise RefusedError(f"{self.label} has no right to a token that says who it is")
+            raise RejectedError(f"{self.label} has no right to a token that says who it is")
         arn = given["role-to-assume"]
         account, name = arn.split(":")[4], arn.rpartition("/")[2]
         if given.get("allowed-account-ids", account) != account:
-            raise RefusedError(f"{arn} is in none of the allowed accounts")
+            raise RejectedError(f"{arn} is in none of the allowed accounts")
         known = {
             name: role
             for template in self.runner.delivery_stacks.values()
             for name, role in roles(template).items()
         }
         if name not in known:
-            raise RefusedError(f"no stack makes the role {name}")
+            raise RejectedError(f"no stack makes the role {name}")
         longest = known[name].get("MaxSessionDuration", 3600)
         if given.get("role-duration-seconds", 3600) > longest:
-            raise RefusedError(f"{name} is taken on for {longest} s at most")
+            raise RejectedError(f"{name} is taken on for {longest} s at most")
         claims = self._claims(scope)
         if not trusts_job(known[name], claims):
-            raise RefusedError(f"{name} does not trust {claims}")
+            raise RejectedError(f"{name} does not trust {claims}")
         self.runner.taken.append((self.label, name))
         self.role = name
         self.credentials = {"AWS_REGION": given["aws-region"]}

@@ -157,5 +157,5 @@ def test_two_checkouts_at_once(clouds: TwoClouds, tmp_path: Path) -> None:
     assert locks[0].read_text() == locks[1].read_text()
     assert clouds.locked(other) == digest
     assert clouds.promotions().count(digest) == 1
-    outcomes = [json.loads(text[text.index("{") :])["promoted"][0]["won"] for text in said]
+    outcomes = [json.loads(text[text.index("{") :])["promoted"][0]["claimed"] for text in said]
     assert sorted(outcomes) == [False, True]

@@ -25,7 +25,7 @@ from tests.contract import models
 from tests.contract.bodies import numbers
 from tests.contract.drivers.local import QUICK
 from tests.e2e.conftest import furnished_site
-from tritonstack.client import AccessRefusedError, EndpointClient, ModelFailedError
+from tritonstack.client import AccessDeniedError, EndpointClient, ModelFailedError
 from tritonstack.client.light import LightRuntime
 
 pytestmark = pytest.mark.e2e
@@ -131,7 +131,7 @@ class TestBoto3:
 
     def test_a_models_error_has_its_own_status_and_words(self, endpoints: tuple[str, str]) -> None:
         with pytest.raises(ClientError) as caught:
-            invoke(endpoints[0], models.REFUSES)
+            invoke(endpoints[0], models.REJECTS)
         told = caught.value.response
         assert told["Error"]["Code"] == "ModelError"
         assert told["ResponseMetadata"]["HTTPStatusCode"] == 424
@@ -232,7 +232,7 @@ class TestAwsCli:
 
     def test_a_models_error_is_an_error(self, endpoints: tuple[str, str], tmp_path: Path) -> None:
         body = tmp_path / "body.json"
-        body.write_bytes(numbers(models.REFUSES))
+        body.write_bytes(numbers(models.REJECTS))
         arguments = ("--endpoint-name", endpoints[0], "--body", f"fileb://{body}", str(tmp_path / "answer"))
         done = subprocess.run(
             ["aws", "sagemaker-runtime", "invoke-endpoint", *arguments],
@@ -355,16 +355,16 @@ class TestEndpointClient:
 
     def test_a_models_error_has_a_type(self, endpoints: tuple[str, str], runtime: Any) -> None:
         client = EndpointClient(endpoint_name=endpoints[0], runtime=runtime)
-        refused = {"x": np.array([[models.REFUSES]], np.float32)}
+        rejected = {"x": np.array([[models.REJECTS]], np.float32)}
         with pytest.raises(ModelFailedError, match="minus one is no input"):
-            client.infer(refused)
+            client.infer(rejected)
         with pytest.raises(ModelFailedError, match="minus one is no input"):
-            asyncio.run(client.ainfer(refused))
+            asyncio.run(client.ainfer(rejected))
 
     def test_another_key_is_refused(self, endpoints: tuple[str, str]) -> None:
         """The cloud verifies signatures, so the light transport's are valid."""
         key = boto3.Session().get_credentials().get_frozen_credentials()
         session = boto3.Session(key.access_key, f"{key.secret_key}x", key.token)
         client = EndpointClient(endpoint_name=endpoints[0], runtime=LightRuntime(session=session))
-        with pytest.raises(AccessRefusedError):
+        with pytest.raises(AccessDeniedError):
             client.infer({"x": np.array([[1.5]], np.float32)})

@@ -103,7 +103,7 @@ def test_two_accounts_are_two_clouds_and_know_nothing_of_each_other(site: Site) 
     s3 = {address.account_id: client_of(address, "s3") for address in (site.address, there)}
     s3[second].create_bucket(Bucket="artifacts")
     assert s3[first].list_buckets()["Buckets"] == []
-    s3[first].create_bucket(Bucket="artifacts")  # which one cloud of two accounts would refuse
+    s3[first].create_bucket(Bucket="artifacts")  # which one cloud of two accounts would reject
 
     assert f"still running: {second}" in site.tritonstack("down")
     assert read_address(site.project.cloud_dir(second)) == there
@@ -117,9 +117,9 @@ def test_two_accounts_are_two_clouds_and_know_nothing_of_each_other(site: Site) 
 def test_no_account_is_reached_from_another(site: Site) -> None:
     site.tritonstack("up", "--detach")
     sts = client_of(site.address, "sts")
-    with pytest.raises(ClientError) as refusal:
+    with pytest.raises(ClientError) as caught:
         sts.assume_role(RoleArn="arn:aws:iam::000000000001:role/reader", RoleSessionName="copy")
-    assert refusal.value.response["Error"]["Code"] == "AccessDenied"
+    assert caught.value.response["Error"]["Code"] == "AccessDenied"
     site.tritonstack("down")
 
 

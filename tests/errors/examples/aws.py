@@ -13,7 +13,7 @@ from botocore.exceptions import (
 )
 
 from tests.errors.examples.base import DEV, Setting, example
-from tests.errors.examples.stand_ins import CLOUD, Refusing, refused
+from tests.errors.examples.stand_ins import CLOUD, Rejecting, client_error
 from tests.moto_aws import simulated_aws
 from tritonstack.client.errors import RequestFacts
 from tritonstack.client.failures import invocation_error
@@ -22,7 +22,7 @@ SEARCH = RequestFacts("tritonstack-dev-search")
 
 
 def _model_error(status: int, message: str) -> ClientError:
-    error = refused("InvokeEndpoint", "ModelError", "the container answered")
+    error = client_error("InvokeEndpoint", "ModelError", "the container answered")
     error.response |= {"OriginalStatusCode": status, "OriginalMessage": message}  # type: ignore[typeddict-unknown-key]
     return error
 
@@ -36,7 +36,7 @@ def no_credentials(shop: Setting) -> None:
     """`tritonstack deploy` without credentials."""
     from tritonstack.operations import aws
 
-    cloud: Any = Refusing("GetCallerIdentity", "ExpiredToken", "The security token has expired")
+    cloud: Any = Rejecting("GetCallerIdentity", "ExpiredToken", "The security token has expired")
     cloud.account = "111111111111"
     aws.require_account(cloud)
 
@@ -51,11 +51,13 @@ def other_account(shop: Setting) -> None:
 
 
 @example("TS503")
-def refused_call(shop: Setting) -> None:
+def rejected_call(shop: Setting) -> None:
     """AWS rejects a call that a command makes."""
     from tritonstack.cli.main import _described
 
-    raise _described(refused("DescribeStacks", "AccessDenied", "not authorized to perform DescribeStacks"))
+    raise _described(
+        client_error("DescribeStacks", "AccessDenied", "not authorized to perform DescribeStacks")
+    )
 
 
 @example("TS504")
@@ -137,7 +139,7 @@ def no_record(shop: Setting) -> None:
     from tritonstack.operations.verification import verdicts
 
     shop.patch.setattr(verdicts, "verdict_events", lambda *_: ["event"])
-    cloud = Refusing("PutObject", "AccessDenied", "Access Denied")
+    cloud = Rejecting("PutObject", "AccessDenied", "Access Denied")
     shop.patch.setattr(verdicts, "record_event", lambda *_: cloud.put_object())
     workspace: Any = SimpleNamespace(spec=SimpleNamespace(artifact_bucket="tritonstack-dev-artifacts"))
     verdict: Any = SimpleNamespace(description="dev: 1 endpoint matches commit 0123abc")
@@ -194,16 +196,16 @@ def no_reply(shop: Setting) -> None:
 
 
 @example("TS542")
-def refused_request(shop: Setting) -> None:
+def rejected_request(shop: Setting) -> None:
     """A body above SageMaker's limit."""
-    _fails(refused("InvokeEndpoint", "ValidationError", "Request body exceeds the limit of 25 MiB"))
+    _fails(client_error("InvokeEndpoint", "ValidationError", "Request body exceeds the limit of 25 MiB"))
 
 
 @example("TS543")
 def no_endpoint(shop: Setting) -> None:
     """A call of an endpoint that does not exist."""
     message = "Endpoint tritonstack-dev-search of account 111111111111 not found."
-    _fails(refused("InvokeEndpoint", "ValidationError", message))
+    _fails(client_error("InvokeEndpoint", "ValidationError", message))
 
 
 @example("TS544")
@@ -239,13 +241,13 @@ def timeout(shop: Setting) -> None:
 @example("TS549")
 def not_ready(shop: Setting) -> None:
     """SageMaker is unavailable."""
-    _fails(refused("InvokeEndpoint", "ServiceUnavailable", "The service is unavailable"))
+    _fails(client_error("InvokeEndpoint", "ServiceUnavailable", "The service is unavailable"))
 
 
 @example("TS550")
 def throttled(shop: Setting) -> None:
     """Too many calls at once."""
-    _fails(refused("InvokeEndpoint", "ThrottlingException", "Rate exceeded"))
+    _fails(client_error("InvokeEndpoint", "ThrottlingException", "Rate exceeded"))
 
 
 @example("TS551")

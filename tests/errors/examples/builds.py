@@ -208,11 +208,11 @@ def no_job(shop: Setting) -> None:
     """A new account without a quota for builds of this kind."""
     from typing import Any
 
-    from tests.errors.examples.stand_ins import Refusing
+    from tests.errors.examples.stand_ins import Rejecting
     from tritonstack.operations.builds.codebuild import CodeBuildJobs
 
     message = "Cannot have more than 0 builds in queue for the account"
-    cloud: Any = Refusing("StartBuild", "AccountLimitExceededException", message)
+    cloud: Any = Rejecting("StartBuild", "AccountLimitExceededException", message)
     ground: Any = None
     CodeBuildJobs(cloud, ground, "tritonstack-dev-build-cpu")._begun({})
 

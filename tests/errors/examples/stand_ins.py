@@ -9,19 +9,19 @@ from botocore.exceptions import ClientError
 from tritonstack.operations.aws import Cloud
 
 
-def refused(operation: str, code: str, message: str) -> ClientError:
+def client_error(operation: str, code: str, message: str) -> ClientError:
     """An error of AWS."""
     facts: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": 400}}
     return ClientError(facts, operation)
 
 
-class Refusing:
+class Rejecting:
     """A client, or a cloud, all of whose calls fail with one error."""
 
     def __init__(self, operation: str, code: str, message: str) -> None:
-        self._error = refused(operation, code, message)
+        self._error = client_error(operation, code, message)
 
-    def client(self, _: str) -> Refusing:
+    def client(self, _: str) -> Rejecting:
         return self
 
     def __getattr__(self, name: str) -> Any:

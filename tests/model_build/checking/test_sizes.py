@@ -10,7 +10,7 @@ import pytest
 
 from model_build.data.context import WrittenRepository
 from tests.model_build.supplied_models import save_onnx, write_supplied
-from tests.model_build.written_repositories import refusal, tensors, write_repository
+from tests.model_build.written_repositories import error_of, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError
 
 ENTRY = """\
@@ -52,7 +52,7 @@ FOLDED = {
 @pytest.mark.parametrize("max_batch", [0, 4])
 @pytest.mark.parametrize("body", FOLDED.values(), ids=FOLDED)
 def test_a_traced_module_that_folded_a_size_is_rejected(tmp_path: Path, body: str, max_batch: int) -> None:
-    told = refusal(lambda: traced(tmp_path, body, batching={"max_batch": max_batch}), tmp_path)
+    told = error_of(lambda: traced(tmp_path, body, batching={"max_batch": max_batch}), tmp_path)
     assert "model.yaml:" in told
     assert "tensors.x.shape: the traced module is wrong at sizes not in the test inputs" in told
     assert "of dimension 0 of x, " in told
@@ -62,13 +62,13 @@ def test_a_traced_module_that_folded_a_size_is_rejected(tmp_path: Path, body: st
 
 
 def test_a_folded_size_that_fails_elsewhere_is_rejected(tmp_path: Path) -> None:
-    told = refusal(lambda: traced(tmp_path, "return x.reshape([int(n) for n in x.shape]) * 2"), tmp_path)
+    told = error_of(lambda: traced(tmp_path, "return x.reshape([int(n) for n in x.shape]) * 2"), tmp_path)
     assert "it fails (" in told
     assert "size 5 is a constant in the graph" in told
 
 
 def test_a_module_wrong_at_every_size_is_not_reported_as_size_dependent(tmp_path: Path) -> None:
-    told = refusal(lambda: traced(tmp_path, "return x + torch.rand_like(x)"), tmp_path)
+    told = error_of(lambda: traced(tmp_path, "return x + torch.rand_like(x)"), tmp_path)
     assert "the exported graph differs from the framework" in told
 
 
@@ -77,7 +77,7 @@ def test_a_folded_size_is_found_at_any_position_of_the_largest_value(tmp_path: P
     for place in range(3):
         rows = [{"inputs": {"x": [9.0 if place == other else float(other) for other in range(3)]}}]
         folder = tmp_path / str(place)
-        told = refusal(lambda rows=rows, at=folder: traced(at, body, test_inputs=rows), folder)
+        told = error_of(lambda rows=rows, at=folder: traced(at, body, test_inputs=rows), folder)
         assert "size 3 is a constant in the graph" in told
 
 
@@ -85,10 +85,10 @@ def test_a_folded_size_is_found_at_any_position_of_the_largest_value(tmp_path: P
 def test_a_single_value_requires_a_second_size(tmp_path: Path, body: str) -> None:
     """Copies of one value do not show which of them the model reads."""
     one = {"inputs": {"x": [0.5]}}
-    told = refusal(lambda: traced(tmp_path / "a", body, test_inputs=[one]), tmp_path / "a")
+    told = error_of(lambda: traced(tmp_path / "a", body, test_inputs=[one]), tmp_path / "a")
     assert "dimension 0 of x varies, but every test input has size 1" in told
     assert "add a test input with a second size" in told
-    told = refusal(lambda: traced(tmp_path / "b", body, test_inputs=[one, *FIVE]), tmp_path / "b")
+    told = error_of(lambda: traced(tmp_path / "b", body, test_inputs=[one, *FIVE]), tmp_path / "b")
     assert "of dimension 0 of x, " in told
 
 
@@ -98,7 +98,7 @@ def test_each_dimension_is_tried_by_itself(tmp_path: Path, dimension: int) -> No
     rows = [{"inputs": {"x": [[1.0, 2.0, 3.0]] * 3}}]
     varies = {"x": {"datatype": "FP32", "shape": [-1, -1]}}
     body = f"return x * float(x.shape[{dimension}])"
-    told = refusal(lambda: traced(tmp_path, body, test_inputs=rows, tensors=varies), tmp_path)
+    told = error_of(lambda: traced(tmp_path, body, test_inputs=rows, tensors=varies), tmp_path)
     assert f"dimension {dimension} of x" in told
 
 
@@ -116,7 +116,7 @@ def test_coupled_sizes_are_changed_together(tmp_path: Path) -> None:
     right, wrong = body.format("mask.sum(-1, keepdim=True)"), body.format("float(mask.shape[-1])")
     facts: dict[str, Any] = {"more": ", mask", "tensors": varies, "test_inputs": rows}
     assert write_repository(traced(tmp_path / "a", right, **facts), tmp_path / "a/work").cases
-    told = refusal(lambda: traced(tmp_path / "b", wrong, **facts), tmp_path / "b")
+    told = error_of(lambda: traced(tmp_path / "b", wrong, **facts), tmp_path / "b")
     assert "of dimension 0 of x and dimension 0 of mask" in told
 
 
@@ -126,7 +126,7 @@ def test_a_second_size_is_required_if_none_can_be_derived(tmp_path: Path) -> Non
     facts: dict[str, Any] = {"more": ", pairs", "tensors": varies}
     one = {"inputs": {"x": [1.0, 2.0, 3.0], "pairs": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}}
     two = {"inputs": {"x": [1.0, 2.0], "pairs": [1.0, 2.0, 3.0, 4.0]}}
-    told = refusal(lambda: traced(tmp_path / "a", body, test_inputs=[one], **facts), tmp_path / "a")
+    told = error_of(lambda: traced(tmp_path / "a", body, test_inputs=[one], **facts), tmp_path / "a")
     assert "tensors.pairs.shape: dimension 0 of pairs varies, but every test input has size 6" in told
     assert "the model fails at sizes 7" in told
     assert "add a test input with a second size" in told
@@ -138,7 +138,7 @@ def test_a_second_size_is_required_if_none_can_be_derived(tmp_path: Path) -> Non
 @pytest.mark.parametrize("body", ["return x * 2 if x.shape[0] < 3 else x * 3", "return x - x.amax(0)"])
 def test_a_module_that_depends_on_the_batch_is_rejected(tmp_path: Path, body: str) -> None:
     """One test input alone does not show it."""
-    told = refusal(lambda: traced(tmp_path, body, tensors={}, batching={"max_batch": 4}), tmp_path)
+    told = error_of(lambda: traced(tmp_path, body, tensors={}, batching={"max_batch": 4}), tmp_path)
     assert "batching.max_batch: the traced module: a batch of" in told
     assert "and its rows alone get different answers: OUTPUT__0 is" in told
 
@@ -240,7 +240,7 @@ def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path
     opset = [helper.make_opsetid("", 17)]
     save(helper.make_model(graph, opset_imports=opset, ir_version=8), str(tmp_path / "weights/model.onnx"))
     tests = [{"inputs": {"x": [1.0, 2.0, 3.5]}}]
-    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
     assert "batching.max_batch: the graph: a batch of 2 and its rows alone get different answers" in told
 
 

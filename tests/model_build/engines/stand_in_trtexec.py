@@ -108,7 +108,7 @@ VALUED = [
 ]
 
 
-class RefusedError(Exception):
+class RejectedError(Exception):
     """What trtexec rejects, with its own message if it has one."""
 
 
@@ -122,7 +122,7 @@ def main() -> None:
     try:
         check(options, version)
         work(dict(options), version, stand_in["capability"])
-    except RefusedError as error:
+    except RejectedError as error:
         # 8.6 explains itself after the error, later versions before it.
         lines = [say("E", str(error)), *HELP] if version < (10,) else [*HELP, say("E", str(error))]
         print("\n".join(lines), banner("FAILED", version), sep="\n", flush=True)
@@ -171,7 +171,7 @@ def parsed(file: Path, named: dict[str, str], version: tuple[int, ...]) -> bytes
         return file.read_bytes()
     for value in (*inputs, *model.graph.output):
         if value.type.tensor_type.elem_type == onnx.TensorProto.INT64:
-            raise RefusedError(f"stand-in: {value.name} would be of 32 bits in the engine")
+            raise RejectedError(f"stand-in: {value.name} would be of 32 bits in the engine")
     for node in model.graph.node:
         if node.op_type in AXES_UNREAD:
             del node.input[1:]
@@ -181,7 +181,7 @@ def parsed(file: Path, named: dict[str, str], version: tuple[int, ...]) -> bytes
 def check_shapes(named: dict[str, str], inputs: list) -> None:
     shaped = {item.rpartition(":")[0].strip("'") for item in named.get("optShapes", "").split(",")} - {""}
     for name in shaped - {value.name for value in inputs}:
-        raise RefusedError(
+        raise RejectedError(
             f'Cannot find input tensor with name "{name}" in the network inputs! '
             "Please make sure the input tensor names are correct."
         )
@@ -191,30 +191,30 @@ def check_shapes(named: dict[str, str], inputs: list) -> None:
         if any(not size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
     }
     if shaped and not varying:
-        raise RefusedError(
+        raise RejectedError(
             "Static model does not take explicit shapes since the shape of inference tensors ..."
         )
     if varying - shaped:
-        raise RefusedError(f"stand-in: {', '.join(sorted(varying - shaped))} would get the size 1")
+        raise RejectedError(f"stand-in: {', '.join(sorted(varying - shaped))} would get the size 1")
 
 
 def check(options: list[tuple[str, str]], version: tuple[int, ...]) -> None:
     for name, value in options:
         if not known(name, version):
-            raise RefusedError(f"Unknown option: --{name}")
+            raise RejectedError(f"Unknown option: --{name}")
         if (name in VALUED) != bool(value):
-            raise RefusedError(f"--{name} {'needs' if name in VALUED else 'takes no'} value")
+            raise RejectedError(f"--{name} {'needs' if name in VALUED else 'takes no'} value")
     named = dict(options)
     check_values(named, version)
     check_profiles(options)
     if "fp8" in named and "int8" in named:
-        raise RefusedError("Invalid usage, fp8 and int8 aren't allowed to be enabled together.")
+        raise RejectedError("Invalid usage, fp8 and int8 aren't allowed to be enabled together.")
     if "best" in named and "stronglyTyped" in named:
-        raise RefusedError("--best and --stronglyTyped cannot be both set.")
+        raise RejectedError("--best and --stronglyTyped cannot be both set.")
     if {"loadEngine", "saveEngine"} <= named.keys():
-        raise RefusedError("Incompatible load and save engine options selected")
+        raise RejectedError("Incompatible load and save engine options selected")
     if "loadEngine" not in named and not {"onnx", "saveEngine"} <= named.keys():
-        raise RefusedError("Model missing or format not recognized")
+        raise RejectedError("Model missing or format not recognized")
 
 
 def known(name: str, version: tuple[int, ...]) -> bool:
@@ -228,21 +228,21 @@ def known(name: str, version: tuple[int, ...]) -> bool:
 def check_values(named: dict[str, str], version: tuple[int, ...]) -> None:
     levels = ["none", "ampere+"] + (["samecomputecapability"] if version >= (10, 9) else [])
     if named.get("hardwareCompatibilityLevel", "none").lower() not in levels:
-        raise RefusedError(f"Unknown hardwareCompatibilityLevel: {named['hardwareCompatibilityLevel']}.")
+        raise RejectedError(f"Unknown hardwareCompatibilityLevel: {named['hardwareCompatibilityLevel']}.")
     pool = named.get("memPoolSize")
     if pool is not None:
         name, _, size = pool.partition(":")
         # 10.0 accepts a suffix, and multiplies its unit by mebibytes.
         digits = size if version < (10, 1) else size.rstrip("BKMG")
         if name != "workspace" or not digits.isdigit():
-            raise RefusedError("conversion failure: failed to parse --memPoolSize.")
+            raise RejectedError("conversion failure: failed to parse --memPoolSize.")
     if named.get("builderOptimizationLevel", "3") not in list("012345"):
-        raise RefusedError("builderOptimizationLevel is between 0 and 5")
+        raise RejectedError("builderOptimizationLevel is between 0 and 5")
     for which in ("min", "opt", "max"):
         for item in filter(None, named.get(f"{which}Shapes", "").split(",")):
             name, _, sizes = item.rpartition(":")
             if not name or not all(size.isdigit() for size in sizes.split("x")):
-                raise RefusedError(f"failed to parse {item}")
+                raise RejectedError(f"failed to parse {item}")
 
 
 def check_profiles(options: list[tuple[str, str]]) -> None:
@@ -251,18 +251,18 @@ def check_profiles(options: list[tuple[str, str]]) -> None:
     if "profile" not in names:
         counts = {names.count(f"{which}Shapes") for which in ("min", "opt", "max")}
         if max(counts) > 1:
-            raise RefusedError(
+            raise RejectedError(
                 "Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed."
             )
         if len(counts) > 1:
-            raise RefusedError("minShapes, optShapes and maxShapes belong together")
+            raise RejectedError("minShapes, optShapes and maxShapes belong together")
         return
     places = [place for place, name in enumerate(names) if name == "profile"]
     if [options[place][1] for place in places] != [str(number) for number in range(len(places))]:
-        raise RefusedError("Found invalid or missing shape spec at a profile index.")
+        raise RejectedError("Found invalid or missing shape spec at a profile index.")
     for place in places:
         if set(names[place + 1 : place + 4]) != {"minShapes", "optShapes", "maxShapes"}:
-            raise RefusedError("Found invalid or missing shape spec at a profile index.")
+            raise RejectedError("Found invalid or missing shape spec at a profile index.")
 
 
 def use_timing_cache(named: dict[str, str], capability: str) -> None:
@@ -271,7 +271,7 @@ def use_timing_cache(named: dict[str, str], capability: str) -> None:
         return
     if file.exists():
         if file.read_text(errors="replace") != CACHE_MAGIC + capability:
-            raise RefusedError("Failed to set the timing cache")
+            raise RejectedError("Failed to set the timing cache")
         print(say("I", f"Loaded {file.stat().st_size} bytes of timing cache from {file}"))
     else:
         print(say("W", f"Could not read timing cache from: {file}. A new timing cache will be generated."))

@@ -117,14 +117,14 @@ def test_every_release_takes_the_flags_that_the_rules_let_through(
     )
     violations = tensorrt_violations(options, precision, RELEASES[release])  # type: ignore[arg-type]
     shapes = [SHAPES, LONG][:profiles]
-    refused = bool(list(violations)) or (profiles > 1 and version < EXPLICIT_PROFILES)
-    # Built as they would be of a version that knows everything: what is too new for the real one, it refuses.
+    rejected = bool(list(violations)) or (profiles > 1 and version < EXPLICIT_PROFILES)
+    # Built as they would be of a version that knows everything: it rejects what is too new for the real one.
     wanted = order((10, 16, 0), precision=precision, options=options, profiles=shapes)
     command = wanted.command(Path("trtexec"), plan=Path("plan"), timing_cache=Path("cache"))
     words = [word.removeprefix("--").partition("=")[::2] for word in command[1:]]
-    with pytest.raises(stand_in_trtexec.RefusedError) if refused else nullcontext():
+    with pytest.raises(stand_in_trtexec.RejectedError) if rejected else nullcontext():
         stand_in_trtexec.check(words, version)  # type: ignore[arg-type] # pairs, by their form
-    if not refused:
+    if not rejected:
         assert order(version, precision=precision, options=options, profiles=shapes).flags() == wanted.flags()
 
 
@@ -152,7 +152,7 @@ def test_the_stub_rejects_the_same_options_as_trtexec(version: tuple[int, ...], 
     good = ["--onnx=graph", "--saveEngine=plan", "--skipInference"]
     pairs = [word.removeprefix("--").partition("=")[::2] for word in (*good, *words)]
     stand_in_trtexec.check(pairs[: len(good)], version)  # type: ignore[arg-type] # as above
-    with pytest.raises(stand_in_trtexec.RefusedError):
+    with pytest.raises(stand_in_trtexec.RejectedError):
         stand_in_trtexec.check(pairs, version)  # type: ignore[arg-type] # as above
 
 

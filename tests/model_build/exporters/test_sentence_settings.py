@@ -304,7 +304,7 @@ def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder: Path, tmp_p
     )
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "another module": (
         {"modules": ("Transformer", "Pooling", "LayerNorm")},
         ": the recipe text-embedding does not export the module LayerNorm",
@@ -348,7 +348,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("changes", "told"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("changes", "told"), REJECTED.values(), ids=REJECTED)
 def test_settings_that_cannot_be_applied_are_rejected(
     tiny_folder: Path, tmp_path: Path, changes: dict[str, Any], told: str
 ) -> None:

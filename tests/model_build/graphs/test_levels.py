@@ -294,7 +294,7 @@ def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
 
 
 @pytest.mark.parametrize(
-    ("accept", "refused"),
+    ("accept", "rejected"),
     [
         ({}, "relative 4."),
         ({"cosine": 0.98}, "relative 4."),
@@ -304,7 +304,7 @@ def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
     ],
 )
 def test_auto_rejects_an_error_that_the_file_does_not_allow(
-    accept: dict[str, Any], refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    accept: dict[str, Any], rejected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All answers of the graph are 4.5 % too small; its cosine is 1."""
 
@@ -324,7 +324,7 @@ def test_auto_rejects_an_error_that_the_file_does_not_allow(
     (shrunk_one,) = (one for one in servable.candidates if one.name == "int8")
     assert shrunk_one.parity is not None
     assert shrunk_one.parity.min_cosine > 0.9999
-    assert refused in shrunk_one.reason
+    assert rejected in shrunk_one.reason
     assert "tolerance <= 0.0" in shrunk_one.reason
 
 

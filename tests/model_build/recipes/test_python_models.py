@@ -11,7 +11,7 @@ import pytest
 
 from model_build.recipes import recipe_for
 from tests.model_build.supplied_models import PYTHON_MODEL, write_supplied
-from tests.model_build.written_repositories import contents, refusal, tensors, write_repository
+from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.targets import Target
@@ -107,7 +107,7 @@ def test_references_that_fail(tmp_path: Path, code: str, message: str) -> None:
     (tmp_path / "right.py").write_text(code)
     asked = [{"inputs": {"x": [1.0, 2.0]}}]
     model = python_model(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
-    assert message in refusal(lambda: model, tmp_path)
+    assert message in error_of(lambda: model, tmp_path)
 
 
 def test_requirements_without_exact_versions(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.model_build.supplied_models import save_rows, write_supplied
 from tests.model_build.tiny_tasks import save_text_model, save_tokenizer
-from tests.model_build.written_repositories import refusal
+from tests.model_build.written_repositories import error_of
 
 TEXTS = {"recipe": {"kind": "text-embedding", "max_length": 24}, "test_inputs": ["a text"]}
 TREES = {"recipe": {"kind": "trees", "file": "a.joblib"}, "trust": {"pickle": "made by this very test"}}
@@ -112,6 +112,6 @@ def test_refused(case: str, tmp_path: Path) -> None:
     make(tmp_path / "weights")
     tests = facts.get("test_inputs", [{"file": "rows.npz"}])
     model = write_supplied(tmp_path, **{**facts, "test_inputs": tests})
-    told = refusal(lambda: model, tmp_path)
+    told = error_of(lambda: model, tmp_path)
     assert message in told
     assert remedy in told.partition("help: ")[2]

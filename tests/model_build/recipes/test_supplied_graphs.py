@@ -13,7 +13,7 @@ import pytest
 from model_build.errors import ModelBuildError
 from model_build.repository.config import read_config
 from tests.model_build.supplied_models import save_onnx, save_scripted, write_entry, write_supplied
-from tests.model_build.written_repositories import contents, refusal, tensors, write_repository
+from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
 
 X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"inputs": {"x": [0.0, -2.0, 3.5]}}]
 SCALED = [
@@ -42,7 +42,7 @@ def test_tensors_are_read_from_the_onnx_graph(tmp_path: Path, external: bool) ->
 
 def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx", batch=1)
-    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "batching.max_batch: these tensors have no variable first dimension: x [1, 3]" in told
     written = write_repository(
         write_supplied(
@@ -88,7 +88,7 @@ def test_a_graph_without_its_declared_batch_dimension(tmp_path: Path, said: str,
     takes = (TensorProto.FLOAT, ["batch", 3])
     save_nodes(tmp_path / "weights/model.onnx", [product, last], takes, [said, 2])
     tests = [{"inputs": {"x": [1.0, 2.0, 3.0]}}]
-    found = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    found = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
     assert told in found
     assert "set `batching: {max_batch: 0}`" in found
 
@@ -99,14 +99,14 @@ def test_a_test_input_that_the_graph_cannot_answer(tmp_path: Path) -> None:
     nodes = [helper.make_node("Gather", ["w", "x"], ["y"])]
     save_nodes(tmp_path / "weights/model.onnx", nodes, (TensorProto.INT64, ["batch"]), ["batch", 2])
     tests = [{"inputs": {"x": 1}}, {"inputs": {"x": 7}}]
-    found = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
+    found = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
     assert "test_inputs.1: the graph fails: " in found
     assert "idx=7 must be within" in found
 
 
 def test_a_graph_with_operators_that_triton_lacks(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx", domain="my.own")
-    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "uses operators that Triton's ONNX Runtime lacks: my.own:Relu" in told
 
 
@@ -114,9 +114,9 @@ def test_a_graph_that_is_damaged_or_lacks_its_data(tmp_path: Path) -> None:
     file = save_onnx(tmp_path / "weights/model.onnx", external=True)
     (tmp_path / "weights/model.onnx.data").unlink()
     model = write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X)
-    assert "the external weights file model.onnx.data is missing" in refusal(lambda: model, tmp_path / "a")
+    assert "the external weights file model.onnx.data is missing" in error_of(lambda: model, tmp_path / "a")
     file.write_bytes(b"\x00no graph")
-    assert "model.onnx is not an ONNX graph" in refusal(lambda: model, tmp_path / "b")
+    assert "model.onnx is not an ONNX graph" in error_of(lambda: model, tmp_path / "b")
 
 
 def test_a_graph_with_external_data_outside_its_folder(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_graph_with_external_data_outside_its_folder(tmp_path: Path) -> None:
     graph = onnx.load(file, load_external_data=False)
     graph.graph.initializer[0].external_data[0].value = "../secret"
     onnx.save(graph, file)
-    told = refusal(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
+    told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "'../secret' is not a safe file name" in told
 
 
@@ -173,7 +173,7 @@ def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path: Path) -> 
 def test_an_input_that_forward_does_not_take(tmp_path: Path) -> None:
     save_scripted(tmp_path / "weights/net.pt")
     wrong = [{"inputs": {"x": [1.0, 2.0, 3.5], "scales": [2.0]}}]
-    told = refusal(
+    told = error_of(
         lambda: write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=wrong),
         tmp_path,
     )
@@ -186,13 +186,13 @@ def test_an_entry_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "scorer.py"
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
     file.write_text(file.read_text().replace("scorer.safetensors", "other.safetensors"))
-    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "a")
+    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "a")
     assert "scorer.py:17: FileNotFoundError" in told
     file.write_text("def made(folder):\n    return 3\n")
-    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "b")
+    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "b")
     assert "scorer.py: unknown function 'make'" in told
     file.write_text("def make(folder):\n    return 3\n")
-    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "c")
+    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "c")
     assert "returned a int, not a torch.nn.Module" in told
 
 
@@ -202,11 +202,11 @@ def test_a_pickle_is_not_torchscript_even_where_it_is_trusted(tmp_path: Path) ->
     (tmp_path / "weights").mkdir()
     torch.save({"w": torch.ones(2)}, tmp_path / "weights/net.pt")
     recipe = {"kind": "torchscript", "file": "net.pt"}
-    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=X, trust=TRUST), tmp_path / "a")
+    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=X, trust=TRUST), tmp_path / "a")
     assert "net.pt is a pickle of weights or of a module (torch.save), not TorchScript" in told
     assert "set `entry: <file>.py:<function>`" in told
     (tmp_path / "weights/net.pt").write_bytes(pickle.dumps([1]))
-    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=X), tmp_path / "b")
+    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=X), tmp_path / "b")
     assert "not TorchScript" in told
 
 
@@ -219,7 +219,7 @@ def test_a_module_that_writes_files_is_rejected(tmp_path: Path) -> None:
             hostile = b'\n    torch.save(x, "/etc/passwd")' if name.endswith(".py") else b""
             archive.writestr(name, content + hostile)
     recipe = {"kind": "torchscript", "file": "net.pt"}
-    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=SCALED), tmp_path)
+    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=SCALED), tmp_path)
     assert "uses torch.save, which access files or other machines" in told
 
 
@@ -239,5 +239,5 @@ def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path: Path) -> None
     file = tmp_path / "scorer.py"
     file.write_text(file.read_text().replace("self.layer(x) * mask", "(self.layer(x) * mask).sum(dim=0)"))
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
-    told = refusal(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path)
+    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path)
     assert "batching.max_batch: for one row, scores has shape [2]; expected a batch of one" in told

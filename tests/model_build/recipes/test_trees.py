@@ -20,7 +20,7 @@ from tests.model_build.supplied_models import (
     save_xgboost,
     write_supplied,
 )
-from tests.model_build.written_repositories import contents, refusal, write_repository
+from tests.model_build.written_repositories import contents, error_of, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
 
 ROWS = [{"file": "rows.npz"}]
@@ -107,7 +107,7 @@ def test_a_treelite_checkpoint(tmp_path: Path) -> None:
     written = write_repository(model, tmp_path / "work")
     assert (written.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
     file.write_bytes((5).to_bytes(4, "little") + file.read_bytes()[4:])
-    assert "written by treelite 5." in refusal(lambda: model, tmp_path)
+    assert "written by treelite 5." in error_of(lambda: model, tmp_path)
 
 
 def test_checkpoints_are_for_releases_that_read_them(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_unsupported_options_of_trees_are_rejected(
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     whole = {"kind": "trees", "file": name, **recipe}
-    assert message in refusal(lambda: write_supplied(tmp_path, whole, test_inputs=ROWS), tmp_path)
+    assert message in error_of(lambda: write_supplied(tmp_path, whole, test_inputs=ROWS), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +192,4 @@ def test_forests_that_fil_does_not_know(tmp_path: Path) -> None:
     save_sklearn(tmp_path / "weights/f.pkl", "AdaBoostClassifier")
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
-    assert "treelite cannot convert f.pkl from scikit-learn" in refusal(lambda: model, tmp_path)
+    assert "treelite cannot convert f.pkl from scikit-learn" in error_of(lambda: model, tmp_path)

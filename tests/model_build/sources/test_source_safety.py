@@ -306,7 +306,7 @@ def test_pickles_in_a_bucket_are_named(bucket: Any, tmp_path: Path) -> None:
             "GET https://b/x?X-Amz-Signature=***&X-Amz-Expires=5",
         ),
         ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
-        ("token hf_abcdefghijklmnopqrstuv was refused", "token *** was refused"),
+        ("token hf_abcdefghijklmnopqrstuv was rejected", "token *** was rejected"),
         ("key AKIAABCDEFGHIJKLMNOP", "key ***"),
         ("the value is sesame-open-now!", "the value is ***"),
         ("a tokenizer.json at /home/me/.aws/credentials", "a tokenizer.json at /home/me/.aws/credentials"),

@@ -231,10 +231,10 @@ def test_unpacking_needs_no_recent_python_and_keeps_no_owner_and_no_odd_bits(
     member.mode, member.uid = 0o6777, 12345
     file = hostile(tmp_path / "model.tar.gz", member, b"echo")
 
-    def refuse(*_: object, **__: object) -> None:
+    def reject(*_: object, **__: object) -> None:
         raise TypeError("unexpected keyword argument 'filter'")
 
-    monkeypatch.setattr(tarfile.TarFile, "extract", refuse)
+    monkeypatch.setattr(tarfile.TarFile, "extract", reject)
     unpack(file, tmp_path / "out", limit_bytes=100)
     found = (tmp_path / "out" / "model" / "run.sh").stat()
     assert (found.st_mode & 0o7777, found.st_uid) == (0o755, os.getuid())

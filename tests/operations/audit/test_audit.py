@@ -1,4 +1,4 @@
-"""What an audit finds: every kind of resource, its owner, and services that refused to answer."""
+"""What an audit finds: every kind of resource, its owner, and services that cannot be listed."""
 
 from __future__ import annotations
 
@@ -510,17 +510,17 @@ def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(
 def test_a_service_that_fails_is_named_and_the_others_are_reported(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any) -> Iterator[Found]:
+    def reject(*_: Any) -> Iterator[Found]:
         yield Found("AWS::SNS::Topic", "before")
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTopics")
 
     def tell(*_: Any) -> Iterator[Found]:
         yield bucket("mine")
 
-    listings = (Listing("sns", ("AWS::SNS::Topic",), refuse), Listing("s3", ("AWS::S3::Bucket",), tell))
+    listings = (Listing("sns", ("AWS::SNS::Topic",), reject), Listing("s3", ("AWS::S3::Bucket",), tell))
     monkeypatch.setattr(reports, "LISTINGS", listings)
     found = audit(cloud, AuditScope(BASE))
-    assert [(item.service, "AccessDenied" in item.message) for item in found.refusals] == [("sns", True)]
+    assert [(item.service, "AccessDenied" in item.message) for item in found.not_listed] == [("sns", True)]
     assert [item.id for item in found.present] == ["mine", "before"]
 
 

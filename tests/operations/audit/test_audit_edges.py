@@ -1,4 +1,4 @@
-"""Limits of an audit: unreadable resources, refused calls, and resources shared between regions."""
+"""Limits of an audit: unreadable resources, rejected calls, and resources shared between regions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytes
     guard_key(cloud, monkeypatch, foreign, kept_out("no resource-based"))
     found = audit(cloud, SCOPE)
     assert sorted(item.id for item in found.present) == sorted(mine)
-    assert ([item.id for item in found.unseen], found.refusals) == ([foreign], ())
+    assert ([item.id for item in found.unseen], found.not_listed) == ([foreign], ())
     assert found.to_json()["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
 
 
@@ -55,7 +55,7 @@ def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: 
     key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
     guard_key(cloud, monkeypatch, key, kept_out("no identity-based"))
     found = audit(cloud, SCOPE)
-    assert ([item.service for item in found.refusals], found.unseen) == (["kms"], ())
+    assert ([item.service for item in found.not_listed], found.unseen) == (["kms"], ())
 
 
 def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(
@@ -64,15 +64,15 @@ def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(
     def tell(*_: Any) -> Iterator[Found]:
         yield Found("AWS::SNS::Topic", "by-tag", SCOPE.tags)
 
-    def refuse(*_: Any) -> None:
+    def reject(*_: Any) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTopics")
 
     monkeypatch.setattr(reports, "LISTINGS", ())
     monkeypatch.setattr(reports, "_BY_TAG", Listing("by tag", (), tell))
-    monkeypatch.setattr(reports, "still_there", refuse)
+    monkeypatch.setattr(reports, "still_there", reject)
     found = audit(cloud, SCOPE)
     assert [item.id for item in found.orphans] == ["by-tag"]
-    assert [item.service for item in found.refusals] == ["AWS::SNS::Topic"]
+    assert [item.service for item in found.not_listed] == ["AWS::SNS::Topic"]
 
 
 @pytest.mark.parametrize(("region", "counts"), [("us-east-1", True), ("eu-west-1", False), (None, True)])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.operations.builds.test_build_jobs import GROUND, ON_L4, ORDER, PROJECT, account
 from tests.operations.destruction.test_deletion import FastClock
-from tests.operations.strict_aws import StrictCodeBuild, StrictProcessing, refused
+from tests.operations.strict_aws import StrictCodeBuild, StrictProcessing, client_error
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.jobs import BuildJobError, JobService, start_or_attach
 from tritonstack.operations.builds.processing import ProcessingJobs
@@ -31,8 +31,8 @@ SAGEMAKERS = (
 class NewRole:
     """A service that rejects so many calls with this message before it starts anything."""
 
-    def __init__(self, service: Any, start: str, refusal: tuple[str, str, str], times: float) -> None:
-        self._service, self._start, self._refusal, self.left = service, start, refusal, times
+    def __init__(self, service: Any, start: str, rejection: tuple[str, str, str], times: float) -> None:
+        self._service, self._start, self._rejection, self.left = service, start, rejection, times
         self.asked = 0
 
     def __getattr__(self, operation: str) -> Any:
@@ -44,20 +44,20 @@ class NewRole:
             self.asked += 1
             self.left -= 1
             if self.left >= 0:
-                raise refused(*self._refusal)
+                raise client_error(*self._rejection)
             return real(**parameters)
 
         return start
 
 
 def new_roles(
-    build_machine: str, times: float, refusal: tuple[str, str, str] | None = None
+    build_machine: str, times: float, rejection: tuple[str, str, str] | None = None
 ) -> tuple[NewRole, JobService, FastClock]:
     clock = FastClock()
     if build_machine == "codebuild":
-        codebuild = NewRole(StrictCodeBuild(PROJECT), "start_build", refusal or CODEBUILDS, times)
+        codebuild = NewRole(StrictCodeBuild(PROJECT), "start_build", rejection or CODEBUILDS, times)
         return codebuild, CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT, clock=clock), clock
-    sagemaker = NewRole(StrictProcessing(), "create_processing_job", refusal or SAGEMAKERS, times)
+    sagemaker = NewRole(StrictProcessing(), "create_processing_job", rejection or SAGEMAKERS, times)
     return sagemaker, ProcessingJobs(account(sagemaker=sagemaker), GROUND, clock=clock), clock
 
 
@@ -93,7 +93,7 @@ def test_a_role_that_cannot_be_assumed_is_reported_with_the_service_message(buil
     ],
 )
 def test_no_other_refusal_is_tried_again(build_machine: str, code: str, message: str) -> None:
-    played, service, _ = new_roles(build_machine, times=1, refusal=("Start", code, message))
+    played, service, _ = new_roles(build_machine, times=1, rejection=("Start", code, message))
     with pytest.raises(BuildJobError, match=message):
         begin(service)
     assert played.asked == 1

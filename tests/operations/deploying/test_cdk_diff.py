@@ -28,14 +28,14 @@ SEARCH = "tritonstack-dev-endpoint-search"
 
 
 def test_each_resource_that_does_not_stay_is_reported() -> None:
-    fates = resource_changes(LINES, {}, {})
-    assert [(fate.logical_id, fate.fate) for fate in fates[SEARCH]] == [
+    changes = resource_changes(LINES, {}, {})
+    assert [(change.logical_id, change.action) for change in changes[SEARCH]] == [
         ("Model2AD80A05", "replaced"),
-        ("Latency1", "perhaps replaced"),
+        ("Latency1", "maybe replaced"),
         ("Old1", "deleted"),
-        ("Data1", "left behind"),
+        ("Data1", "orphaned"),
     ]
-    assert [fate.logical_id for fate in fates["tritonstack-dev-monitoring"]] == ["Dashboard1"]
+    assert [change.logical_id for change in changes["tritonstack-dev-monitoring"]] == ["Dashboard1"]
 
 
 def dashboard(name: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def dashboard(name: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "refused"),
+    ("before", "after", "rejected"),
     [
         ("one", "one", True),
         ("one", "two", False),
@@ -55,23 +55,23 @@ def dashboard(name: Any) -> dict[str, Any]:
         ("one", None, False),
     ],
 )
-def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, *, refused: bool) -> None:
+def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, *, rejected: bool) -> None:
     stack = "tritonstack-dev-monitoring"
-    (fate,) = resource_changes(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
-    assert fate.refused is refused
-    assert fate.description.startswith(
-        "refused: " if refused else "replaces AWS::CloudWatch::Dashboard Dashboard1"
+    (change,) = resource_changes(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
+    assert change.rejected is rejected
+    assert change.description.startswith(
+        "rejected: " if rejected else "replaces AWS::CloudWatch::Dashboard Dashboard1"
     )
 
 
 @pytest.mark.parametrize(
-    ("fate", "words"),
+    ("action", "words"),
     [
         ("replaced", "replaces AWS::KMS::Key Key1"),
-        ("perhaps replaced", "may replace AWS::KMS::Key Key1"),
+        ("maybe replaced", "may replace AWS::KMS::Key Key1"),
         ("deleted", "deletes AWS::KMS::Key Key1"),
-        ("left behind", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
+        ("orphaned", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
     ],
 )
-def test_fates_in_words(fate: Any, words: str) -> None:
-    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", fate).description == words
+def test_fates_in_words(action: Any, words: str) -> None:
+    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", action).description == words

@@ -15,7 +15,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import find_cdk
 from tritonstack.operations.deploying.changes import (
-    RefusedChangeError,
+    RejectedChangeError,
     left_without_scaling,
     plan_stack_changes,
     remove_scaling,
@@ -100,7 +100,9 @@ def test_changes_that_sagemaker_rejects_are_rejected_with_the_remedy(
     queued = copied(synthesized().template(STACK))
     config(queued)["AsyncInferenceConfig"] = {}
     hold(cloud, monkeypatch, {STACK: queued})
-    with pytest.raises(RefusedChangeError, match=f"{STACK}: refused: the endpoint is asynchronous") as caught:
+    with pytest.raises(
+        RejectedChangeError, match=f"{STACK}: rejected: the endpoint is asynchronous"
+    ) as caught:
         plan_stack_changes(cloud, BASE, synthesized()).require_possible()
     assert "another endpoint" in str(caught.value.remedy)
 

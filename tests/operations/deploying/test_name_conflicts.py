@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.deploying.cdk_changes import may_be_refused
+from tritonstack.operations.deploying.cdk_changes import may_be_rejected
 from tritonstack.operations.deploying.taken_names import TakenName, names_to_create, taken_names
 
 NAMES = {
@@ -74,6 +74,6 @@ def test_the_cdk_diff_runs_only_for_possible_replacements(kind: str, *, asked: b
     def side(value: str) -> dict[str, Any]:
         return {"Resources": {"Thing": {"Type": kind, "Properties": {"Some": value}}}}
 
-    assert may_be_refused(side("old"), side("new")) is asked
-    assert not may_be_refused(side("old"), side("old"))
-    assert not may_be_refused(None, side("new"))
+    assert may_be_rejected(side("old"), side("new")) is asked
+    assert not may_be_rejected(side("old"), side("old"))
+    assert not may_be_rejected(None, side("new"))

@@ -102,8 +102,8 @@ def test_impossible_combinations_are_rejected(synthesized: Synthesized) -> None:
     changed = copied(synthesized(instance_type="ml.m7i.xlarge").template(STACK))
     properties(changed, CONFIG)["AsyncInferenceConfig"] = {}
     made = plan(synthesized().template(STACK), changed)
-    assert made.action == "refused"
-    assert made.description.startswith(f"{STACK}: refused: the endpoint is real-time")
+    assert made.action == "rejected"
+    assert made.description.startswith(f"{STACK}: rejected: the endpoint is real-time")
     assert "instance type" not in made.description
 
 

@@ -71,7 +71,7 @@ def test_the_same_stack_again_is_not_a_hazard(template: Template) -> None:
 def test_an_instance_type_change_of_a_scaling_variant(synthesized: Synthesized) -> None:
     new = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
     [hazard] = hazards(synthesized().template(STACK), new)
-    assert (hazard.variant, hazard.refused) == ("main", False)
+    assert (hazard.variant, hazard.rejected) == ("main", False)
     assert hazard.what == (
         "the instance type of variant 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge, but it is "
         "registered for scaling"
@@ -113,7 +113,7 @@ def test_the_invocation_mode_of_an_endpoint_cannot_change(template: Template) ->
         ),
     ):
         [hazard] = hazards(old, new)
-        assert hazard.refused
+        assert hazard.rejected
         assert words in hazard.what
         assert "another endpoint" in str(hazard.remedy)
 
@@ -124,7 +124,7 @@ def test_inference_components_cannot_be_added_or_removed(template: Template) -> 
         del variant["ModelName"]
     for old, new in ((template, components), (components, template)):
         [hazard] = hazards(old, new)
-        assert hazard.refused
+        assert hazard.rejected
         assert "inference components" in hazard.what
 
 
@@ -135,8 +135,8 @@ def test_machines_of_inference_components_keep_their_type(template: Template) ->
     new = copied(old)
     config(new)["ProductionVariants"][0]["InstanceType"] = "ml.m7i.2xlarge"
     assert hazards(old, copied(old)) == []
-    refused = [hazard.what for hazard in hazards(old, new) if hazard.refused]
-    assert refused == [
+    rejected = [hazard.what for hazard in hazards(old, new) if hazard.rejected]
+    assert rejected == [
         "the instance type changes from ml.c7i.xlarge to ml.m7i.2xlarge, which SageMaker does not "
         "support with inference components"
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from tests.operations.strict_aws import refused
+from tests.operations.strict_aws import client_error
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.buckets import BucketNotEmptyError
 from tritonstack.operations.clock import Clock
@@ -55,7 +55,9 @@ class SimulatedCloudFormation:
     def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803
         stack = self.stacks.get(StackName)
         if stack is None:
-            raise refused("DescribeStacks", "ValidationError", f"Stack with id {StackName} does not exist")
+            raise client_error(
+                "DescribeStacks", "ValidationError", f"Stack with id {StackName} does not exist"
+            )
         status = stack.statuses.pop(0) if len(stack.statuses) > 1 else stack.statuses[0]
         if status == "GONE":
             del self.stacks[StackName]
@@ -211,7 +213,7 @@ def test_an_update_that_starts_before_the_deletion_is_awaited(
     def busy_at_first(self: SimulatedCloudFormation, StackName: str) -> None:  # noqa: N803
         if not stack.asked:
             stack.asked, stack.statuses = 1, ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]
-            raise refused("DeleteStack", "ValidationError", "Stack is in UPDATE_IN_PROGRESS state")
+            raise client_error("DeleteStack", "ValidationError", "Stack is in UPDATE_IN_PROGRESS state")
         ask(self, StackName)
 
     monkeypatch.setattr(SimulatedCloudFormation, "delete_stack", busy_at_first)
@@ -262,7 +264,9 @@ PASSING, DENIED_OBJECT = (
     for key, code in (("a", "SlowDown"), ("retry/internal", "AccessDenied"))
 )
 LATE = ReadTimeoutError(endpoint_url="https://logs.s3.amazonaws.com/?versions")
-CLASH = refused("PutBucketLogging", "OperationAborted", "A conflicting conditional operation is in progress")
+CLASH = client_error(
+    "PutBucketLogging", "OperationAborted", "A conflicting conditional operation is in progress"
+)
 
 
 @pytest.mark.parametrize("failure", [PASSING, LATE, CLASH])

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.operations.audit.test_audit import SCOPE, TEMPLATE, SimulatedPages
-from tests.operations.strict_aws import StrictProcessing, refused
+from tests.operations.strict_aws import StrictProcessing, client_error
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Report, audit
@@ -93,10 +93,10 @@ def test_two_that_destroy_at_once_hinder_each_other_not(
 def test_one_that_may_not_be_deleted_keeps_the_stacks(
     cloud: Cloud, jobs: StrictProcessing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(**_: Any) -> None:
-        raise refused("DeleteProcessingJob", "AccessDeniedException", "not yours")
+    def reject(**_: Any) -> None:
+        raise client_error("DeleteProcessingJob", "AccessDeniedException", "not yours")
 
-    monkeypatch.setattr(jobs, "delete_processing_job", refuse)
+    monkeypatch.setattr(jobs, "delete_processing_job", reject)
     with pytest.raises(ClientError, match="not yours"):
         destroy_environment(cloud, BASE, on_update=lambda _: None)
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
@@ -127,4 +127,4 @@ def test_nothing_is_left_after_destruction_despite_stale_tag_listings(
     del jobs.jobs[BY_HAND]
     destroy_environment(cloud, BASE, on_update=lambda _: None)
     found = audit(cloud, SCOPE)
-    assert (found.items, found.refusals) == ((), ())
+    assert (found.items, found.not_listed) == ((), ())

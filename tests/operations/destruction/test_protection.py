@@ -42,7 +42,7 @@ def committed(project: Project) -> Project:
     return project
 
 
-def refusal(project: Project, *stacks: StackState, described: bool = True) -> tuple[str, str]:
+def error_of(project: Project, *stacks: StackState, described: bool = True) -> tuple[str, str]:
     spec = load_workspace(project, "dev").spec if described else None
     with pytest.raises(ProtectedError) as caught:
         require_unprotected(
@@ -66,7 +66,7 @@ def test_protection_in_the_file_holds_whatever_is_deployed(
     committed: Project, lines: tuple[str, ...]
 ) -> None:
     says(committed, *lines)
-    message, remedy = refusal(committed, FREE)
+    message, remedy = error_of(committed, FREE)
     assert "environment 'dev' is protected by" in message
     assert "set `protected: false`" in remedy
     assert "tritonstack deploy dev" in remedy
@@ -75,7 +75,7 @@ def test_protection_in_the_file_holds_whatever_is_deployed(
 def test_editing_the_file_does_not_lift_deployed_protection(committed: Project) -> None:
     says(committed, "protected: false")
     commit(committed)
-    message, remedy = refusal(committed, LOCKED)
+    message, remedy = error_of(committed, LOCKED)
     assert "the deployed stacks of environment" in message
     assert "tritonstack-dev-foundation" in message
     assert "run `tritonstack deploy dev` and retry" in remedy
@@ -83,7 +83,7 @@ def test_editing_the_file_does_not_lift_deployed_protection(committed: Project) 
 
 def test_lifting_protection_must_be_committed(committed: Project) -> None:
     says(committed, "protected: false")
-    message, remedy = refusal(committed, FREE)
+    message, remedy = error_of(committed, FREE)
     assert "is not committed" in message
     assert "review the change" in remedy
     commit(committed)
@@ -91,7 +91,7 @@ def test_lifting_protection_must_be_committed(committed: Project) -> None:
 
 
 def test_without_a_file_the_deployed_stacks_decide(committed: Project) -> None:
-    message, remedy = refusal(committed, LOCKED, described=False)
+    message, remedy = error_of(committed, LOCKED, described=False)
     assert "the deployed stacks of environment" in message
     assert "restore" in remedy
 

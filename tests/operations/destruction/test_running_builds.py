@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.operations.destruction.test_deletion import FastClock
-from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, refused
+from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, client_error
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds
@@ -198,10 +198,10 @@ def test_a_job_that_may_not_be_stopped_ends_the_command(
     run_job(processing, JOB)
     play(StrictCodeBuild(), processing)
 
-    def refuse(**_: str) -> None:
-        raise refused("StopProcessingJob", "AccessDeniedException", "not yours")
+    def reject(**_: str) -> None:
+        raise client_error("StopProcessingJob", "AccessDeniedException", "not yours")
 
-    monkeypatch.setattr(processing, "stop_processing_job", refuse)
+    monkeypatch.setattr(processing, "stop_processing_job", reject)
     with pytest.raises(ClientError, match="not yours"):
         destroy_environment(cloud, BASE, on_update=lambda _: None, clock=FastClock())
     assert stacks(cloud) == [f"{BASE}-build"]

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.operations.strict_aws import checked, refused
+from tests.operations.strict_aws import checked, client_error
 
 PART = 7
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
@@ -87,7 +87,7 @@ class StrictEcr:
         self._check("DescribeImages", parameters)
         tag = parameters["imageIds"][0]["imageTag"]
         if tag not in self.tags:
-            raise refused("DescribeImages", "ImageNotFoundException", "no such image")
+            raise client_error("DescribeImages", "ImageNotFoundException", "no such image")
         return {"imageDetails": [{"imageDigest": self.tags[tag]}]}
 
     def batch_get_image(self, **parameters: Any) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class StrictEcr:
             reason = "only the last part may be small"
         if reason:
             received = {"uploadId": parameters["uploadId"], "lastValidByteReceived": len(held) - 1}
-            raise refused("UploadLayerPart", "InvalidLayerPartException", reason, **received)
+            raise client_error("UploadLayerPart", "InvalidLayerPartException", reason, **received)
         held += blob
 
     def complete_layer_upload(self, **parameters: Any) -> None:
@@ -144,9 +144,9 @@ class StrictEcr:
         del self.uploads[parameters["uploadId"]]
         (digest,) = parameters["layerDigests"]
         if digest_of(content) != digest:
-            raise refused("CompleteLayerUpload", "InvalidLayerException", "not what its digest says")
+            raise client_error("CompleteLayerUpload", "InvalidLayerException", "not what its digest says")
         if digest in self.layers:
-            raise refused("CompleteLayerUpload", "LayerAlreadyExistsException", "it is there")
+            raise client_error("CompleteLayerUpload", "LayerAlreadyExistsException", "it is there")
         self.layers[digest] = content
 
     def put_image(self, **parameters: Any) -> None:
@@ -154,23 +154,23 @@ class StrictEcr:
         text, digest = parameters["imageManifest"], parameters["imageDigest"]
         held, tag = json.loads(text), parameters.get("imageTag")
         if digest_of(text) != digest:
-            raise refused("PutImage", "ImageDigestDoesNotMatchException", "not what its digest says")
+            raise client_error("PutImage", "ImageDigestDoesNotMatchException", "not what its digest says")
         if {item["digest"] for item in held.get("manifests", ())} - set(self.manifests):
-            raise refused("PutImage", "ReferencedImagesNotFoundException", "members are missing")
+            raise client_error("PutImage", "ReferencedImagesNotFoundException", "members are missing")
         pieces = [held["config"], *held["layers"]] if "config" in held else []
         if {piece["digest"] for piece in pieces if "urls" not in piece} - set(self.layers):
-            raise refused("PutImage", "LayersNotFoundException", "layers are missing")
+            raise client_error("PutImage", "LayersNotFoundException", "layers are missing")
         if tag and self.tags.get(tag, digest) != digest:
-            raise refused("PutImage", "ImageTagAlreadyExistsException", "tags are immutable")
+            raise client_error("PutImage", "ImageTagAlreadyExistsException", "tags are immutable")
         if digest in self.manifests and (tag is None or self.tags.get(tag) == digest):
-            raise refused("PutImage", "ImageAlreadyExistsException", "it is there")
+            raise client_error("PutImage", "ImageAlreadyExistsException", "it is there")
         self.manifests[digest] = (parameters["imageManifestMediaType"], text)
         if tag:
             self.tags[tag] = digest
 
     def _upload(self, operation: str, parameters: dict[str, Any]) -> bytearray:
         if parameters["uploadId"] not in self.uploads:
-            raise refused(operation, "UploadNotFoundException", "The upload could not be found")
+            raise client_error(operation, "UploadNotFoundException", "The upload could not be found")
         return self.uploads[parameters["uploadId"]]
 
     def _check(self, operation: str, parameters: dict[str, Any]) -> None:

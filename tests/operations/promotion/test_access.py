@@ -59,12 +59,12 @@ def test_an_untrusting_role_is_reported_with_account_and_caller(
 ) -> None:
     real = botocore.client.BaseClient._make_api_call
 
-    def refuse(self: Any, name: str, parameters: Any) -> Any:
+    def reject(self: Any, name: str, parameters: Any) -> Any:
         if name == "AssumeRole":
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, name)
         return real(self, name, parameters)
 
-    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", refuse)
+    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", reject)
     with pytest.raises(CloudAccessError) as caught:
         readable_cloud(dev, profile=None, at_hand=HERE)
     said = str(caught.value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.strict_aws import refused
+from tests.operations.strict_aws import client_error
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.claims import Claim, PromotionTakenError, claim
 from tritonstack.records.events import Event, TouchedArtifact
@@ -65,7 +65,7 @@ class Bucket:
         if self.answers:
             code, meanwhile = self.answers.pop(0)
             meanwhile()
-            raise refused("PutObject", code, "as S3 has it")
+            raise client_error("PutObject", code, "as S3 has it")
         self.write(**parameters)
 
 
@@ -81,7 +81,7 @@ def nothing() -> None:
 def test_a_conflict_is_not_a_rejection(bucket: Bucket) -> None:
     """S3 may reject both of two simultaneous writes, and then no object exists."""
     bucket.answers = [("ConditionalRequestConflict", nothing)] * 2
-    assert bucket.claim(ANN) == Claim(ANN, won=True)
+    assert bucket.claim(ANN) == Claim(ANN, claimed=True)
     assert bucket.holder == ANN
     assert len(bucket.slept) == 2
 
@@ -96,20 +96,20 @@ def test_another_writer_wins_the_conflict(bucket: Bucket) -> None:
 def test_a_claim_of_the_same_promotion_is_taken_over(bucket: Bucket) -> None:
     same = promotion("bob")
     bucket.answers = [("PreconditionFailed", lambda: bucket.hold(same))]
-    assert bucket.claim(ANN) == Claim(same, won=False)
+    assert bucket.claim(ANN) == Claim(same, claimed=False)
     assert bucket.slept == []
 
 
 def test_a_claim_deleted_before_it_is_read(bucket: Bucket) -> None:
     bucket.answers = [("PreconditionFailed", nothing)]
-    assert bucket.claim(ANN) == Claim(ANN, won=True)
+    assert bucket.claim(ANN) == Claim(ANN, claimed=True)
 
 
 @pytest.mark.parametrize("code", ["NoSuchKey", "ConditionalRequestConflict", "PreconditionFailed"])
 def test_an_abandoned_claim_deleted_before_its_replacement(bucket: Bucket, code: str) -> None:
     bucket.hold(GIVEN_UP)
     bucket.answers = [("PreconditionFailed", nothing), (code, bucket.release)]
-    assert bucket.claim(ANN) == Claim(ANN, won=True)
+    assert bucket.claim(ANN) == Claim(ANN, claimed=True)
     assert bucket.conditions == ["IfNoneMatch", "IfMatch", "IfNoneMatch"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.operations.promotion.strict_ecr import Break, StrictEcr, digest_of, served
-from tests.operations.strict_aws import refused
+from tests.operations.strict_aws import client_error
 from tritonstack.operations.promotion.image_copying import ImageCopyError, Registry, copy_image, image_bytes
 from tritonstack.operations.promotion.layer_reading import LayerReadError
 
@@ -204,7 +204,7 @@ def test_an_existing_tag_of_the_same_image_is_accepted(
 
     def twice(**parameters: Any) -> None:
         real(**parameters)
-        raise refused("PutImage", "ImageTagAlreadyExistsException", "tags are immutable")
+        raise client_error("PutImage", "ImageTagAlreadyExistsException", "tags are immutable")
 
     monkeypatch.setattr(prod, "put_image", twice)
     copy(dev, prod, digest)
@@ -221,11 +221,11 @@ def test_an_existing_tag_of_the_same_image_is_accepted(
 def test_other_upload_errors_are_reported(
     dev: StrictEcr, prod: StrictEcr, operation: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(**_: Any) -> None:
-        raise refused(operation, code, "not consecutive", lastValidByteReceived=3)
+    def reject(**_: Any) -> None:
+        raise client_error(operation, code, "not consecutive", lastValidByteReceived=3)
 
     digest = dev.push(*LAYERS)
-    monkeypatch.setattr(prod, operation, refuse)
+    monkeypatch.setattr(prod, operation, reject)
     with pytest.raises(ClientError, match=code):
         copy(dev, prod, digest)
 

@@ -12,7 +12,7 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.operations.promotion.plans import (
     Decision,
-    PromotionRefusedError,
+    PromotionRejectedError,
     as_promoted,
     decide,
     lock_after,
@@ -56,8 +56,8 @@ def decided(project: Project, *models: str) -> Decision:
     return decide(load_workspace(project, "dev"), load_workspace(project, "prod"), models)
 
 
-def refusal(project: Project, *models: str) -> str:
-    with pytest.raises(PromotionRefusedError) as caught:
+def error_of(project: Project, *models: str) -> str:
+    with pytest.raises(PromotionRejectedError) as caught:
         decided(project, *models).require_possible()
     return str(caught.value)
 
@@ -105,7 +105,7 @@ def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files: Pro
 def test_a_manually_edited_entry_is_not_promoted(files: Project) -> None:
     build(files)
     edit(files.lock_file("dev"), "p99_ms: 9.0", "p99_ms: 1.0")
-    assert "dev.lock.yaml:" in (said := refusal(files))
+    assert "dev.lock.yaml:" in (said := error_of(files))
     assert "was edited manually" in said
 
 
@@ -118,7 +118,7 @@ def test_a_digest_written_manually_into_the_target_has_passed_no_gate(files: Pro
 
 
 def test_a_source_without_the_model_is_rejected(files: Project) -> None:
-    assert refusal(files) == (
+    assert error_of(files) == (
         "minilm: prod runs it on ml.c7i.xlarge (no GPU) under Triton 25.04, which requires cpu or cpu-py312; "
         "dev.lock.yaml has none\n"
         "  help: build it for prod: `tritonstack build prod minilm`; nothing was changed"
@@ -150,7 +150,7 @@ def test_which_artifacts_a_machine_can_run(files: Project, instance: str, target
 def test_a_missing_capability_is_named(files: Project) -> None:
     build(files, target="sm86-24.09")
     edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
-    said = refusal(files)
+    said = error_of(files)
     assert "on ml.g5.xlarge (A10G, compute capability 8.6) under Triton 25.04" in said
     assert "sm86-24.09, which is for A10G under Triton 24.09" in said
     assert "`tritonstack build prod minilm`" in said
@@ -158,7 +158,7 @@ def test_a_missing_capability_is_named(files: Project) -> None:
 
 def test_every_obstacle_is_reported_together(files: Project) -> None:
     add_model(files, "ranker", "dev", "prod")
-    said = refusal(files)
+    said = error_of(files)
     assert "minilm: prod runs it" in said
     assert "ranker: prod runs it" in said
 
@@ -170,7 +170,7 @@ def test_artifacts_built_by_the_target_are_kept_unless_named(files: Project) -> 
     decision = decided(files)
     assert [item.name for item in decision.entries] == ["minilm"]
     assert decision.built_in_target == ["ranker"]
-    assert "ranker: prod runs it" in refusal(files, "ranker")
+    assert "ranker: prod runs it" in error_of(files, "ranker")
 
 
 def test_an_artifact_that_is_older_than_its_files_is_promoted(files: Project) -> None:
@@ -183,7 +183,7 @@ def test_an_artifact_that_is_older_than_its_files_is_promoted(files: Project) ->
 def test_engines_that_the_target_cannot_load_are_rejected_before_its_deploy_would(files: Project) -> None:
     build(files, target="sm86-25.04", tensorrt="10.3.0")
     edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
-    assert "were built with TensorRT 10.3.0, but Triton 25.04 has" in refusal(files)
+    assert "were built with TensorRT 10.3.0, but Triton 25.04 has" in error_of(files)
 
 
 def test_a_model_that_the_target_does_not_serve(files: Project) -> None:
@@ -275,7 +275,7 @@ def test_the_same_image_need_not_change(images: Images) -> None:
 def test_an_image_on_another_release_must_be_built(images: Images) -> None:
     images.lock("dev", images.tag("dev"))
     edit(images.project.environment_file("prod"), '"25.04"', '"24.09"')
-    said = refusal(images.project)
+    said = error_of(images.project)
     assert "image serving for cpu: prod requires one based on Triton 24.09; dev.lock.yaml has one" in said
 
 

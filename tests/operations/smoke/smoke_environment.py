@@ -13,7 +13,7 @@ import numpy as np
 from botocore.exceptions import ClientError
 
 from tests.manifests import manifest
-from tests.operations.strict_aws import checked, refused
+from tests.operations.strict_aws import checked, client_error
 from tests.projects import MODEL, write_project
 from tests.sealed_locks import write_sealed
 from tritonstack.base.naming import artifact_prefix
@@ -153,7 +153,7 @@ def reply(outputs: Arrays) -> tuple[bytes, str]:
 
 
 def model_error(message: str, *, status: int = 500) -> ClientError:
-    error = refused("InvokeEndpoint", "ModelError", "Received server error (500) from primary")
+    error = client_error("InvokeEndpoint", "ModelError", "Received server error (500) from primary")
     error.response |= {"OriginalStatusCode": status, "OriginalMessage": message}
     return error
 

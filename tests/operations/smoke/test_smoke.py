@@ -30,7 +30,7 @@ from tests.operations.smoke.smoke_environment import (
     with_endpoints,
     workspace_of,
 )
-from tests.operations.strict_aws import checked, refused
+from tests.operations.strict_aws import checked, client_error
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.asking import SmokeResult, smoke_endpoint
 from tritonstack.operations.smoke.deadlines import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE
@@ -161,10 +161,10 @@ def test_an_output_that_is_missing(cloud: Cloud, tmp_path: Path) -> None:
     [
         (model_error("CUDA out of memory"), "the model failed [ModelError 500]: CUDA out of memory"),
         (
-            refused("InvokeEndpoint", "ValidationError", "Endpoint t-search of account 1 not found."),
+            client_error("InvokeEndpoint", "ValidationError", "Endpoint t-search of account 1 not found."),
             "the endpoint was not found [ValidationError]: Endpoint t-search of account 1 not found.",
         ),
-        (refused("InvokeEndpoint", "AccessDeniedException", "no"), "access was refused"),
+        (client_error("InvokeEndpoint", "AccessDeniedException", "no"), "access was denied"),
     ],
 )
 def test_an_error_is_reported_in_the_endpoints_own_words_and_at_once(
@@ -185,8 +185,8 @@ def test_an_answer_that_is_none_is_a_failure(cloud: Cloud, tmp_path: Path) -> No
     assert (result.outcome, "malformed reply" in result.detail) == ("failed", True)
 
 
-NOT_READY = refused("InvokeEndpoint", "ModelNotReadyException", "loading")
-NO_COPY = refused(
+NOT_READY = client_error("InvokeEndpoint", "ModelNotReadyException", "loading")
+NO_COPY = client_error(
     "InvokeEndpoint", "ValidationError", "Inference Component has no capacity to process this request."
 )
 
@@ -493,12 +493,12 @@ def test_a_queue_answers_through_the_data_bucket(cloud: Cloud, tmp_path: Path, s
 
 
 def test_a_queue_failure_is_reported_with_its_cause(cloud: Cloud, tmp_path: Path) -> None:
-    def refuse(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+    def reject(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError("Received server error (500) from model")
 
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
-    (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), refuse))
+    (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), reject))
     assert (result.outcome, "Received server error (500)" in result.detail) == ("failed", True)
     assert here.time.now == 0
 

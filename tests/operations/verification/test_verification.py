@@ -261,9 +261,9 @@ def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(
 ) -> None:
     from botocore.exceptions import ClientError
 
-    def refused(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
 
-    monkeypatch.setattr("tritonstack.operations.verification.verdicts.record_event", refused)
+    monkeypatch.setattr("tritonstack.operations.verification.verdicts.record_event", fail)
     with pytest.raises(VerdictNotWrittenError, match="failed: 1 difference from commit cccccccc"):
         record_verdict(cloud, workspace, verdict(BAD))

@@ -31,13 +31,13 @@ def locked(
     return plan_deployment(load_workspace(project, environment), endpoint)
 
 
-def refusals(planned: EndpointDeployment | list[FileViolation]) -> list[FileViolation]:
+def violations_of(planned: EndpointDeployment | list[FileViolation]) -> list[FileViolation]:
     assert isinstance(planned, list)
     return planned
 
 
 def only(planned: EndpointDeployment | list[FileViolation]) -> FileViolation:
-    (violation,) = refusals(planned)
+    (violation,) = violations_of(planned)
     return violation
 
 
@@ -113,14 +113,14 @@ def test_an_artifact_of_another_version_of_the_model_is_rejected(project):
 
 
 def test_an_artifact_that_no_volume_holds_is_rejected(project):
-    violation = refusals(locked(project, unpacked_bytes=300 * GB))[0]
+    violation = violations_of(locked(project, unpacked_bytes=300 * GB))[0]
     assert violation.line == 12
     assert "needs a volume of 611 GB; SageMaker attaches at most 512 GB" in violation.message
 
 
 def test_a_multi_model_prefix_too_large_for_any_volume_is_rejected(project):
     planned = locked(project, environment="every", endpoint="shelf", unpacked_bytes=300 * GB)
-    violation = refusals(planned)[0]
+    violation = violations_of(planned)[0]
     assert violation.field == "endpoints.shelf.instance_type"
     assert "the artifact of 'encoder' needs a volume of 611 GB" in violation.message
 

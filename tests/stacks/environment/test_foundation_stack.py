@@ -149,12 +149,12 @@ def test_buckets_refuse_what_is_not_tls_1_2(sample):
     policies = sample.foundation.find_resources("AWS::S3::BucketPolicy")
     assert len(policies) == 3
     for policy in policies.values():
-        refused = [s["Condition"] for s in statements(policy) if s["Effect"] == "Deny"]
-        assert {"Bool": {"aws:SecureTransport": "false"}} in refused
-        assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in refused
+        rejected = [s["Condition"] for s in statements(policy) if s["Effect"] == "Deny"]
+        assert {"Bool": {"aws:SecureTransport": "false"}} in rejected
+        assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in rejected
 
 
-def refusal(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
+def denial(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
     """Return a Deny statement of a bucket's policy."""
     (logical_id,) = [
         key for key, found in template.find_resources("AWS::S3::Bucket").items() if found == store
@@ -170,9 +170,9 @@ def refusal(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("store", ["artifacts", "data", "access_log"])
 def test_buckets_refuse_other_accounts_but_not_services(sample, store, request):
-    refused = refusal(sample.foundation, request.getfixturevalue(store), "RefuseOtherAccounts")
-    assert refused["Action"] == "s3:*"
-    assert refused["Condition"] == {
+    rejected = denial(sample.foundation, request.getfixturevalue(store), "DenyOtherAccounts")
+    assert rejected["Action"] == "s3:*"
+    assert rejected["Condition"] == {
         "StringNotEquals": {"aws:PrincipalAccount": "123456789012"},
         "Bool": {"aws:PrincipalIsAWSService": "false"},
     }
@@ -183,13 +183,13 @@ def test_uploads_encrypted_with_another_key_are_rejected(sample, store, request)
     (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
     resource = request.getfixturevalue(store)
     algorithm = "s3:x-amz-server-side-encryption"
-    other = refusal(sample.foundation, resource, "RefuseOtherEncryption")
+    other = denial(sample.foundation, resource, "DenyOtherEncryption")
     # Only where an upload says what it wants: one that says nothing gets the bucket's own key.
     assert other["Condition"] == {
         "Null": {algorithm: "false"},
         "StringNotEquals": {algorithm: "aws:kms"},
     }
-    key = refusal(sample.foundation, resource, "RefuseOtherKeys")
+    key = denial(sample.foundation, resource, "DenyOtherKeys")
     # A condition that is negated holds for uploads that name no key, too: they would get AWS's own.
     assert key["Condition"] == {
         "StringEquals": {algorithm: "aws:kms"},

@@ -80,7 +80,7 @@ class Boto3Bridge:
             config=config,
         )
         self._config = self._client.meta.config
-        _refuse_unsupported(self._config, self._client.meta.endpoint_url)
+        _reject_unsupported(self._config, self._client.meta.endpoint_url)
         model = self._client.meta.service_model
         self._operation = model.operation_model(OPERATION)
         self._serializer = create_serializer(
@@ -259,7 +259,7 @@ def _checked_header(value: str) -> str:
     return value
 
 
-def _refuse_unsupported(config: Config, url: str) -> None:
+def _reject_unsupported(config: Config, url: str) -> None:
     if config.retries.get("mode") == "adaptive":
         raise UnsupportedSettingError("the retry mode adaptive")
     proxies = get_environ_proxies(url) if config.proxies is None else config.proxies

@@ -8,8 +8,8 @@ from constructs import Construct
 
 from tritonstack.constructs.data.private_buckets import (
     abort_incomplete_uploads,
+    deny_other_accounts,
     private_settings,
-    refuse_other_accounts,
 )
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
@@ -32,7 +32,7 @@ class AccessLog(Construct):
             ],
             **private_settings(),
         )
-        refuse_other_accounts(self.bucket)
+        deny_other_accounts(self.bucket)
         skip_check(
             self.bucket,
             "CKV_AWS_18",

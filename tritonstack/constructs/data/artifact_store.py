@@ -14,10 +14,10 @@ from constructs import Construct
 from tritonstack.base.naming import MODELS, SUPERSEDED_TAG
 from tritonstack.constructs.data.private_buckets import (
     abort_incomplete_uploads,
+    deny_other_accounts,
+    deny_other_keys,
     encrypted_with,
     private_settings,
-    refuse_other_accounts,
-    refuse_other_keys,
 )
 
 
@@ -62,5 +62,5 @@ class ArtifactBucket(Construct):
             **encrypted_with(key),
             **private_settings(),
         )
-        refuse_other_accounts(self.bucket)
-        refuse_other_keys(self.bucket, key)
+        deny_other_accounts(self.bucket)
+        deny_other_keys(self.bucket, key)

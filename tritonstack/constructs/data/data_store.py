@@ -11,10 +11,10 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tritonstack.constructs.data.private_buckets import (
+    deny_other_accounts,
+    deny_other_keys,
     encrypted_with,
     private_settings,
-    refuse_other_accounts,
-    refuse_other_keys,
 )
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
@@ -49,8 +49,8 @@ class DataStore(Construct):
             **encrypted_with(key),
             **private_settings(),
         )
-        refuse_other_accounts(self.bucket)
-        refuse_other_keys(self.bucket, key)
+        deny_other_accounts(self.bucket)
+        deny_other_keys(self.bucket, key)
         resource = cast("s3.CfnBucket", self.bucket.node.default_child)
         # Set the rules in one step on the CloudFormation resource: there are up to four rules per endpoint.
         resource.add_property_override("LifecycleConfiguration.Rules", _rules(expiry_days))

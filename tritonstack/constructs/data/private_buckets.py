@@ -32,11 +32,11 @@ def abort_incomplete_uploads() -> s3.LifecycleRule:
     )
 
 
-def refuse_other_accounts(bucket: s3.Bucket) -> None:
+def deny_other_accounts(bucket: s3.Bucket) -> None:
     """Deny principals of other accounts, whatever their roles allow. AWS services act for this account."""
     bucket.add_to_resource_policy(
         iam.PolicyStatement(
-            sid="RefuseOtherAccounts",
+            sid="DenyOtherAccounts",
             effect=iam.Effect.DENY,
             principals=[iam.AnyPrincipal()],
             actions=["s3:*"],
@@ -49,22 +49,22 @@ def refuse_other_accounts(bucket: s3.Bucket) -> None:
     )
 
 
-def refuse_other_keys(bucket: s3.Bucket, key: kms.IKey) -> None:
+def deny_other_keys(bucket: s3.Bucket, key: kms.IKey) -> None:
     """Require the bucket's key: uploads without encryption settings use it, uploads with another key are
     denied."""
     algorithm, key_id = "s3:x-amz-server-side-encryption", "s3:x-amz-server-side-encryption-aws-kms-key-id"
-    refused = {
-        "RefuseOtherEncryption": {
+    denied = {
+        "DenyOtherEncryption": {
             "Null": {algorithm: "false"},
             "StringNotEquals": {algorithm: "aws:kms"},
         },
         # An upload that asks for SSE-KMS without a key would use the AWS managed key.
-        "RefuseOtherKeys": {
+        "DenyOtherKeys": {
             "StringEquals": {algorithm: "aws:kms"},
             "StringNotEquals": {key_id: key.key_arn},
         },
     }
-    for sid, conditions in refused.items():
+    for sid, conditions in denied.items():
         bucket.add_to_resource_policy(
             iam.PolicyStatement(
                 sid=sid,

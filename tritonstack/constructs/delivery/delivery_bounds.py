@@ -64,16 +64,16 @@ class DeliveryBounds(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         aws = AwsScope.of(self)
-        refusals = _refusals(bounds)
+        denials = _denials(bounds)
         if own_boundary is None:
             allowed = {"Effect": "Allow", "Action": [*_SERVICES, *_network_reads()], "Resource": "*"}
-            self.policy = self._policy(name, "Bounds the roles that carry changes", [allowed, *refusals])
+            self.policy = self._policy(name, "Bounds the roles that carry changes", [allowed, *denials])
             self.boundary_arn = self.policy.ref
             _explain_actions(self, [*_SERVICES, *_network_reads()])
             for check in _CHECKS_OF_GRANTS:
                 skip_check(self.policy, check, because=_GRANTS_NOTHING)
         else:
-            self.policy = self._policy(name, "What the roles that carry changes never may", refusals)
+            self.policy = self._policy(name, "What the roles that carry changes never may", denials)
             self.boundary_arn = global_arn(aws, f"policy/{own_boundary}")
         self._attached = own_boundary is not None
 
@@ -91,7 +91,7 @@ class DeliveryBounds(Construct):
         return managed_policy(self, "Policy", name=name, description=description, statements=statements)
 
 
-def _refusals(bounds: Bounds) -> list[Mapping[str, object]]:
+def _denials(bounds: Bounds) -> list[Mapping[str, object]]:
     rights: dict[str, object] = {"Effect": "Deny", "Action": _CHANGES_OF_RIGHTS}
     return [
         rights | ({"NotResource": list(bounds.may_make)} if bounds.may_make else {"Resource": "*"}),

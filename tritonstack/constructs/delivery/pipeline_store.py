@@ -12,9 +12,9 @@ from tritonstack.base import naming
 from tritonstack.constructs.data.encryption_key import EncryptionKey
 from tritonstack.constructs.data.private_buckets import (
     abort_incomplete_uploads,
+    deny_other_accounts,
     encrypted_with,
     private_settings,
-    refuse_other_accounts,
 )
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
@@ -74,7 +74,7 @@ class PipelineStore(Construct):
             **encrypted_with(self.key),
             **private_settings(),
         )
-        refuse_other_accounts(bucket)
+        deny_other_accounts(bucket)
         because = "objects expire after a month; CodePipeline's history records who received them"
         cdk.Validations.of(bucket).acknowledge(
             cdk.Acknowledgment(id="AwsSolutions::AwsSolutions-S1", reason=because)

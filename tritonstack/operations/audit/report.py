@@ -39,7 +39,7 @@ class Item:
 
 
 @dataclass(frozen=True, order=True)
-class Refusal:
+class UnlistedService:
     """A listing that failed."""
 
     service: str
@@ -51,7 +51,7 @@ class Report:
     """The results of an audit."""
 
     items: tuple[Item, ...]
-    refusals: tuple[Refusal, ...]
+    not_listed: tuple[UnlistedService, ...]
     """Failed listings; if there are any, the report may be incomplete."""
     unseen: tuple[UnreadableResource, ...] = ()
     """Resources that cannot be described, because their owner denies access."""
@@ -77,7 +77,7 @@ class Report:
             "resources": [asdict(item) for item in self.present],
             "orphans": [asdict(item) for item in self.orphans],
             "pending_deletion": [asdict(item) for item in self.pending],
-            "refused": [asdict(item) for item in self.refusals],
+            "not_listed": [asdict(item) for item in self.not_listed],
             "not_described": [asdict(item) for item in self.unseen],
         }
 
@@ -121,9 +121,9 @@ def audit(cloud: Cloud, scope: AuditScope, *, others: Iterable[str] = ()) -> Rep
     named = [item for answer in answers for item in answer.found]
     answers.append(_confirmed(cloud, {item.key for item in named}, by_tag.result()))
     found = merge(item for answer in answers for item in answer.found)
-    refusals = sorted({refusal for answer in answers for refusal in answer.refusals})
+    not_listed = sorted({unlisted for answer in answers for unlisted in answer.not_listed})
     unseen = tuple(item for answer in answers for item in answer.unseen)
-    return Report(tuple(decide(found, owned, scope, others=others)), tuple(refusals), unseen)
+    return Report(tuple(decide(found, owned, scope, others=others)), tuple(not_listed), unseen)
 
 
 @dataclass(frozen=True)
@@ -132,21 +132,21 @@ class _Answer:
 
     found: Sequence[Found]
     unseen: Sequence[UnreadableResource] = ()
-    refusals: Sequence[Refusal] = ()
+    not_listed: Sequence[UnlistedService] = ()
 
 
 def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer:
     """Return the resources found by tag, without deleted ones that only the tag listing still reports."""
-    found, refusals, lists = [], list(by_tag.refusals), Lists()
+    found, not_listed, lists = [], list(by_tag.not_listed), Lists()
     for item in by_tag.found:
         try:
             present = item if item.key in known else still_there(cloud, item, lists)
         except (ClientError, BotoCoreError) as error:
             present = item
-            refusals.append(Refusal(item.type, str(error)))
+            not_listed.append(UnlistedService(item.type, str(error)))
         if present:
             found.append(present)
-    return _Answer(found, by_tag.unseen, refusals)
+    return _Answer(found, by_tag.unseen, not_listed)
 
 
 def decide(
@@ -224,7 +224,7 @@ def _ask(cloud: Cloud, scope: AuditScope, listing: Listing) -> _Answer:
             else:
                 found.append(item)
     except (ClientError, BotoCoreError) as error:
-        return _Answer(found, unseen, [Refusal(listing.service, str(error))])
+        return _Answer(found, unseen, [UnlistedService(listing.service, str(error))])
     return _Answer(found, unseen)
 
 

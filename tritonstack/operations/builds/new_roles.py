@@ -17,7 +17,7 @@ from tritonstack.operations.clock import Clock
 KNOWN_WITHIN_S = 60.0
 """After this time, the role is wrong, not new."""
 _PAUSE_S = 5.0
-_REFUSALS = {
+_REJECTIONS = {
     "ValidationException": re.compile("could not assume role", re.IGNORECASE),
     "InvalidInputException": re.compile("not authorized to perform:? sts:AssumeRole", re.IGNORECASE),
 }
@@ -39,5 +39,5 @@ def once_role_is_known(call: Callable[[], Answer], clock: Clock) -> Answer:
 
 
 def _is_about_role(error: ClientError) -> bool:
-    patterns = _REFUSALS.get(error_code(error))
+    patterns = _REJECTIONS.get(error_code(error))
     return patterns is not None and patterns.search(str(error)) is not None

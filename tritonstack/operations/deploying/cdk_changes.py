@@ -11,18 +11,18 @@ from typing import Any, Literal
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import CONFIG, MODEL
 
-ChangeKind = Literal["replaced", "perhaps replaced", "deleted", "left behind"]
+ChangeAction = Literal["replaced", "maybe replaced", "deleted", "orphaned"]
 
 _STACK = re.compile(r"^Stack (?P<stack>[A-Za-z0-9-]+)(?: |$)")
 _RESOURCE = re.compile(
     r"^\[[~-]\] (?P<type>[A-Za-z0-9]+::\S+) (?:\S+ )?(?P<id>[A-Za-z0-9]+) "
-    r"(?P<fate>replace|may be replaced|destroy|orphan)$"
+    r"(?P<action>replace|may be replaced|destroy|orphan)$"
 )
-_FATES: dict[str, ChangeKind] = {
+_ACTIONS: dict[str, ChangeAction] = {
     "replace": "replaced",
-    "may be replaced": "perhaps replaced",
+    "may be replaced": "maybe replaced",
     "destroy": "deleted",
-    "orphan": "left behind",
+    "orphan": "orphaned",
 }
 _NAMES = {
     "AWS::CloudWatch::Alarm": "AlarmName",
@@ -54,14 +54,14 @@ class PlannedChange:
     stack: str
     logical_id: str
     type: str
-    fate: ChangeKind
+    action: ChangeAction
     name: str | None = None
     """Its name, if it is kept: CloudFormation cannot create a second resource with that name."""
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """Return whether CloudFormation rejects the change."""
-        return self.name is not None and self.fate == "replaced"
+        return self.name is not None and self.action == "replaced"
 
     @property
     def expected(self) -> bool:
@@ -72,26 +72,26 @@ class PlannedChange:
     def description(self) -> str:
         """Return the change in one line."""
         subject = f"{self.type} {self.logical_id}"
-        if self.refused:
+        if self.rejected:
             return (
-                f"refused: {subject} must be replaced, but CloudFormation cannot create a second one "
+                f"rejected: {subject} must be replaced, but CloudFormation cannot create a second one "
                 f"named {self.name}"
             )
         return {
             "replaced": f"replaces {subject}",
-            "perhaps replaced": f"may replace {subject}",
+            "maybe replaced": f"may replace {subject}",
             "deleted": f"deletes {subject}",
-            "left behind": f"orphans {subject}: it is kept without a stack",
-        }[self.fate]
+            "orphaned": f"orphans {subject}: it is kept without a stack",
+        }[self.action]
 
     @property
     def remedy(self) -> str | None:
         """Return the remedy of a rejected change."""
-        return "rename it, or revert the change that replaces it" if self.refused else None
+        return "rename it, or revert the change that replaces it" if self.rejected else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for `--json`."""
-        return asdict(self) | {"refused": self.refused}
+        return asdict(self) | {"rejected": self.rejected}
 
 
 def resource_changes(
@@ -105,11 +105,13 @@ def resource_changes(
             stack = head["stack"]
         elif match := _RESOURCE.match(line):
             name = _retained_name(match["type"], match["id"], deployed.get(stack, {}), new.get(stack, {}))
-            found[stack].append(PlannedChange(stack, match["id"], match["type"], _FATES[match["fate"]], name))
+            found[stack].append(
+                PlannedChange(stack, match["id"], match["type"], _ACTIONS[match["action"]], name)
+            )
     return found
 
 
-def may_be_refused(deployed: Template | None, new: Template) -> bool:
+def may_be_rejected(deployed: Template | None, new: Template) -> bool:
     """Return whether a named resource changes that may have to be replaced; only the CDK can tell."""
     before = (deployed or {}).get("Resources", {})
     return any(

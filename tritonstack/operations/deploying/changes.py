@@ -11,7 +11,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import CdkCli
-from tritonstack.operations.deploying.cdk_changes import PlannedChange, may_be_refused, resource_changes
+from tritonstack.operations.deploying.cdk_changes import PlannedChange, may_be_rejected, resource_changes
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.plans import StackPlan, plan_stack
 from tritonstack.operations.deploying.taken_names import TakenName, names_to_create, taken_names
@@ -24,7 +24,7 @@ _HOLD_MORE_THAN_THEY_TELL = ("ROLLBACK_FAILED", "DELETE_FAILED")
 """Statuses of stacks that do not exist and hold no resources."""
 
 
-class RefusedChangeError(TritonstackError):
+class RejectedChangeError(TritonstackError):
     """SageMaker or CloudFormation would reject the change in any order."""
 
     code = "TS506"
@@ -43,9 +43,9 @@ class Changes:
     """New resources whose names are taken."""
 
     @property
-    def refused(self) -> list[StackPlan]:
+    def rejected(self) -> list[StackPlan]:
         """Return the impossible changes."""
-        return [plan for plan in self.plans if plan.action == "refused"]
+        return [plan for plan in self.plans if plan.action == "rejected"]
 
     @property
     def two_phase(self) -> list[StackPlan]:
@@ -59,18 +59,18 @@ class Changes:
         return replace(self, plans=plans, leftovers=(), taken=taken)
 
     def require_possible(self, planned: Iterable[PlannedChange] = ()) -> None:
-        """Raise RefusedChangeError with all impossible changes, including those in `planned`."""
-        hazards = [hazard for plan in self.refused for hazard in plan.hazards if hazard.refused]
+        """Raise RejectedChangeError with all impossible changes, including those in `planned`."""
+        hazards = [hazard for plan in self.rejected for hazard in plan.hazards if hazard.rejected]
         single: list[TakenName | PlannedChange] = [
             *self.taken,
-            *(change for change in planned if change.refused),
+            *(change for change in planned if change.rejected),
         ]
-        messages = [plan.description for plan in self.refused]
+        messages = [plan.description for plan in self.rejected]
         messages += [f"{one.stack}: {one.description}" for one in single]
         if messages:
             remedies = [hazard.remedy for hazard in hazards] + [one.remedy for one in single]
             unique_remedies = dict.fromkeys(remedy for remedy in remedies if remedy)
-            raise RefusedChangeError("\n".join(messages), remedy="; ".join(unique_remedies))
+            raise RejectedChangeError("\n".join(messages), remedy="; ".join(unique_remedies))
 
 
 def plan_stack_changes(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
@@ -104,15 +104,15 @@ def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
     return lines
 
 
-def refused_changes(cdk: CdkCli, changes: Changes) -> list[PlannedChange]:
+def rejected_changes(cdk: CdkCli, changes: Changes) -> list[PlannedChange]:
     """Return the resources that must be replaced under the same name, according to the CDK."""
     templates = {plan.stack: changes.assembly.template(plan.stack) for plan in changes.plans}
-    changed = [name for name in templates if may_be_refused(changes.deployed.get(name), templates[name])]
+    changed = [name for name in templates if may_be_rejected(changes.deployed.get(name), templates[name])]
     if not changed:
         return []
     lines = cdk_diff(cdk, changes.assembly, *changed, "--exclusively")
     planned = resource_changes(lines, changes.deployed, templates)
-    return [change for stack_changes in planned.values() for change in stack_changes if change.refused]
+    return [change for stack_changes in planned.values() for change in stack_changes if change.rejected]
 
 
 def leftover_note(stack: str) -> str:

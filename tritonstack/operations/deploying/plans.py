@@ -13,7 +13,7 @@ from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, Properties
 from tritonstack.operations.deploying.updates import Hazard, hazards
 
-Action = Literal["create", "nothing", "change", "roll-out", "two-phase", "refused"]
+Action = Literal["create", "nothing", "change", "roll-out", "two-phase", "rejected"]
 """change: resources around the endpoint, or a stack without one; the endpoint is not affected."""
 
 _VARIANT_WORDS = {
@@ -53,8 +53,8 @@ class StackPlan:
     @property
     def details(self) -> list[str]:
         """Return further notes, one per line."""
-        if self.action == "refused":
-            return [f"help: {hazard.remedy}" for hazard in self.hazards if hazard.refused and hazard.remedy]
+        if self.action == "rejected":
+            return [f"help: {hazard.remedy}" for hazard in self.hazards if hazard.rejected and hazard.remedy]
         if self.action not in ("roll-out", "two-phase"):
             return []
         return [self.rollout, *(f"two phases, because {hazard.what}" for hazard in self.hazards)]
@@ -72,8 +72,8 @@ class StackPlan:
                 "nothing": "nothing changes",
                 "change": f"is changed{untouched}",
             }[self.action]
-        if self.action == "refused":
-            return "refused: " + "; ".join(hazard.what for hazard in self.hazards if hazard.refused)
+        if self.action == "rejected":
+            return "rejected: " + "; ".join(hazard.what for hazard in self.hazards if hazard.rejected)
         how = " in two phases" if self.action == "two-phase" else ""
         return f"rollout of endpoint {self.endpoint}{how}: {'; '.join(self.reasons)}"
 
@@ -93,7 +93,7 @@ def plan_stack(stack: str, *, deployed: Template | None, new: Template) -> Stack
     reasons = tuple(rollout_reasons(old, new_template))
     action: Action = "roll-out" if reasons else "change"
     if found:
-        action = "refused" if any(hazard.refused for hazard in found) else "two-phase"
+        action = "rejected" if any(hazard.rejected for hazard in found) else "two-phase"
     return StackPlan(stack, action, name, reasons, describe_rollout(new_template), found)
 
 

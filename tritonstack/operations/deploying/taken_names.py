@@ -33,7 +33,7 @@ class TakenName:
     def description(self) -> str:
         """Return the violation."""
         return (
-            f"refused: {self.type} {self.logical_id} must be created, but {self.name} already exists "
+            f"rejected: {self.type} {self.logical_id} must be created, but {self.name} already exists "
             "outside this stack"
         )
 

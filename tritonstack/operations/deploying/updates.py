@@ -36,7 +36,7 @@ class Hazard:
     """The remedy."""
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """True if the update is impossible."""
         return self.variant is None
 

@@ -37,8 +37,8 @@ def require_unprotected(
     """
     if spec is not None:
         reject_protected(spec, file)
-    if refusal := next(_refusals(name, spec, file, list(stacks), checkout), None):
-        message, remedy = refusal
+    if rejection := next(_rejections(name, spec, file, list(stacks), checkout), None):
+        message, remedy = rejection
         raise ProtectedError(message, remedy=remedy)
 
 
@@ -53,7 +53,7 @@ def reject_protected(spec: EnvironmentSpec, file: Path) -> None:
         )
 
 
-def _refusals(
+def _rejections(
     name: str, spec: EnvironmentSpec | None, file: Path, stacks: Sequence[StackState], checkout: Checkout
 ) -> Iterator[tuple[str, str]]:
     shown = shown_path(file)

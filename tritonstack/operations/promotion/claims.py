@@ -48,8 +48,8 @@ class Claim:
     """A promotion that may change the lock."""
 
     event: Event
-    won: bool
-    """False if the claim was adopted from another or a killed promotion."""
+    claimed: bool
+    """False if another or a killed promotion had claimed the entry, and this one continues it."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,19 @@ def claim(
     """
     latest = latest_change(history, event)
     if latest and latest.kind == "promoted" and _is_same(latest, event) and latest.note == event.note:
-        return Claim(latest, won=False)
+        return Claim(latest, claimed=False)
     s3 = cloud.client("s3")
     key = f"{PROMOTIONS}{_name(event)}/{_after(latest)}.json"
     given_up: _ExistingClaim | None = None
     for pause in _PAUSES_S:
         answer = _put(s3, bucket, key, event, replacing=given_up)
         if answer is None:
-            return Claim(event, won=True)
+            return Claim(event, claimed=True)
         existing = _read_claim(s3, bucket, key) if answer in CONFLICT_CODES else None
         if existing is None:
             sleep(pause)
         elif _is_same(existing.event, event):
-            return Claim(existing.event, won=False)
+            return Claim(existing.event, claimed=False)
         else:
             _require_given_up(existing.event, event, now)
         given_up = existing

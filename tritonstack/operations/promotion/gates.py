@@ -124,13 +124,13 @@ def evaluate_gates(
     removed endpoint cannot be verified again. A `protected` target accepts neither builds nor verdicts from
     uncommitted files.
     """
-    refused = [event for event in events if protected and _is_uncommitted_pass(event)]
-    accepted = [event for event in events if event not in refused]
+    rejected = [event for event in events if protected and _is_uncommitted_pass(event)]
+    accepted = [event for event in events if event not in rejected]
     failed = [
         gate
         for candidate in candidates
         for gate in (
-            *_deployed(spec, candidate, artifact_state(candidate, accepted).among(asked), refused, now),
+            *_deployed(spec, candidate, artifact_state(candidate, accepted).among(asked), rejected, now),
             *(_built(spec, candidate) if protected else ()),
             *_measured(spec, candidate),
         )
@@ -190,11 +190,11 @@ def _is_uncommitted_pass(event: Event) -> bool:
     return event.kind == "verified" and not is_committed(event.commit)
 
 
-def _uncommitted_note(candidate: PromotionCandidate, seen: ArtifactState, refused: Sequence[Event]) -> str:
+def _uncommitted_note(candidate: PromotionCandidate, seen: ArtifactState, rejected: Sequence[Event]) -> str:
     """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
     found = [
         event
-        for event in refused
+        for event in rejected
         if candidate.digest in candidate.touched_by(event) and event.at >= str(seen.deployed)
     ]
     if not found:
@@ -227,7 +227,7 @@ def _deployed(
     spec: PromotionSpec,
     candidate: PromotionCandidate,
     seen: ArtifactState,
-    refused: Sequence[Event],
+    rejected: Sequence[Event],
     now: datetime,
 ) -> Iterator[FailedGate]:
     source = spec.source
@@ -259,7 +259,7 @@ def _deployed(
         )
     if spec.verified and (seen.verdict is None or seen.verdict.kind == "refuted"):
         since = f"since its deployment at {_shown(_moment(str(seen.deployed)))}"
-        loose = _uncommitted_note(candidate, seen, refused)
+        loose = _uncommitted_note(candidate, seen, rejected)
         message = f"has not been verified in {source} {since}{loose}"
         opens_by = " from a checkout without uncommitted files" if loose else ""
         if seen.verdict is not None:

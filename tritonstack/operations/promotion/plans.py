@@ -29,7 +29,7 @@ Image = Replacement[LockedImage]
 Entry = Artifact | Image
 
 
-class PromotionRefusedError(TritonstackError):
+class PromotionRejectedError(TritonstackError):
     """The request cannot be promoted; nothing was changed."""
 
     code = "TS418"
@@ -67,11 +67,11 @@ class Decision:
         return (*self.artifacts, *self.images)
 
     def require_possible(self) -> None:
-        """Raise PromotionRefusedError with all obstacles."""
+        """Raise PromotionRejectedError with all obstacles."""
         if self.obstacles:
             *others, last = self.obstacles
             messages = [*map(str, others), f"{last.subject}: {last.message}"]
-            raise PromotionRefusedError("\n".join(messages), remedy=f"{last.remedy}; nothing was changed")
+            raise PromotionRejectedError("\n".join(messages), remedy=f"{last.remedy}; nothing was changed")
 
 
 def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
@@ -124,7 +124,7 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     )
     if decision.obstacles:
         return decision
-    return replace(decision, obstacles=list(_refused_by_deploy(source, target, decision)))
+    return replace(decision, obstacles=list(_rejected_by_deploy(source, target, decision)))
 
 
 def as_promoted(item: Entry, promoted: Promoted) -> LockedArtifact | LockedImage:
@@ -259,7 +259,7 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
     return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), seen)
 
 
-def _refused_by_deploy(source: Workspace, target: Workspace, decision: Decision) -> Iterator[Obstacle]:
+def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision) -> Iterator[Obstacle]:
     """Yield what a deployment of the target would reject after the promotion."""
     if not decision.entries:
         return

@@ -33,7 +33,7 @@ class UntestedVariant:
 
     variant: str
     model: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -198,7 +198,7 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
     """Summarize smoke results. Pure."""
     texts = {result: shortened(str(result).partition("/")[2]) for result in results}
     left = not_tested(results)
-    unasked = [f"{one.variant}: {one.model} was not tested: {one.why}" for one in left]
+    unasked = [f"{one.variant}: {one.model} was not tested: {one.reason}" for one in left]
     whole = {(one.variant, one.model) for one in left}
     partly = [
         texts[one] for one in results if one.outcome == "skipped" and (one.variant, one.model) not in whole

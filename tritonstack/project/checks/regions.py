@@ -30,7 +30,7 @@ def region_violations(document: Document[EnvironmentSpec]) -> Iterator[FileViola
     needs = _needs(spec)
     for missing in unconfirmed(spec.region, needs, spec.region_features):
         if missing.certain:
-            yield _refusal(document, needs[missing.feature.name], missing, spec.name)
+            yield _violation(document, needs[missing.feature.name], missing, spec.name)
     yield from _too_many_zones(document)
 
 
@@ -47,7 +47,7 @@ def pipeline_violations(document: Document[DeliverySpec]) -> Iterator[FileViolat
         return
     for missing in unconfirmed(pipeline.region, ["pipeline"], pipeline.region_features):
         if missing.certain:
-            yield _refusal(document, ("pipeline", "region"), missing)
+            yield _violation(document, ("pipeline", "region"), missing)
 
 
 def pipeline_warnings(document: Document[DeliverySpec]) -> list[FileViolation]:
@@ -104,7 +104,7 @@ def _warnings(
             )
 
 
-def _refusal(
+def _violation(
     document: Document[EnvironmentSpec] | Document[DeliverySpec],
     place: FieldPath,
     missing: MissingFeature,

@@ -145,7 +145,7 @@ def _repository_name(folder: str) -> str:
 
 
 def _constraints() -> str:
-    """Return the locked versions without hashes: pip refuses hashes for only some packages."""
+    """Return the locked versions without hashes: pip rejects hashes for only some packages."""
     lines = [line for lock in _LOCKS for line in shipped(lock).read_text(encoding="utf-8").splitlines()]
     pins = sorted({line.removesuffix("\\").strip() for line in lines if re.match(r"[A-Za-z0-9]", line)})
     return "\n".join([*_HEADER, *pins]) + "\n"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import check_distinct, refuse
+from tritonstack.base.documents import check_distinct, raise_violations
 from tritonstack.base.naming import Name
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.alarms import Alarms
@@ -147,4 +147,4 @@ _RULES = (
 
 
 def _check(endpoint: RuledEndpoint) -> None:
-    refuse(violation for rule in _RULES for violation in rule(endpoint))
+    raise_violations(violation for rule in _RULES for violation in rule(endpoint))

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.choices import Choice
-from tritonstack.base.documents import Record, Violation, closest, refuse
+from tritonstack.base.documents import Record, Violation, closest, raise_violations
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.serving import RetentionDays
 
@@ -102,7 +102,7 @@ class BuildOptions(Record):
 
     @model_validator(mode="after")
     def _machines_have_their_gpu(self) -> BuildOptions:
-        refuse(
+        raise_violations(
             Violation(
                 ("machines", capability, "instance_type"),
                 f"{machine.instance_type} does not have a GPU of {capability}",

@@ -13,7 +13,14 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.choices import Choice
-from tritonstack.base.documents import Document, Record, Violation, check_distinct, load_document, refuse
+from tritonstack.base.documents import (
+    Document,
+    Record,
+    Violation,
+    check_distinct,
+    load_document,
+    raise_violations,
+)
 from tritonstack.base.errors import UsageError
 from tritonstack.base.naming import Name
 from tritonstack.base.paths import Project
@@ -156,7 +163,7 @@ class DeliverySpec(Record):
     @model_validator(mode="after")
     def _stages_are_distinct(self) -> DeliverySpec:
         first: dict[str, int] = {}
-        refuse(
+        raise_violations(
             Violation(
                 ("environments", index, "name"),
                 f"duplicate environment {name!r}",
@@ -167,7 +174,7 @@ class DeliverySpec(Record):
             if first.setdefault(name, index) != index
         )
         if self.previews is not None and self.previews.environment not in self.names:
-            refuse(
+            raise_violations(
                 [
                     Violation(
                         ("previews", "environment"),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Record, Violation, check_distinct, refuse
+from tritonstack.base.documents import Record, Violation, check_distinct, raise_violations
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.naming import Name
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
@@ -237,7 +237,7 @@ class EnvironmentSpec(Record):
     @model_validator(mode="after")
     def _alarm_names_are_distinct(self) -> EnvironmentSpec:
         # Alarms of `search`'s challenger are named like those of an endpoint `search-challenger`.
-        refuse(
+        raise_violations(
             Violation(
                 ("endpoints", conflicting),
                 f"its alarm names would equal those of {name!r}'s challenger",

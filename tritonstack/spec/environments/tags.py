@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from tritonstack.base.documents import Violation, refuse
+from tritonstack.base.documents import Violation, raise_violations
 
 MOST_TAGS = 50
 LONGEST_KEY = 128
@@ -18,7 +18,7 @@ _CHARACTERS = re.compile(r"[\w\s.:/=+@-]*")
 
 
 def _check_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
-    refuse(_tag_violations(tags))
+    raise_violations(_tag_violations(tags))
     return tags
 
 

@@ -16,7 +16,15 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from tritonstack.base.documents import Document, FieldPath, Record, Violation, check_data, closest, refuse
+from tritonstack.base.documents import (
+    Document,
+    FieldPath,
+    Record,
+    Violation,
+    check_data,
+    closest,
+    raise_violations,
+)
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml_reading import field_text, nearest_line, parse_yaml, read_text
@@ -64,7 +72,7 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
                     code="TS112",
                 )
 
-    refuse(violations())
+    raise_violations(violations())
     return parameters
 
 

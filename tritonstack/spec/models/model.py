@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from tritonstack.base.documents import refuse
+from tritonstack.base.documents import raise_violations
 from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.rules import model_violations
 
@@ -14,5 +14,5 @@ class ModelSpec(ModelFields):
 
     @model_validator(mode="after")
     def _consistent(self) -> ModelSpec:
-        refuse(model_violations(self))
+        raise_violations(model_violations(self))
         return self

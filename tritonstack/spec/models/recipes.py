@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.choices import Choice
-from tritonstack.base.documents import Record, Violation, refuse
+from tritonstack.base.documents import Record, Violation, raise_violations
 from tritonstack.base.naming import Name
 
 Layout = Literal["single", "ensemble"]
@@ -299,7 +299,7 @@ class EnsembleRecipe(Record):
     @model_validator(mode="after")
     def _each_tensor_once(self) -> EnsembleRecipe:
         made: dict[str, int] = {}
-        refuse(
+        raise_violations(
             Violation(
                 ("steps", index, "outputs"),
                 f"step {made[tensor] + 1} already produces the tensor {tensor!r}",

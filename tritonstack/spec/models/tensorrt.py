@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Record, Violation, refuse
+from tritonstack.base.documents import Record, Violation, raise_violations
 
 VERSION_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
 """tritonserver option that allows the code inside a version-compatible engine."""
@@ -75,7 +75,7 @@ class TensorRT(Record):
 
     @model_validator(mode="after")
     def _one_compatibility(self) -> TensorRT:
-        refuse(
+        raise_violations(
             Violation(
                 ("capabilities",),
                 "a portable engine already supports several GPUs",

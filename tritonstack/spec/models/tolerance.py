@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Record, Violation, refuse
+from tritonstack.base.documents import Record, Violation, raise_violations
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 """Number format of served weights."""
@@ -77,7 +77,7 @@ class ModelTolerance(Tolerance):
 
     @model_validator(mode="after")
     def _each_has_a_tolerance(self) -> ModelTolerance:
-        refuse(
+        raise_violations(
             Violation(
                 ("outputs", name),
                 "no tolerance given",

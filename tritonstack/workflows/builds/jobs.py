@@ -44,7 +44,7 @@ class Job:
     log_lines: list[str] = field(default_factory=list)
     """The last lines of its log that are no events."""
     failure: dict[str, Any] | None = None
-    refusal: str = ""
+    rejection: str = ""
     """Why the service has not started it yet."""
     reused: bool = False
     """True if its artifact existed already."""
@@ -103,9 +103,9 @@ class Job:
         try:
             self.state, attached = start_or_attach(self.service, self.order, self.name)
         except NoRoomError as full:
-            if self.refusal != full.message:
+            if self.rejection != full.message:
                 reporter.note(f"{self.needed.model} for {self.needed.target} is waiting: {full.message}")
-            self.refusal = full.message
+            self.rejection = full.message
             return False
         except BuildJobError as error:
             self.error = error

@@ -198,7 +198,7 @@ def _image_owner(infra: BuildInfra, missing: Sequence[str]) -> str:
 def _not_started_error(job: Job, infra: BuildInfra) -> BuildJobError:
     return BuildJobError(
         f"the build of {job.needed.model} has not started: "
-        + (job.refusal or f"{job.project} runs at most {infra.concurrent} builds at once"),
+        + (job.rejection or f"{job.project} runs at most {infra.concurrent} builds at once"),
         remedy="rerun when a build has ended, or without --no-wait",
     )
 

@@ -14,7 +14,7 @@ from tritonstack.operations.deploying.changes import (
     left_without_scaling,
     leftover_note,
     plan_stack_changes,
-    refused_changes,
+    rejected_changes,
     remove_scaling,
 )
 from tritonstack.operations.deploying.deployments import record_deployment
@@ -80,7 +80,7 @@ def _deploy(
         changes = plan_stack_changes(cloud, spec.base, assembly)
         if only:
             changes = changes.of(stacks)
-        changes.require_possible(refused_changes(cdk, changes))
+        changes.require_possible(rejected_changes(cdk, changes))
         if unprepared:  # only after it is certain that the deploy is possible
             bootstrap_account(session, cdk, spec.bootstrap, assembly)
         if missing or borrowed:

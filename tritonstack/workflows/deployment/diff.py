@@ -46,10 +46,10 @@ class DeployOutlook:
     cdk_lines: Sequence[str]
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """True if SageMaker or CloudFormation would reject the deploy."""
-        is_refused = bool(self.changes.refused or self.changes.taken)
-        return is_refused or any(change.refused for change in self._all_resource_changes)
+        is_rejected = bool(self.changes.rejected or self.changes.taken)
+        return is_rejected or any(change.rejected for change in self._all_resource_changes)
 
     @property
     def changes_nothing(self) -> bool:
@@ -94,7 +94,7 @@ class DeployOutlook:
             "images": [change.to_json() for change in self.images],
             "model_prefixes": dict(self.model_prefixes),
             "leftovers": list(self.changes.leftovers),
-            "refused": self.refused,
+            "rejected": self.rejected,
             "diff": "\n".join(self.cdk_lines),
         }
 

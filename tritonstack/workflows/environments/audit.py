@@ -9,7 +9,7 @@ from typing import Any
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.audit.found import AuditScope
-from tritonstack.operations.audit.report import Item, Refusal, Report
+from tritonstack.operations.audit.report import Item, Report, UnlistedService
 from tritonstack.operations.audit.report import audit as look
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.loading import environment_names
@@ -35,7 +35,7 @@ class Audit:
     @property
     def clean(self) -> bool:
         """True if every resource belongs to a stack and every service answered."""
-        return not any(report.orphans or report.refusals for report in self.reports.values())
+        return not any(report.orphans or report.not_listed for report in self.reports.values())
 
     @property
     def gone(self) -> bool:
@@ -64,7 +64,7 @@ def audit(
 
 
 def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Report]:
-    """Return a report per location; a location that is unreachable gets a refusal of every service."""
+    """Return a report per location; a location that is unreachable gets a unlisted of every service."""
     reports, errors = dict[str, Report](), list[TritonstackError]()
     for location in locations:
         place = f"{location.prefix} in {location.account} {location.region}"
@@ -73,7 +73,7 @@ def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Re
             cloud = session.cloud_at(location.account, location.region, subject=subject)
         except TritonstackError as error:
             errors.append(error)
-            reports[place] = Report((), (Refusal("every service", error.message),))
+            reports[place] = Report((), (UnlistedService("every service", error.message),))
         else:
             scope = AuditScope(location.prefix, {"project": location.prefix}, whole=True)
             reports[place] = _audit(session, cloud, scope)

@@ -46,7 +46,7 @@ class ExpiringEnvironments:
     cases: tuple[ExpiringEnvironment, ...] = ()
     not_searched: Mapping[Location, str] = field(default_factory=dict)
     """The locations that could not be searched, and why."""
-    refused: bool = False
+    access_denied: bool = False
     """True if a reachable location denied access."""
 
 
@@ -57,7 +57,7 @@ def find_expiring(session: Session, places: Sequence[Location], *, now: datetime
     return ExpiringEnvironments(
         tuple(case for one in found for case in one.cases),
         {location: reason for one in found for location, reason in one.not_searched.items()},
-        any(one.refused for one in found),
+        any(one.access_denied for one in found),
     )
 
 
@@ -68,7 +68,7 @@ def _search(session: Session, location: Location, now: datetime) -> ExpiringEnvi
     except TritonstackError as error:
         return ExpiringEnvironments(not_searched={location: error.message})
     except AWS_ERRORS as error:
-        return ExpiringEnvironments(not_searched={location: str(error)}, refused=True)
+        return ExpiringEnvironments(not_searched={location: str(error)}, access_denied=True)
     return ExpiringEnvironments(tuple(ExpiringEnvironment(cloud, state) for state in expiring))
 
 

@@ -95,7 +95,7 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
         tuple(_planned(found) if dry_run else _reap(session, found.cases, now)),
         found.not_searched,
         dry_run,
-        found.refused,
+        found.access_denied,
     )
 
 

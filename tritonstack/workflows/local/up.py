@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.operations.aws import CONFLICTING_VARIABLES
 from tritonstack.reference.images import image_account
-from tritonstack.runtime import ExposureRefusedError
+from tritonstack.runtime import ExposureRejectedError
 from tritonstack.runtime.sandbox import require_namespaces_or_consent
 from tritonstack.workflows.local_cloud import (
     cloud_settings,
@@ -140,8 +140,8 @@ def _warn_about_endpoints(session: Session) -> None:
     """Warn early if endpoints cannot start on this machine."""
     try:
         require_namespaces_or_consent()
-    except ExposureRefusedError as refused:
-        session.reporter.note(f"endpoints cannot start: {refused.message}\n  help: {refused.remedy}")
+    except ExposureRejectedError as error:
+        session.reporter.note(f"endpoints cannot start: {error.message}\n  help: {error.remedy}")
 
 
 def _require_engine() -> None:

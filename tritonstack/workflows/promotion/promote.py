@@ -207,7 +207,7 @@ class _Promoter:
 
 
 def _require_environments(session: Session, *names: str) -> None:
-    """Refuse templates: their instances have no lock of their own to promote from or into."""
+    """Reject templates: their instances have no lock of their own to promote from or into."""
     for name in names:
         if name in template_names(session.project):
             raise UsageError(

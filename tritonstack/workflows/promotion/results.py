@@ -36,15 +36,15 @@ class PromotionOutline:
 
     def to_json(self, claims: Sequence[Claim] = ()) -> dict[str, Any]:
         """Return the outline as JSON data."""
-        won = [claim.won for claim in claims] if claims else [None for _ in self.decision.entries]
+        claimed = [claim.claimed for claim in claims] if claims else [None for _ in self.decision.entries]
         return {
             "source": self.source,
             "target": self.target,
             "lock": str(self.lock_file),
             "changed": bool(claims),
             "promoted": [
-                {**_entry_json(item), "replaces": item.seen.digest if item.seen else None, "won": first}
-                for item, first in zip(self.decision.entries, won, strict=True)
+                {**_entry_json(item), "replaces": item.seen.digest if item.seen else None, "claimed": own}
+                for item, own in zip(self.decision.entries, claimed, strict=True)
             ],
             "up_to_date": [_entry_json(item) for item in self.decision.same],
             "target_builds": list(self.decision.built_in_target),

@@ -290,9 +290,9 @@ def is_denial(error):
 def test_other_services_deny_cross_account_requests(account, other, attempts):
     requests = 0
     for call, fields in attempts(account, other):
-        with pytest.raises(ClientError) as refused:
+        with pytest.raises(ClientError) as caught:
             call(**fields)
-        assert is_denial(refused.value.response["Error"]), refused.value
+        assert is_denial(caught.value.response["Error"]), caught.value
         requests += 1
     assert requests
 

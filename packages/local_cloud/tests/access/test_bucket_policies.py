@@ -85,9 +85,9 @@ def test_policies_are_enforced_by_s3(account):
         s3.get_object(Bucket="guarded-bucket", Key="a")
 
     unknown = tls_only.replace("aws:SecureTransport", "aws:MultiFactorAuthPresent")
-    with pytest.raises(ClientError, match="cannot evaluate") as refusal:
+    with pytest.raises(ClientError, match="cannot evaluate") as caught:
         s3.put_bucket_policy(Bucket="guarded-bucket", Policy=unknown)
-    assert refusal.value.response["Error"]["Code"] == "NotImplemented"
+    assert caught.value.response["Error"]["Code"] == "NotImplemented"
 
 
 def test_bucket_policies_deny_other_accounts_and_kms_keys(running_cloud, account):

@@ -67,7 +67,7 @@ def client_with(account, service, key_id, secret, token=None, **config):
     )
 
 
-def refusal(client, service):
+def error_of(client, service):
     with pytest.raises(ClientError) as caught:
         CALLS[service](client)
     told = caught.value.response
@@ -85,7 +85,7 @@ def expected(service, *, s3, query, json, ec2=None):
 @pytest.mark.parametrize("service", CALLS)
 def test_a_wrong_secret_is_denied_as_on_aws(account, service):
     key_id = keys_of(account.endpoint_url, account.account_id)["aws_access_key_id"]
-    code, status, message = refusal(client_with(account, service, key_id, "embedded"), service)
+    code, status, message = error_of(client_with(account, service, key_id, "embedded"), service)
     assert (code, status) == expected(
         service,
         s3=("SignatureDoesNotMatch", 403),
@@ -98,7 +98,7 @@ def test_a_wrong_secret_is_denied_as_on_aws(account, service):
 
 @pytest.mark.parametrize("service", CALLS)
 def test_an_unknown_key_is_denied_as_on_aws(account, service):
-    code, status, _ = refusal(client_with(account, service, "AKIAIOSFODNN7EXAMPLE", "x"), service)
+    code, status, _ = error_of(client_with(account, service, "AKIAIOSFODNN7EXAMPLE", "x"), service)
     assert (code, status) == expected(
         service,
         s3=("InvalidAccessKeyId", 403),
@@ -112,7 +112,7 @@ def test_an_unknown_key_is_denied_as_on_aws(account, service):
 def test_an_unsigned_request_is_denied_as_on_aws(account, service):
     from botocore import UNSIGNED
 
-    code, status, _ = refusal(client(account, service, signature_version=UNSIGNED), service)
+    code, status, _ = error_of(client(account, service, signature_version=UNSIGNED), service)
     assert (code, status) == expected(
         service,
         s3=("AccessDenied", 403),
@@ -127,7 +127,7 @@ def test_an_old_signature_is_denied_as_on_aws(account, service):
     with patch(
         "botocore.auth.get_current_datetime", lambda remove_tzinfo=True: signed_at.replace(tzinfo=None)
     ):
-        code, status, message = refusal(client(account, service), service)
+        code, status, message = error_of(client(account, service), service)
     assert (code, status) == expected(
         service,
         s3=("RequestTimeTooSkewed", 403),
@@ -298,7 +298,7 @@ def test_another_clouds_key_is_denied(account, tmp_path):
 
     other = CloudSecret.kept_in(tmp_path).account_key(account.account_id)
     assert (
-        refusal(client_with(account, "sts", other.key_id, other.secret), "sts")[0] == "SignatureDoesNotMatch"
+        error_of(client_with(account, "sts", other.key_id, other.secret), "sts")[0] == "SignatureDoesNotMatch"
     )
 
 
@@ -310,11 +310,11 @@ def test_user_keys_are_valid_while_active(account):
     theirs = client_with(account, "sts", key["AccessKeyId"], key["SecretAccessKey"])
     assert theirs.get_caller_identity()["Arn"].endswith(f"user/{user}")
     iam.update_access_key(UserName=user, AccessKeyId=key["AccessKeyId"], Status="Inactive")
-    assert refusal(theirs, "sts")[0] == "InvalidClientTokenId"
+    assert error_of(theirs, "sts")[0] == "InvalidClientTokenId"
     iam.update_access_key(UserName=user, AccessKeyId=key["AccessKeyId"], Status="Active")
     assert theirs.get_caller_identity()
     iam.delete_access_key(UserName=user, AccessKeyId=key["AccessKeyId"])
-    assert refusal(theirs, "sts")[0] == "InvalidClientTokenId"
+    assert error_of(theirs, "sts")[0] == "InvalidClientTokenId"
 
 
 def issued_by(account, how):
@@ -338,14 +338,14 @@ def test_temporary_keys_require_their_token_and_expire(account, how):
     identity = client_with(account, "sts", *key, issued["SessionToken"]).get_caller_identity()
     assert identity["Account"] == account.account_id
     for token in (None, again["SessionToken"]):
-        assert refusal(client_with(account, "sts", *key, token), "sts")[0] == "InvalidClientTokenId"
-        assert refusal(client_with(account, "s3", *key, token), "s3")[0] == "InvalidToken"
+        assert error_of(client_with(account, "sts", *key, token), "sts")[0] == "InvalidClientTokenId"
+        assert error_of(client_with(account, "s3", *key, token), "s3")[0] == "InvalidToken"
     from moto.iam.models import iam_backends
 
     kept = iam_backends[account.account_id]["aws"].access_keys[key[0]]
     kept.expires = datetime.now(UTC) - timedelta(seconds=1)
-    assert refusal(client_with(account, "sts", *key, issued["SessionToken"]), "sts")[0] == "ExpiredToken"
-    assert refusal(client_with(account, "s3", *key, issued["SessionToken"]), "s3")[0] == "ExpiredToken"
+    assert error_of(client_with(account, "sts", *key, issued["SessionToken"]), "sts")[0] == "ExpiredToken"
+    assert error_of(client_with(account, "s3", *key, issued["SessionToken"]), "s3")[0] == "ExpiredToken"
 
 
 def test_seeding_moto_does_not_predict_secrets(account):

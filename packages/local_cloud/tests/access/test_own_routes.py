@@ -12,9 +12,9 @@ def test_unimplemented_services_are_rejected_immediately(account):
         ("cloudwatch", "list_metric_streams"),
         ("devicefarm", "list_projects"),  # a service that moto does not have at all
     ):
-        with pytest.raises(ClientError, match="not been implemented") as refusal:
+        with pytest.raises(ClientError, match="not been implemented") as caught:
             getattr(account.client(service), call)()
-        assert refusal.value.response["Error"]["Code"] == "UnknownOperationException"
+        assert caught.value.response["Error"]["Code"] == "UnknownOperationException"
 
 
 def test_the_inventory_lists_what_exists_and_nothing_else(account):

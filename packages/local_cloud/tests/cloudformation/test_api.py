@@ -80,9 +80,9 @@ def test_lists(stack):
 
 @pytest.mark.filterwarnings("ignore:.*does not match an error shape")
 def test_an_unknown_action_is_named(stack):
-    with pytest.raises(ClientError, match="'DetectStackDrift' is not implemented") as refusal:
+    with pytest.raises(ClientError, match="'DetectStackDrift' is not implemented") as caught:
         stack.cloudformation.detect_stack_drift(StackName="stack")
-    assert refusal.value.response["Error"]["Code"] == "InvalidAction"
+    assert caught.value.response["Error"]["Code"] == "InvalidAction"
 
 
 def test_an_unsupported_parameter_is_rejected(stack):
@@ -114,6 +114,6 @@ def test_one_of_many_concurrent_creations_succeeds(stack):
 
 def test_stack_names_are_unique(stack):
     stack.create({"P": parameter()})
-    with pytest.raises(ClientError) as refusal:
+    with pytest.raises(ClientError) as caught:
         stack.create({"P": parameter()})
-    assert refusal.value.response["Error"]["Code"] == "AlreadyExistsException"
+    assert caught.value.response["Error"]["Code"] == "AlreadyExistsException"

@@ -112,8 +112,8 @@ def test_bootstrap_deploy_update_and_destroy(cdk: Cdk, account: Account) -> None
     assert "no changes" in cdk.run("bootstrap", f"aws://{account.account_id}/{REGION}")
 
     # An unsupported resource leaves nothing behind, not even a stack.
-    refusal = cdk.deploy("queued", exit_code=1)
-    assert "asynchronous endpoints run on AWS only." in refusal
+    rejection = cdk.deploy("queued", exit_code=1)
+    assert "asynchronous endpoints run on AWS only." in rejection
     assert [item for item in account.inventory() if item["service"] != "s3"] == [
         item for item in bootstrap if item["service"] != "s3"
     ]

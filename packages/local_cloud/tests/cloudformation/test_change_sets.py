@@ -63,9 +63,9 @@ def test_executing_a_change_set_makes_the_others_obsolete(stack):
         stack.cloudformation.create_change_set(StackName="stack", ChangeSetName=name, TemplateBody=body)
     stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="one")
     stack.settled()
-    with pytest.raises(ClientError, match="OBSOLETE") as refusal:
+    with pytest.raises(ClientError, match="OBSOLETE") as caught:
         stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="two")
-    assert refusal.value.response["Error"]["Code"] == "InvalidChangeSetStatus"
+    assert caught.value.response["Error"]["Code"] == "InvalidChangeSetStatus"
 
 
 def test_a_direct_update_makes_change_sets_obsolete(stack):

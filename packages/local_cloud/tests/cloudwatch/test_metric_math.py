@@ -72,9 +72,9 @@ def test_expressions_can_reference_each_other():
 
 def violation(text, expressions=None):
     nodes = {name: parse_expression(other) for name, other in (expressions or {}).items()}
-    with pytest.raises(ExpressionError) as refused:
+    with pytest.raises(ExpressionError) as caught:
         check(parse_expression(text), Inputs({"m": (1.0, 1.0)}, nodes))
-    return str(refused.value)
+    return str(caught.value)
 
 
 def test_invalid_expressions_are_rejected():
@@ -99,11 +99,11 @@ UNSUPPORTED = (
 
 @pytest.mark.parametrize("text", UNSUPPORTED)
 def test_unsupported_functions_are_rejected_by_name(text):
-    with pytest.raises(ExpressionError) as refused:
+    with pytest.raises(ExpressionError) as caught:
         parse_expression(f"m + {text}")
     function = text.partition("(")[0]
     assert (
-        str(refused.value) == f"the local cloud does not support the function {function}; supported: FILL, IF"
+        str(caught.value) == f"the local cloud does not support the function {function}; supported: FILL, IF"
     )
 
 

@@ -12,7 +12,7 @@ from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT, UNS
 TRUE = spec("true")
 
 
-def refusal(call, **fields):
+def error_of(call, **fields):
     with pytest.raises(ClientError) as caught:
         call(**fields)
     error = caught.value.response["Error"]
@@ -43,7 +43,7 @@ def test_an_update_changes_only_the_given_fields(account):
     assert "concurrentBuildLimit" not in new
     assert new["source"] == made["source"]
     assert new["lastModified"] > new["created"]
-    code, _ = refusal(account.codebuild.update_project, name="other")
+    code, _ = error_of(account.codebuild.update_project, name="other")
     assert code == "ResourceNotFoundException"
 
 
@@ -67,19 +67,19 @@ def test_lists_come_in_pages_of_a_hundred(account):
     first, token = page(names, {})
     assert (first, token) == (names[:100], "100")
     assert page(names, {"nextToken": token}) == (names[100:], None)
-    assert refusal(account.codebuild.list_projects, nextToken="x")[0] == "InvalidInputException"
+    assert error_of(account.codebuild.list_projects, nextToken="x")[0] == "InvalidInputException"
 
 
 def test_accounts_are_isolated(mine):
     mine.project(TRUE)
     other = Account(mine.cloud)
     assert mine.name not in other.codebuild.list_projects()["projects"]
-    assert refusal(other.start, name=mine.name)[0] == "ResourceNotFoundException"
+    assert error_of(other.start, name=mine.name)[0] == "ResourceNotFoundException"
 
 
 def test_project_names_are_unique(account):
     account.project(TRUE)
-    code, message = refusal(account.project, buildspec=TRUE)
+    code, message = error_of(account.project, buildspec=TRUE)
     assert code == "ResourceAlreadyExistsException"
     assert message.endswith(f":project/{account.name}")
 
@@ -102,16 +102,16 @@ def test_project_names_are_unique(account):
     ],
 )
 def test_rejected_requests(account, fields, message):
-    code, words = refusal(account.project, buildspec=TRUE, **fields)
+    code, words = error_of(account.project, buildspec=TRUE, **fields)
     assert code == "InvalidInputException"
     assert message in words
 
 
 def test_requests_are_validated_by_the_service_model(account):
-    code, words = refusal(account.project, buildspec=TRUE, timeoutInMinutes=9999)
+    code, words = error_of(account.project, buildspec=TRUE, timeoutInMinutes=9999)
     assert code == "ValidationException"
     assert "Value '9999' at 'timeoutInMinutes' failed to satisfy constraint" in words
-    code, words = refusal(account.codebuild.create_webhook, projectName=account.name)
+    code, words = error_of(account.codebuild.create_webhook, projectName=account.name)
     assert code == "UnknownOperationException"
     assert words.startswith("The local cloud does not support CodeBuild's CreateWebhook; it supports B")
 
@@ -121,7 +121,7 @@ def test_an_idempotency_token_returns_the_same_build(account):
     first = account.start(idempotencyToken="t")
     assert account.start(idempotencyToken="t")["id"] == first["id"]
     assert account.start(idempotencyToken="u")["id"] != first["id"]
-    code, words = refusal(
+    code, words = error_of(
         account.codebuild.start_build, projectName=account.name, idempotencyToken="t", imageOverride="other"
     )
     assert code == "InvalidInputException"
@@ -140,7 +140,7 @@ def test_overrides_are_reported_by_the_build(account):
     environment = build["environment"]
     assert (environment["image"], environment["privilegedMode"]) == ("mine:1", True)
     assert account.codebuild.batch_get_projects(names=[account.name])["projects"][0]["timeoutInMinutes"] == 60
-    code, words = refusal(account.codebuild.start_build, projectName=account.name, debugSessionEnabled=True)
+    code, words = error_of(account.codebuild.start_build, projectName=account.name, debugSessionEnabled=True)
     assert (code, "StartBuild.debugSessionEnabled" in words) == ("InvalidInputException", True)
 
 
@@ -167,7 +167,7 @@ def test_builds_are_numbered_listed_retried_and_deleted(mine):
     assert ([build["id"] for build in found["builds"]], found["buildsNotFound"]) == ([ids[1]], [ids[0]])
     codebuild.stop_build(id=running["id"])
     for call in (codebuild.stop_build, codebuild.retry_build):
-        assert refusal(call, id="project:none")[0] == "ResourceNotFoundException"
+        assert error_of(call, id="project:none")[0] == "ResourceNotFoundException"
 
 
 def test_a_builds_metrics_are_published(mine):

@@ -21,10 +21,10 @@ def deployed(pipeline):
     return pipeline.client("ssm").get_parameter(Name="/deployed")["Parameter"]["Value"]
 
 
-def refusal(call, **asked):
-    with pytest.raises(ClientError) as refused:
+def error_of(call, **asked):
+    with pytest.raises(ClientError) as caught:
         call(**asked)
-    error = refused.value.response["Error"]
+    error = caught.value.response["Error"]
     return error["Code"], error["Message"]
 
 
@@ -49,7 +49,7 @@ def test_a_stack_is_deployed_after_approval(pipeline):
     assert pipeline.settled(second) == "Failed"
     assert pipeline.action("Gate", "Ok")["errorDetails"] == {"code": "JobFailed", "message": "not today"}
     assert deployed(pipeline) == "one"
-    late = refusal(
+    late = error_of(
         pipeline.api.put_approval_result,
         pipelineName=pipeline.name,
         stageName="Gate",
@@ -182,7 +182,7 @@ def test_an_execution_can_be_stopped(pipeline):
     assert pipeline.settled(execution) == "Stopped"
     assert pipeline.action("Gate", "Ok")["status"] == "Abandoned"
     assert (
-        refusal(pipeline.api.stop_pipeline_execution, **stop)[0] == "PipelineExecutionNotStoppableException"
+        error_of(pipeline.api.stop_pipeline_execution, **stop)[0] == "PipelineExecutionNotStoppableException"
     )
 
 
@@ -212,7 +212,7 @@ def test_an_execution_can_be_stopped(pipeline):
 )
 def test_invalid_and_unsupported_input_is_rejected(pipeline, stages, more, said):
     asked = pipeline.declaration(*stages, **more)
-    code, words = refusal(pipeline.api.create_pipeline, pipeline=asked)
+    code, words = error_of(pipeline.api.create_pipeline, pipeline=asked)
     assert code.startswith("Invalid")
     assert said in words
     assert pipeline.api.list_pipelines()["pipelines"] == []
@@ -289,9 +289,9 @@ def test_a_pipeline_in_a_template(pipeline):
     pipeline.settled(pipeline.executions()[0]["pipelineExecutionId"])
     assert pipeline.api.list_tags_for_resource(resourceArn=arn)["tags"] == []
 
-    refused = {"P": declared({"name": "x", "actions": [action("Invoke/Lambda", "l")]})}
+    rejected = {"P": declared({"name": "x", "actions": [action("Invoke/Lambda", "l")]})}
     with pytest.raises(ClientError, match="does not support Invoke by AWS's Lambda"):
-        stack.update(refused)
+        stack.update(rejected)
     assert stack.delete() == "DELETE_COMPLETE"
     assert pipeline.api.list_pipelines()["pipelines"] == []
 

@@ -29,18 +29,18 @@ def allow(pipeline: Pipeline, *statements: dict[str, Any]) -> None:
     pipeline.client("iam").put_role_policy(RoleName="pipeline", PolicyName="p", PolicyDocument=policy)
 
 
-def refusal(pipeline: Pipeline, role: str) -> str | None:
+def error_of(pipeline: Pipeline, role: str) -> str | None:
     declared = pipeline.declaration(stack_stage(roleArn=role))
     try:
         pipeline.api.create_pipeline(pipeline=declared)
-    except pipeline.api.exceptions.InvalidStructureException as refused:
-        return str(refused.response["Error"]["Message"])
+    except pipeline.api.exceptions.InvalidStructureException as error:
+        return str(error.response["Error"]["Message"])
     return None
 
 
 def test_a_pipeline_role_needs_permission_for_action_roles(pipeline: Pipeline) -> None:
     own = make_role(pipeline, "pipeline", statement(Principal=SERVICE))
-    assert refusal(pipeline, own) == f"{own} is not authorized to perform AssumeRole on role {own}"
+    assert error_of(pipeline, own) == f"{own} is not authorized to perform AssumeRole on role {own}"
     assert pipeline.api.list_pipelines()["pipelines"] == []
 
 
@@ -48,7 +48,7 @@ def test_a_pipeline_role_needs_permission_for_action_roles(pipeline: Pipeline) -
 def test_roles_must_exist(pipeline: Pipeline, missing: str) -> None:
     (other,) = {"pipeline", "deploy"} - {missing}
     make_role(pipeline, other, statement(Principal={"AWS": "*"}))
-    assert refusal(pipeline, arn(pipeline, "deploy")) is not None
+    assert error_of(pipeline, arn(pipeline, "deploy")) is not None
 
 
 MINE, ITS = {"AWS": ["{own}"]}, {"AWS": "{root}"}
@@ -98,7 +98,7 @@ def test_trust_policies_of_action_roles(
     if own:
         allow(pipeline, *told(own))
     make_role(pipeline, "deploy", *told(trust))
-    assert (refusal(pipeline, known["{deploy}"]) is None) is let_in
+    assert (error_of(pipeline, known["{deploy}"]) is None) is let_in
 
 
 @pytest.mark.parametrize(("leaves", "let_in"), [("sts:*", True), ("s3:*", False)])
@@ -110,7 +110,7 @@ def test_a_permissions_boundary_must_allow_it(pipeline: Pipeline, leaves: str, l
     deploy = make_role(pipeline, "deploy", statement(Principal={"AWS": "*"}))
     everything = iam.create_policy(PolicyName="all", PolicyDocument=document(statement(Resource="*")))
     iam.attach_role_policy(RoleName="pipeline", PolicyArn=everything["Policy"]["Arn"])
-    assert (refusal(pipeline, deploy) is None) is let_in
+    assert (error_of(pipeline, deploy) is None) is let_in
 
 
 def test_an_action_uses_its_role_while_it_exists(pipeline: Pipeline) -> None:

@@ -51,9 +51,9 @@ def manifest_of(*layers):
 
 
 def code_of(action):
-    with pytest.raises(ClientError) as refusal:
+    with pytest.raises(ClientError) as caught:
         action()
-    return refusal.value.response["Error"]["Code"]
+    return caught.value.response["Error"]["Code"]
 
 
 def content_of(ecr, digest):

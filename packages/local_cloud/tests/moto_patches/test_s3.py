@@ -97,8 +97,8 @@ def test_a_completed_multipart_upload_is_removed(account):
     part = s3.upload_part(**place, PartNumber=1, Body=b"1")
     parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
     s3.complete_multipart_upload(**place, MultipartUpload=parts)
-    with pytest.raises(ClientError, match="does not exist") as refusal:
+    with pytest.raises(ClientError, match="does not exist") as caught:
         s3.upload_part(**place, PartNumber=2, Body=b"2")
-    assert refusal.value.response["Error"]["Code"] == "NoSuchUpload"
+    assert caught.value.response["Error"]["Code"] == "NoSuchUpload"
     # Completing it again succeeds.
     s3.complete_multipart_upload(**place, MultipartUpload=parts)

@@ -221,7 +221,7 @@ class StrictFakeTriton(BlockingServer):
     FAKE_STARTS   "no": never becomes ready; "never": goes on starting until it is stopped
     FAKE_ANSWER   what it answers to a body of `ask`
     A body of `hold` is answered when `released` is set, `status=N` with that status; `slow` and `dead` are
-    not answered, and nothing is any more after `die`. It refuses every other method, path and body, and every
+    not answered, and nothing is any more after `die`. It rejects every other method, path and body, and every
     request before it is ready or after it was stopped.
     """
 

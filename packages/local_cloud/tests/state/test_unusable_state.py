@@ -219,7 +219,7 @@ from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 disk = Path(sys.argv[1])
 cloud = RestartableCloud(disk / "cloud")
 
-def refused(call, **arguments):
+def is_rejected(call, **arguments):
     try:
         call(**arguments)
     except ClientError as error:
@@ -232,7 +232,7 @@ s3, ssm = cloud.client("s3"), cloud.client("ssm")
 s3.create_bucket(Bucket="full", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
 ssm.put_parameter(Name="/before", Value="v", Type="String")
 kept = 0
-while not refused(s3.put_object, Bucket="full", Key=str(kept), Body=b"x" * 2**21):
+while not is_rejected(s3.put_object, Bucket="full", Key=str(kept), Body=b"x" * 2**21):
     kept += 1
 assert kept > 2
 # Rejected objects are missing; stored ones can be read and deleted.
@@ -246,8 +246,8 @@ with filler.open("wb", buffering=0) as file:
             pass
     except OSError:
         pass
-assert refused(s3.delete_object, Bucket="full", Key="0")
-assert refused(ssm.put_parameter, Name="/refused", Value="v", Type="String")
+assert is_rejected(s3.delete_object, Bucket="full", Key="0")
+assert is_rejected(ssm.put_parameter, Name="/rejected", Value="v", Type="String")
 assert ssm.get_parameter(Name="/before")["Parameter"]["Value"] == "v"
 
 filler.unlink()

@@ -70,7 +70,7 @@ class CloudFormationApp:
             operation = _operation(model, name)
             result: Any = self._run(request, operation)
         except CloudFormationError as error:
-            _log.info("%s refused: %s", name, error.message)
+            _log.info("%s rejected: %s", name, error.message)
             operation, result = OperationModel({}, model), error
         serializer = QuerySerializer(operation, SerializationContext(str(uuid.uuid4())))
         written = serializer.serialize(result)

@@ -195,13 +195,13 @@ def _check_types(
     unknown = [
         f"{name} ({resource.type})" for name, resource in resources.items() if resource.type not in providers
     ]
-    refused = [
+    rejected = [
         f"{name}: {UNSUPPORTED_TYPES[resource.type]}"
         for name, resource in resources.items()
         if resource.type in UNSUPPORTED_TYPES
     ]
-    if refused:
-        raise TemplateError.listing(refused)
+    if rejected:
+        raise TemplateError.listing(rejected)
     if unknown:
         raise TemplateError(
             f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]; "

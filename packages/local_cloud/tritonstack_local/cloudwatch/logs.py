@@ -175,8 +175,8 @@ def _put_metric_filter(
         _check(filter_pattern, log_group_name, others)
         for transformation in metric_transformations:
             _check_transformation(transformation)
-    except PatternError as refused:
-        raise InvalidParameterException(str(refused)) from refused
+    except PatternError as error:
+        raise InvalidParameterException(str(error)) from error
     made = {
         "filterName": filter_name,
         "filterPattern": filter_pattern,
@@ -237,8 +237,8 @@ def _message_filter(pattern: str | None) -> FilterPattern:
     """The pattern of FilterLogEvents."""
     try:
         return _pattern(pattern or "")
-    except PatternError as refused:
-        raise InvalidParameterException(str(refused)) from refused
+    except PatternError as error:
+        raise InvalidParameterException(str(error)) from error
 
 
 @lru_cache(maxsize=1024)

@@ -121,8 +121,8 @@ def project_rejection(fields: Mapping[str, Any]) -> str | None:
     """
     try:
         check_settings(fields)
-    except ServiceError as refused:
-        return refused.message
+    except ServiceError as error:
+        return error.message
     return None
 
 

@@ -99,7 +99,7 @@ class FrontConnection(asyncio.Protocol):
             return
         head = self._head
         if head is None or len(self._received) < self._head_size + head.length:
-            if self._ended:  # the general server knows how to refuse a request that is not whole
+            if self._ended:  # the general server answers an incomplete request with an error
                 self._give_away(transport)
             return
         end = self._head_size + head.length

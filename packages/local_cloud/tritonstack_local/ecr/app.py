@@ -187,7 +187,7 @@ def correct_images(layers: Layers) -> None:
         found = f"sha256:{hashlib.sha256(image_manifest.encode()).hexdigest()}"
         if digest not in {None, found}:
             message = f"The given digest {digest} is not that of the manifest, {found}"
-            raise _refusal("ImageDigestDoesNotMatchException", message)
+            raise _error("ImageDigestDoesNotMatchException", message)
         _check_layers(layers, backend, repository_name, image_manifest)
         return _put_image(
             backend, repository_name, image_manifest, image_tag, image_manifest_mediatype, found
@@ -206,11 +206,11 @@ def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> Non
     missing = [digest for digest in wanted if layers.find(repository, digest) is None]
     if missing:
         failure = layers_not_found(missing, name, scope.account)
-        raise _refusal(failure.code, failure.message)
+        raise _error(failure.code, failure.message)
 
 
-def _refusal(code: str, message: str) -> ValidationException:
+def _error(code: str, message: str) -> ValidationException:
     """Return an error that moto serializes by the model of its class's service."""
-    refusal = ValidationException(message)
-    refusal.code = code
-    return refusal
+    error = ValidationException(message)
+    error.code = code
+    return error

@@ -95,8 +95,8 @@ def template_rejection(shape: str, fields: Mapping[str, Any]) -> str | None:
                 reject_unsupported(inner, structure)
                 _reject_components(inner, structure)
                 _check_routing(structure.get("RoutingConfig", {}))
-    except ServiceError as refused:
-        return refused.message
+    except ServiceError as error:
+        return error.message
     return None
 
 

@@ -25,7 +25,7 @@ from tritonstack_local.state.errors import (
 )
 
 _PATIENCE_S = 1.0
-_REFUSED_BY_THE_DISK = {
+_DISK_ERRORS = {
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_PERM,
@@ -234,7 +234,7 @@ def told(file: Path, failure: sqlite3.Error) -> TritonstackError:
     reason = getattr(failure, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if reason == sqlite3.SQLITE_BUSY:
         return StateInUseError(file)
-    if reason in _REFUSED_BY_THE_DISK:
+    if reason in _DISK_ERRORS:
         return NotKeptError(file.parent, str(failure))
     return StateDamagedError(file, str(failure))
 

@@ -60,11 +60,11 @@ class PersistenceMiddleware:
             )
             self._settle(call)
         except NotKeptError as error:
-            return refusal(environ, "InsufficientStorage", str(error))
+            return error_response(environ, "InsufficientStorage", str(error))
         except NotImplementedError as error:
             _log.warning("%s: %s", service, error)
             message = f"{error} in the {service} of the local cloud"
-            return refusal(environ, "UnknownOperationException", message)
+            return error_response(environ, "UnknownOperationException", message)
         finally:
             draft = draft_of(environ)
             if draft is not None:
@@ -122,7 +122,7 @@ def _step_of(environ: WSGIEnvironment) -> str | None:
     return step
 
 
-def refusal(environ: WSGIEnvironment, code: str, message: str) -> Response:
+def error_response(environ: WSGIEnvironment, code: str, message: str) -> Response:
     """Return an error in the request's protocol, with a status that clients do not retry."""
     request = Request(environ, shallow=True)
     if "X-Amz-Target" in request.headers:

@@ -33,5 +33,5 @@ def diff(
     outlook = run(state, environment, instance=name)
     text = outlook_comment(outlook) if markdown else outlook_text(outlook)
     state.output.result(outlook.to_json(), text=text)
-    if outlook.refused:
+    if outlook.rejected:
         raise typer.Exit(1)

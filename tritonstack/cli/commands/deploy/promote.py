@@ -94,7 +94,7 @@ def _lines(promotion: Promotion) -> list[str]:
     lines = [f"up to date: {item.describe()}" for item in decision.same] + _skipped_lines(outline)
     for item, claim in zip(decision.entries, promotion.claims, strict=True):
         line = f"promoted {item.describe()} from {source} to {target}"
-        if not claim.won:
+        if not claim.claimed:
             line += (
                 f" (already started by {claim.event.by} at {claim.event.at} from commit "
                 f"{(claim.event.commit or 'unknown')[:12]}; this lock is identical)"

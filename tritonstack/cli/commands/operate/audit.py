@@ -54,7 +54,7 @@ def audit(
 
 def _report_lines(subject: str, report: Report) -> list[str]:
     lines = [_line(item) for item in report.present]
-    lines += [f"{item.service} could not be listed: {item.message}" for item in report.refusals]
+    lines += [f"{item.service} could not be listed: {item.message}" for item in report.not_listed]
     in_stacks = len(report.present) - len(report.orphans)
     belong = "1 resource belongs to a stack" if in_stacks == 1 else f"{in_stacks} resources belong to stacks"
     summary = f"{subject}: {belong}, {len(report.orphans)} orphaned"
@@ -62,7 +62,7 @@ def _report_lines(subject: str, report: Report) -> list[str]:
         summary += f"; {_pending_text(report.pending)}"
     if report.unseen:
         summary += f"; {_unreadable_text(len(report.unseen))}"
-    if report.refusals:
+    if report.not_listed:
         summary += "; incomplete: some services could not be listed"
     return [*lines, summary, *_remedies(report.orphans)]
 

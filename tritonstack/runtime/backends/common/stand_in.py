@@ -113,7 +113,7 @@ def _respond(results: Feed, asked: set[str]) -> Any:
     )
 
 
-def refusal(config: Mapping[str, Any], reason: str) -> Exception:
+def configuration_error(config: Mapping[str, Any], reason: str) -> Exception:
     """Return the exception that prevents a model from loading."""
     error: Exception = pb_utils.TritonModelException(f"unable to load model '{config['name']}': {reason}")
     return error
@@ -125,7 +125,7 @@ def warn_of_cpu(args: Mapping[str, str]) -> None:
         pb_utils.Logger.log_warn(f"{args['model_instance_name']} runs on the CPU: no GPU is available")
 
 
-def refuse_unsupported(config: Mapping[str, Any], *, of: str) -> None:
+def reject_unsupported(config: Mapping[str, Any], *, of: str) -> None:
     """Reject options that no stand-in supports. `of` is the name of the original backend."""
     accelerators = config.get("optimization", {}).get("execution_accelerators", {})
     unsupported = {
@@ -139,7 +139,7 @@ def refuse_unsupported(config: Mapping[str, Any], *, of: str) -> None:
     }
     for name, asked in unsupported.items():
         if asked:
-            raise refusal(config, f"{name} is not supported by this server's stand-in for {of}")
+            raise configuration_error(config, f"{name} is not supported by this server's stand-in for {of}")
 
 
 def control_inputs(config: Mapping[str, Any]) -> list[str]:
@@ -162,7 +162,7 @@ def read_number(config: Mapping[str, Any], name: str, default: Number) -> Number
         return type(default)(text)
     except ValueError:
         kind = "whole number" if isinstance(default, int) else "number"
-        raise refusal(config, f"parameter {name} is '{text}', which is no {kind}") from None
+        raise configuration_error(config, f"parameter {name} is '{text}', which is no {kind}") from None
 
 
 def read_bool(config: Mapping[str, Any], name: str, default: bool | None) -> bool | None:
@@ -171,5 +171,5 @@ def read_bool(config: Mapping[str, Any], name: str, default: bool | None) -> boo
     if text is None:
         return default
     if text.lower() not in BOOLEANS:
-        raise refusal(config, f"parameter {name} is '{text}', and has to be true or false")
+        raise configuration_error(config, f"parameter {name} is '{text}', and has to be true or false")
     return BOOLEANS[text.lower()]

@@ -27,11 +27,11 @@ import numpy.typing as npt
 import treelite
 from stand_in import (
     CallableModel,
+    configuration_error,
     read_bool,
     read_number,
     read_text,
-    refusal,
-    refuse_unsupported,
+    reject_unsupported,
     warn_of_cpu,
 )
 
@@ -56,7 +56,7 @@ class TritonPythonModel:
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the trees; reject a configuration that does not match them."""
         config = json.loads(args["model_config"])
-        refuse_unsupported(config, of="FIL")
+        reject_unsupported(config, of="FIL")
         warn_of_cpu(args)
         self._is_classifier = read_is_classifier(config)
         self._probabilities = bool(read_bool(config, "predict_proba", False))
@@ -105,7 +105,7 @@ def read_is_classifier(config: Mapping[str, Any]) -> bool:
     for name in ("output_class", "is_classifier"):
         if (found := read_bool(config, name, None)) is not None:
             return found
-    raise refusal(
+    raise configuration_error(
         config,
         "Required parameter is_classifier not found in config (output_class before release 25.09; give both)",
     )
@@ -115,7 +115,9 @@ def read_threshold(config: Mapping[str, Any]) -> float:
     """Return the score threshold of a binary classifier."""
     threshold = read_number(config, "threshold", math.nan)
     if math.isnan(threshold):
-        raise refusal(config, "Required parameter threshold not found in config, as it is for a classifier")
+        raise configuration_error(
+            config, "Required parameter threshold not found in config, as it is for a classifier"
+        )
     return threshold
 
 
@@ -132,10 +134,12 @@ def load_trees(config: Mapping[str, Any], folder: Path) -> treelite.Model:
     kind = read_text(config, "model_type") or DEFAULT_TYPE
     if kind not in FILES:
         known = ", ".join(FILES)
-        raise refusal(config, f"{kind} not recognized as a valid serialization format; there are {known}")
+        raise configuration_error(
+            config, f"{kind} not recognized as a valid serialization format; there are {known}"
+        )
     file = folder / (config["default_model_filename"] or FILES[kind])
     if not file.is_file():
-        raise refusal(config, f"there is no file {file}")
+        raise configuration_error(config, f"there is no file {file}")
     lenient = bool(read_bool(config, "xgboost_allow_unknown_field", False))
     try:
         if kind == "xgboost":
@@ -147,19 +151,19 @@ def load_trees(config: Mapping[str, Any], folder: Path) -> treelite.Model:
         choice = "json" if kind == "xgboost_json" else "ubjson"
         return treelite.frontend.load_xgboost_model(file, format_choice=choice, allow_unknown_field=lenient)
     except treelite.TreeliteError as error:
-        raise refusal(config, f"treelite cannot read {file.name} as {kind}: {error}") from error
+        raise configuration_error(config, f"treelite cannot read {file.name} as {kind}: {error}") from error
 
 
 def check_tensors(config: Mapping[str, Any], trees: treelite.Model, widths: Sequence[int]) -> int:
     """Reject tensors that do not match the trees; return the width of the output."""
     header = trees.get_header_accessor()
     if int(header.get_field("num_target")[0]) != 1:
-        raise refusal(config, "Multi-target model not supported")
+        raise configuration_error(config, "Multi-target model not supported")
     if not config["max_batch_size"]:
-        raise refusal(config, "max_batch_size is 0, and the rows of a request are always a batch")
+        raise configuration_error(config, "max_batch_size is 0, and the rows of a request are always a batch")
     outputs = [entry["name"] for entry in config["output"]]
     if [entry["name"] for entry in config["input"]] != [INPUT] or outputs != [OUTPUT]:
-        raise refusal(
+        raise configuration_error(
             config,
             f"this server's stand-in for FIL has the input {INPUT} and the output {OUTPUT}, and no other",
         )
@@ -167,9 +171,13 @@ def check_tensors(config: Mapping[str, Any], trees: treelite.Model, widths: Sequ
     for kind, allowed in expected.items():
         entry = config[kind][0]
         if entry["data_type"] != "TYPE_FP32":
-            raise refusal(config, f"{kind} '{entry['name']}' is {entry['data_type']}, FIL has TYPE_FP32 only")
+            raise configuration_error(
+                config, f"{kind} '{entry['name']}' is {entry['data_type']}, FIL has TYPE_FP32 only"
+            )
         dims = [int(size) for size in entry["dims"]]
         if entry.get("reshape") or len(dims) != 1 or dims[0] not in allowed:
             meant = " or ".join(f"[ {size} ]" for size in allowed)
-            raise refusal(config, f"{kind} '{entry['name']}' has dims {dims}, and these trees {meant}")
+            raise configuration_error(
+                config, f"{kind} '{entry['name']}' has dims {dims}, and these trees {meant}"
+            )
     return int(config["output"][0]["dims"][0])

@@ -19,7 +19,14 @@ from typing import Any
 import numpy.typing as npt
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
-from stand_in import CallableModel, control_inputs, read_number, refusal, refuse_unsupported, warn_of_cpu
+from stand_in import (
+    CallableModel,
+    configuration_error,
+    control_inputs,
+    read_number,
+    reject_unsupported,
+    warn_of_cpu,
+)
 
 Array = npt.NDArray[Any]
 
@@ -96,13 +103,13 @@ def open_session(config: Mapping[str, Any], file: Path) -> ort.InferenceSession:
     """Load the model with its configured options. For a folder, load the model.onnx in it."""
     path = file / "model.onnx" if file.is_dir() else file
     if not path.is_file():
-        raise refusal(config, f"there is no file {path}")
+        raise configuration_error(config, f"there is no file {path}")
     try:
         return ort.InferenceSession(
             path, sess_options=read_session_options(config), providers=["CPUExecutionProvider"]
         )
     except RUN_ERRORS as error:
-        raise refusal(config, f"ONNX Runtime cannot read {path.name}: {error}") from error
+        raise configuration_error(config, f"ONNX Runtime cannot read {path.name}: {error}") from error
 
 
 def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
@@ -119,7 +126,7 @@ def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
         options.add_session_config_entry(initializers, str(read_number(config, initializers, 0)))
     level = config.get("optimization", {}).get("graph", {}).get("level", 0)
     if level not in OPTIMIZATION_LEVEL:
-        raise refusal(config, f"optimization.graph.level is {level}, allowed are -1, 0, 1 and 2")
+        raise configuration_error(config, f"optimization.graph.level is {level}, allowed are -1, 0, 1 and 2")
     options.graph_optimization_level = OPTIMIZATION_LEVEL[level]
     return options
 
@@ -142,7 +149,9 @@ def complete(written: dict[str, Any], session: ort.InferenceSession) -> None:
         if written["max_batch_size"] > 1 and "sequence_batching" not in written:
             written.setdefault("dynamic_batching", {})
     elif written["max_batch_size"]:
-        raise refusal(written, "max_batch_size is set, but not every tensor has a free first dimension")
+        raise configuration_error(
+            written, "max_batch_size is set, but not every tensor has a free first dimension"
+        )
     batches = written["max_batch_size"] > 0
     written["input"] = written["input"] or [_describe(written, node, batches) for node in inputs]
     written["output"] = written["output"] or [_describe(written, node, batches) for node in outputs]
@@ -164,13 +173,15 @@ def read_dims(node: Any) -> list[int]:
 def read_type(config: Mapping[str, Any], node: Any) -> str:
     """Return Triton's name for the type of a graph's tensor."""
     if node.type not in TRITON_TYPE:
-        raise refusal(config, f"tensor '{node.name}' has the type {node.type}, which is not supported here")
+        raise configuration_error(
+            config, f"tensor '{node.name}' has the type {node.type}, which is not supported here"
+        )
     return TRITON_TYPE[node.type]
 
 
 def check(config: Mapping[str, Any], session: ort.InferenceSession) -> None:
     """Reject a configuration that does not match the graph or is unsupported here."""
-    refuse_unsupported(config, of="ONNX Runtime")
+    reject_unsupported(config, of="ONNX Runtime")
     inputs = {node.name: node for node in session.get_inputs()}
     overridable = {node.name: node for node in session.get_overridable_initializers()}
     _check_tensors(config, "input", {**inputs, **overridable})
@@ -178,17 +189,23 @@ def check(config: Mapping[str, Any], session: ort.InferenceSession) -> None:
     given = {entry["name"] for entry in config["input"]} | set(control_inputs(config))
     missing = sorted(set(inputs) - given)
     if missing:
-        raise refusal(config, f"the graph needs inputs that the configuration lacks: {', '.join(missing)}")
+        raise configuration_error(
+            config, f"the graph needs inputs that the configuration lacks: {', '.join(missing)}"
+        )
 
 
 def _check_tensors(config: Mapping[str, Any], kind: str, nodes: Mapping[str, Any]) -> None:
     for entry in config[kind]:
         name = entry["name"]
         if name not in nodes:
-            raise refusal(config, f"the graph has no {kind} '{name}', it has {', '.join(sorted(nodes))}")
+            raise configuration_error(
+                config, f"the graph has no {kind} '{name}', it has {', '.join(sorted(nodes))}"
+            )
         actual = read_type(config, nodes[name])
         if entry["data_type"] != actual:
-            raise refusal(config, f"{kind} '{name}' is {actual} in the graph, not {entry['data_type']}")
+            raise configuration_error(
+                config, f"{kind} '{name}' is {actual} in the graph, not {entry['data_type']}"
+            )
         _check_dims(config, kind, entry, read_dims(nodes[name]))
 
 
@@ -204,6 +221,6 @@ def _check_dims(
         fits = len(full) == len(actual) and all(a in (-1, w) for a, w in zip(actual, full, strict=True))
     if not fits:
         batch = "a batch dimension and " if config["max_batch_size"] else ""
-        raise refusal(
+        raise configuration_error(
             config, f"{kind} '{entry['name']}' is {list(actual)} in the graph, not {batch}{written}"
         )

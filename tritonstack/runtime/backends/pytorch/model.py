@@ -27,11 +27,11 @@ import torch
 import triton_python_backend_utils as pb_utils
 from stand_in import (
     CallableModel,
+    configuration_error,
     control_inputs,
     read_bool,
     read_number,
-    refusal,
-    refuse_unsupported,
+    reject_unsupported,
     warn_of_cpu,
 )
 
@@ -64,7 +64,7 @@ class TritonPythonModel:
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the module; reject a configuration that does not match it."""
         config = json.loads(args["model_config"])
-        refuse_unsupported(config, of="PyTorch")
+        reject_unsupported(config, of="PyTorch")
         warn_of_cpu(args)
         set_options(config)
         self._inference_mode = read_bool(config, "INFERENCE_MODE", True)
@@ -87,12 +87,12 @@ class TritonPythonModel:
 
     def _load(self, config: Mapping[str, Any], file: Path) -> Any:
         if not file.is_file():
-            raise refusal(config, f"there is no file {file}")
+            raise configuration_error(config, f"there is no file {file}")
         try:
             with self._mode():
                 return _torch_jit.load(str(file), map_location="cpu")
         except RUN_ERRORS as error:
-            raise refusal(config, f"TorchScript cannot read {file.name}: {error}") from error
+            raise configuration_error(config, f"TorchScript cannot read {file.name}: {error}") from error
 
     def _mode(self) -> AbstractContextManager[None]:
         return torch.inference_mode() if self._inference_mode else torch.no_grad()
@@ -182,7 +182,7 @@ def read_arguments(config: Mapping[str, Any], module: Any) -> list[str] | None:
         return None
     for argument in arguments:
         if argument.type.kind() not in ALLOWED_KINDS:
-            raise refusal(
+            raise configuration_error(
                 config,
                 f"An input of type '{argument.type}' was detected in the model ({argument.name}). Only a "
                 "single input of type Dict(str, Tensor) or input(s) of type Tensor are supported.",
@@ -190,7 +190,7 @@ def read_arguments(config: Mapping[str, Any], module: Any) -> list[str] | None:
     expected = len(config["input"]) + len(control_inputs(config))
     if len(arguments) != expected:
         names = ", ".join(argument.name for argument in arguments)
-        raise refusal(
+        raise configuration_error(
             config,
             f"configuration expects {expected} inputs, model provides {len(arguments)}: {names}",
         )
@@ -216,10 +216,14 @@ def order_inputs(config: Mapping[str, Any], arguments: Sequence[str]) -> list[st
             )
     for control in controls:
         if not (found := NUMBERED.fullmatch(control)):
-            raise refusal(config, f"input '{control}' does not follow <name>__<index> naming convention.")
+            raise configuration_error(
+                config, f"input '{control}' does not follow <name>__<index> naming convention."
+            )
         numbers[control] = int(found[1])
     if arguments and sorted(numbers.values()) != list(range(len(arguments))):
-        raise refusal(config, f"the numbers of its inputs are not 0 to {len(arguments) - 1}, each once")
+        raise configuration_error(
+            config, f"the numbers of its inputs are not 0 to {len(arguments) - 1}, each once"
+        )
     return sorted(numbers, key=lambda name: numbers[name])
 
 
@@ -241,18 +245,18 @@ def check_tensors(config: Mapping[str, Any]) -> None:
     """Reject types that PyTorch lacks, and texts with more than one dimension."""
     for kind in ("input", "output"):
         if not config[kind]:
-            raise refusal(
+            raise configuration_error(
                 config, f"model configuration must contain at least one {kind}, none were specified."
             )
         for entry in config[kind]:
             if entry["data_type"] not in TYPES:
-                raise refusal(
+                raise configuration_error(
                     config, f"unsupported datatype {entry['data_type']} for {kind} '{entry['name']}'"
                 )
             reshape = entry.get("reshape")
             dims = reshape.get("shape", []) if reshape else entry["dims"]
             if entry["data_type"] == TEXT and len(dims) + bool(config["max_batch_size"]) > 1:
-                raise refusal(
+                raise configuration_error(
                     config,
                     f"Triton only supports 1 dimensional List of String as {kind} for '{entry['name']}'",
                 )

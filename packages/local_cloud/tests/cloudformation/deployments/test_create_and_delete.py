@@ -89,11 +89,11 @@ def test_unknown_types_and_properties_are_rejected_before_creation(stack, resour
 def test_iam_resources_require_a_capability(stack):
     role = resource("AWS::IAM::Role", AssumeRolePolicyDocument={"Statement": []}, RoleName="named")
     body = f'{{"Resources": {{"R": {__import__("json").dumps(role)}}}}}'
-    with pytest.raises(ClientError, match="CAPABILITY_NAMED_IAM") as refusal:
+    with pytest.raises(ClientError, match="CAPABILITY_NAMED_IAM") as caught:
         stack.cloudformation.create_stack(
             StackName="stack", TemplateBody=body, Capabilities=["CAPABILITY_IAM"]
         )
-    assert refusal.value.response["Error"]["Code"] == "InsufficientCapabilitiesException"
+    assert caught.value.response["Error"]["Code"] == "InsufficientCapabilitiesException"
 
 
 def test_a_failed_creation_leaves_nothing(stack):

@@ -195,13 +195,13 @@ def test_one_of_many_concurrent_stacks_gets_an_export_name(account):
 
 def test_a_stack_runs_one_operation_at_a_time(stack):
     stack.create(FIRST)
-    refused = []
+    rejected = []
 
     def update(number):
         try:
             StackDriver(stack.account).update({**FIRST, f"P{number}": parameter(str(number))})
         except ClientError as error:
-            refused.append(str(error))
+            rejected.append(str(error))
 
     threads = [threading.Thread(target=update, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -209,6 +209,6 @@ def test_a_stack_runs_one_operation_at_a_time(stack):
     for thread in threads:
         thread.join()
     assert stack.settled() == "UPDATE_COMPLETE"
-    assert all("can not be updated" in reason for reason in refused)
+    assert all("can not be updated" in reason for reason in rejected)
     assert stack.delete() == "DELETE_COMPLETE"
     assert nothing_left(stack)

@@ -190,7 +190,7 @@ VARIANT = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "InitialInstan
 ASYNCHRONOUS = {"OutputConfig": {"S3OutputPath": "s3://bucket/answers/"}}
 
 
-def refusal(stack, **resources):
+def error_of(stack, **resources):
     """Return the error of a template with an extra topic; assert that nothing was created."""
     topic = resource("AWS::SNS::Topic", TopicName="beside")
     with pytest.raises(ClientError) as caught:
@@ -242,9 +242,9 @@ def config(*, model="m", **changes):
     ids=["asynchronous", "shadow", "without a model", "managed scaling", "component"],
 )
 def test_unsupported_sagemaker_features_are_rejected_before_creation(stack, resources, sentence):
-    assert refusal(stack, **resources) == f"Template error: {sentence}"
+    assert error_of(stack, **resources) == f"Template error: {sentence}"
 
 
 def test_model_packages_are_rejected_before_creation(stack):
     model = resource("AWS::SageMaker::Model", PrimaryContainer={"ModelPackageName": "package"})
-    assert "ContainerDefinition.ModelPackageName: there is no model registry" in refusal(stack, Model=model)
+    assert "ContainerDefinition.ModelPackageName: there is no model registry" in error_of(stack, Model=model)

@@ -34,9 +34,9 @@ def test_references_of_every_kind_are_found():
 
 
 def test_a_dependency_cycle_is_reported():
-    with pytest.raises(TemplateError, match="Circular dependency") as refusal:
+    with pytest.raises(TemplateError, match="Circular dependency") as caught:
         in_order(graph_of({"A": {"Type": "T", "DependsOn": "B"}, "B": {"Type": "T", "DependsOn": "A"}}))
-    assert "A -> B -> A" in str(refusal.value) or "B -> A -> B" in str(refusal.value)
+    assert "A -> B -> A" in str(caught.value) or "B -> A -> B" in str(caught.value)
 
 
 def test_a_dependency_on_a_missing_resource_is_rejected():

@@ -71,6 +71,6 @@ def test_invalid_templates_are_rejected(body, complaint):
 
 
 def test_all_template_errors_are_listed():
-    with pytest.raises(TemplateError) as refusal:
+    with pytest.raises(TemplateError) as caught:
         parse_template('{"Resources": {"A": {}, "B": {"Type": "T", "Wrong": 1}}, "Extra": {}}')
-    assert all(word in str(refusal.value) for word in ("Extra", "A has no Type", "Wrong"))
+    assert all(word in str(caught.value) for word in ("Extra", "A has no Type", "Wrong"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.alarms.spec import AlarmRefusedError, read_alarm
+from tritonstack_local.cloudwatch.alarms.spec import AlarmRejectedError, read_alarm
 from tritonstack_local.settings import TimeScale
 
 PLAIN = {
@@ -53,7 +53,7 @@ def with_math(expression, *, period=60, **more):
     ],
 )
 def test_unsupported_alarms(given, message):
-    with pytest.raises(AlarmRefusedError, match=message):
+    with pytest.raises(AlarmRejectedError, match=message):
         read_alarm(given)
 
 

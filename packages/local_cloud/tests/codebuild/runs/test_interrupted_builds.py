@@ -67,13 +67,13 @@ def test_a_project_rejects_builds_beyond_its_limit(account):
     """The limit queues nothing: CodeBuild queues builds of projects without a limit only."""
     account.project(spec("echo up", "sleep 100"), concurrentBuildLimit=2)
     first, second = (account.start(idempotencyToken=token) for token in "ab")
-    refused = account.codebuild.exceptions.AccountLimitExceededException
-    with pytest.raises(refused, match="Cannot have more than 2 active builds for the project"):
+    rejected = account.codebuild.exceptions.AccountLimitExceededException
+    with pytest.raises(rejected, match="Cannot have more than 2 active builds for the project"):
         account.start()
     assert account.start(idempotencyToken="a")["id"] == first["id"], "what runs already is no more"
     account.codebuild.stop_build(id=first["id"])
     third = account.start()
-    assert int(third["buildNumber"]) == int(second["buildNumber"]) + 1, "what is refused has no number"
+    assert int(third["buildNumber"]) == int(second["buildNumber"]) + 1, "what is rejected has no number"
     for build in (second, third):
         account.codebuild.stop_build(id=build["id"])
 

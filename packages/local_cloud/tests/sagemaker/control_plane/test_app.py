@@ -27,7 +27,7 @@ def _without_checks(cloud):
     )
 
 
-def refusal(call, **request):
+def error_of(call, **request):
     with pytest.raises(ClientError) as caught:
         call(**request)
     error = caught.value.response["Error"]
@@ -85,15 +85,15 @@ def test_names_are_unique_and_missing_resources_are_named_by_arn(cloud):
     with pytest.raises(ClientError, match=f'Cannot create already existing model "{prefix}:model/m".'):
         cloud.model("m")
     sagemaker = cloud.sagemaker
-    assert refusal(sagemaker.describe_model, ModelName="x") == (
+    assert error_of(sagemaker.describe_model, ModelName="x") == (
         "ValidationException",
         f'Could not find model "{prefix}:model/x".',
     )
-    assert refusal(sagemaker.delete_endpoint_config, EndpointConfigName="x") == (
+    assert error_of(sagemaker.delete_endpoint_config, EndpointConfigName="x") == (
         "ValidationException",
         f'Could not find endpoint configuration "{prefix}:endpoint-config/x".',
     )
-    assert refusal(sagemaker.describe_endpoint, EndpointName="x") == (
+    assert error_of(sagemaker.describe_endpoint, EndpointName="x") == (
         "ValidationException",
         f'Could not find endpoint "{prefix}:endpoint/x".',
     )
@@ -104,12 +104,12 @@ def test_names_are_unique_and_missing_resources_are_named_by_arn(cloud):
             {"DesiredWeightsAndCapacities": [{"VariantName": "a"}]},
         ),
     ):
-        assert "Could not find endpoint" in refusal(call, EndpointName="x", **request)[1]
+        assert "Could not find endpoint" in error_of(call, EndpointName="x", **request)[1]
     with pytest.raises(ClientError, match="Could not find model"):
         cloud.config("c", model="x")
     assert (
         "Could not find endpoint configuration"
-        in refusal(sagemaker.create_endpoint, EndpointName="e", EndpointConfigName="x")[1]
+        in error_of(sagemaker.create_endpoint, EndpointName="e", EndpointConfigName="x")[1]
     )
 
 
@@ -122,7 +122,7 @@ def test_deletion_removes_tags(cloud):
     assert sagemaker.list_models()["Models"] == []
     assert sagemaker.list_endpoint_configs()["EndpointConfigs"] == []
     arn = f"arn:aws:sagemaker:{REGION}:{cloud.account}:model/m"
-    assert "Could not find resource" in refusal(sagemaker.list_tags, ResourceArn=arn)[1]
+    assert "Could not find resource" in error_of(sagemaker.list_tags, ResourceArn=arn)[1]
     cloud.model("m")
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == []
 
@@ -152,7 +152,7 @@ def test_lists_are_filtered_sorted_and_paged(cloud):
     pages = sagemaker.get_paginator("list_models").paginate(PaginationConfig={"PageSize": 3})
     assert [len(page["Models"]) for page in pages] == [3, 1]
     for token in ("x", "٣", "9" * 5000):
-        code, message = refusal(sagemaker.list_models, NextToken=token)
+        code, message = error_of(sagemaker.list_models, NextToken=token)
         assert (code, message) == ("ValidationException", f"Invalid NextToken '{token}'.")
 
 
@@ -204,7 +204,7 @@ def test_accounts_and_regions_are_isolated(cloud):
 def test_violations_of_the_service_model_are_reported_as_on_aws(cloud, change, words):
     request = {"ModelName": "m", "PrimaryContainer": {"Image": IMAGE}, **change}
     request = {name: value for name, value in request.items() if value is not None}
-    code, message = refusal(_without_checks(cloud).create_model, **request)
+    code, message = error_of(_without_checks(cloud).create_model, **request)
     assert code == "ValidationException"
     assert re.search(words, message), message
 
@@ -212,7 +212,7 @@ def test_violations_of_the_service_model_are_reported_as_on_aws(cloud, change, w
 def test_all_violations_are_reported_together(cloud):
     cloud.model("m")
     variant = {**a_variant("m"), "InstanceType": "ml.tiny", "InitialInstanceCount": 0}
-    code, message = refusal(
+    code, message = error_of(
         _without_checks(cloud).create_endpoint_config, EndpointConfigName="c", ProductionVariants=[variant]
     )
     assert code == "ValidationException"
@@ -274,7 +274,7 @@ def test_wrong_types_and_unknown_fields_are_rejected(cloud):
     ],
 )
 def test_unsupported_containers_are_rejected(cloud, container, words):
-    code, message = refusal(
+    code, message = error_of(
         cloud.sagemaker.create_model, ModelName="m", PrimaryContainer={"Image": IMAGE, **container}
     )
     assert code == "ValidationException"
@@ -412,7 +412,7 @@ def test_a_metrics_configuration_is_described_as_created(cloud):
 @pytest.mark.parametrize("frequency", [0, 1, 59, 600])
 def test_an_invalid_metrics_frequency_is_rejected(cloud, frequency):
     cloud.model("m", url="s3://b/k")
-    code, message = refusal(
+    code, message = error_of(
         cloud.sagemaker.create_endpoint_config,
         EndpointConfigName="c",
         ProductionVariants=[a_variant("m")],

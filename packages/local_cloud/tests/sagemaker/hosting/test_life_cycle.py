@@ -133,7 +133,7 @@ def test_a_server_that_does_not_start_fails_the_endpoint_with_its_message(cloud,
     [
         (None, "Failed to download model data for container"),
         (b"no archive", "Failed to extract model data archive"),
-        (tarball({"../x": ""}), "Refused to unpack the model data"),
+        (tarball({"../x": ""}), "Cannot unpack the model data"),
     ],
     ids=short_id,
 )

@@ -19,7 +19,7 @@ FULL = "CUDA out of memory"
 def archive(behaviour: str) -> bytes:
     """A model for the fake Triton; its text defines what a load does.
 
-    `answer WORDS`, `refuse STATUS WORDS`, `hang`, `die`, or `stall`, which waits for `released`.
+    `answer WORDS`, `reject STATUS WORDS`, `hang`, `die`, or `stall`, which waits for `released`.
     """
     return tarball({"model/behaviour": behaviour})
 
@@ -49,7 +49,7 @@ class MultiModelTriton(BlockingServer):
         self.capacity = 1000
         self.weight = 0
         self.most_loaded = 0
-        self.refuses_to_unload = False
+        self.rejects_to_unload = False
         self.while_unloading = lambda: None
         self.may_load = threading.Event()
         self.may_load.set()
@@ -130,7 +130,7 @@ class MultiModelTriton(BlockingServer):
             if verb == "die":
                 self._running.clear()
                 raise TritonFailedError("tritonserver has ended with exit status 139")
-            if verb == "refuse":
+            if verb == "reject":
                 status, _, said = words.partition(" ")
                 return answer(int(status), said)
             with self._lock:
@@ -175,7 +175,7 @@ class MultiModelTriton(BlockingServer):
             folder = self.order.model_root / loaded / "model"
             assert (folder / "model/behaviour").is_file(), "a folder that has gone crashes a Triton"
         self.while_unloading()
-        if self.refuses_to_unload:
+        if self.rejects_to_unload:
             return answer(400, "not now")
         del self.loaded[name]
         self.unloads.append(target)

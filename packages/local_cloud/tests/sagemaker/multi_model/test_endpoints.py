@@ -135,7 +135,7 @@ def test_a_missing_object_is_rejected_and_found_once_uploaded(endpoint, tritons)
 
 
 def test_a_failed_load_returns_the_containers_message_and_is_retried(endpoint, tritons):
-    endpoint.upload(f"{SHELF}c.tar.gz", archive("refuse 400 no such tensor"))
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("reject 400 no such tensor"))
     response = failure(endpoint, TargetModel="c.tar.gz")
     assert response["Error"]["Code"] == "ModelError"
     assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (400, "no such tensor")

@@ -17,7 +17,7 @@ from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, Runn
 from tritonstack_local.sagemaker.multi_model import (
     DownloadFolders,
     HostedModels,
-    LoadRefusedError,
+    LoadRejectedError,
     Measures,
 )
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
@@ -67,8 +67,8 @@ class Hosting:
         assert answer.status == 200, answer
         return answer.body.decode()
 
-    def refusal(self, target, **options):
-        with pytest.raises((ServiceError, LoadRefusedError)) as caught:
+    def error_of(self, target, **options):
+        with pytest.raises((ServiceError, LoadRejectedError)) as caught:
             self.ask(target, **options)
         return caught.value
 
@@ -130,7 +130,7 @@ def test_without_a_cache_a_changed_object_is_downloaded(instance):
     one.shelf.objects["a"] = archive("answer changed")
     assert one.said("a") == "changed"
     del one.shelf.objects["a"]
-    assert "Failed to download model data" in one.refusal("a").message
+    assert "Failed to download model data" in one.error_of("a").message
     eventually(lambda: one.on_volume == 0)
 
 
@@ -153,7 +153,7 @@ def test_a_timed_out_request_keeps_its_model_in_use(instance, monkeypatch):
     one = instance(holding(1))
     with pytest.raises(TritonTimeoutError):
         one.ask("a", b"late")
-    assert one.refusal("b", timeout_s=0.01).code == "ModelNotReadyException"
+    assert one.error_of("b", timeout_s=0.01).code == "ModelNotReadyException"
     assert one.said("a") == "a"
     assert one.server.unloads == []
     one.server.end_late_request()
@@ -166,8 +166,8 @@ def test_a_request_that_waits_too_long_gets_model_not_ready(instance):
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(one.said, "a", b"hold")
         assert one.server.holding.wait(10)
-        refused = one.refusal("b", timeout_s=0.01)
-        assert (refused.code, refused.status) == ("ModelNotReadyException", 429)
+        rejected = one.error_of("b", timeout_s=0.01)
+        assert (rejected.code, rejected.status) == ("ModelNotReadyException", 429)
         one.server.released.set()
         held.result()
     eventually(lambda: one.models.holds("b"))
@@ -180,7 +180,7 @@ def test_an_abandoned_load_keeps_its_download(instance):
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(one.said, "a", b"hold")
         assert one.server.holding.wait(10)
-        assert one.refusal("b").code == "ModelNotReadyException"
+        assert one.error_of("b").code == "ModelNotReadyException"
         one.server.released.set()
         held.result()
     assert one.said("b") == "b"
@@ -191,8 +191,8 @@ def test_an_abandoned_load_keeps_its_download(instance):
 def test_a_slow_load_continues_for_later_requests(instance, keep):
     one = instance(keep=keep)
     one.server.may_load.clear()
-    refused = one.refusal("a", timeout_s=0.01)
-    assert (refused.code, refused.status) == ("ModelNotReadyException", 429)
+    rejected = one.error_of("a", timeout_s=0.01)
+    assert (rejected.code, rejected.status) == ("ModelNotReadyException", 429)
     one.server.may_load.set()
     assert one.said("a") == "a"
     assert one.server.loads == ["a"]
@@ -200,7 +200,7 @@ def test_a_slow_load_continues_for_later_requests(instance, keep):
 
 def test_downloads_share_the_load_timeout(instance):
     one = instance(limit_s=-1)
-    assert "was not downloaded and unpacked within" in one.refusal("a").message
+    assert "was not downloaded and unpacked within" in one.error_of("a").message
     assert one.server.loads == []
 
 
@@ -226,8 +226,8 @@ def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
     one.server.capacity = 1
     assert one.said("a") == "a"
     one.server.capacity = 0
-    refused = one.refusal("b")
-    assert (refused.status, refused.text) == (507, "CUDA out of memory")
+    rejected = one.error_of("b")
+    assert (rejected.status, rejected.text) == (507, "CUDA out of memory")
     assert one.server.unloads == ["a"]
     one.server.capacity = 1
     assert one.said("b") == "b"
@@ -236,10 +236,10 @@ def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
 def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
     one = instance()
     assert [one.said(target) for target in "abcd"] == list("abcd")
-    one.shelf.objects["e"] = archive("refuse 507 CUDA out of memory: tried to allocate 90 GiB")
+    one.shelf.objects["e"] = archive("reject 507 CUDA out of memory: tried to allocate 90 GiB")
     for number in (1, 2):
-        refused = one.refusal("e")
-        assert (refused.status, refused.text) == (507, "CUDA out of memory: tried to allocate 90 GiB")
+        rejected = one.error_of("e")
+        assert (rejected.status, rejected.text) == (507, "CUDA out of memory: tried to allocate 90 GiB")
         assert one.server.unloads == list("ab")[:number]
 
 
@@ -407,9 +407,9 @@ def test_a_full_volume_of_models_in_use_makes_loads_wait(small_volume):
 def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     one = small_volume
     one.shelf.objects["a"] = packed("a", 600 * KIB)
-    refused = one.refusal("a")
-    assert refused.code == "ValidationError"
-    assert "does not fit on the instance's volume" in refused.message
+    rejected = one.error_of("a")
+    assert rejected.code == "ValidationError"
+    assert "does not fit on the instance's volume" in rejected.message
     assert one.on_volume == 0
     assert one.said("b") + one.said("c") == "bc"
 
@@ -417,16 +417,16 @@ def test_a_model_larger_than_the_volume_is_rejected(small_volume):
 def test_part_of_the_machines_disk_stays_free(instance, monkeypatch):
     one = instance()
     monkeypatch.setattr("tritonstack_local.sagemaker.multi_model.downloads.DISK_RESERVE_BYTES", 1 << 62)
-    assert "no space is left on the instance's volume" in one.refusal("a").message
+    assert "no space is left on the instance's volume" in one.error_of("a").message
     assert one.on_volume == 0
 
 
 def test_a_failed_load_releases_its_disk_space(instance):
     one = instance(holding(1))
-    one.shelf.objects["a"] = archive("refuse 400 no such tensor")
+    one.shelf.objects["a"] = archive("reject 400 no such tensor")
     one.server.may_load.clear()
     with ThreadPoolExecutor(2) as pool:
-        failing = pool.submit(one.refusal, "a")
+        failing = pool.submit(one.rejection, "a")
         eventually(lambda: one.server.loads == ["a"])
         waiting = pool.submit(one.said, "b")
         eventually(lambda: one.on_volume == 2)
@@ -439,10 +439,10 @@ def test_a_failed_load_releases_its_disk_space(instance):
 def test_a_models_folder_is_kept_while_its_unload_is_unconfirmed(instance):
     one = instance(holding(1))
     assert one.said("a") == "a"
-    one.server.refuses_to_unload = True
+    one.server.rejects_to_unload = True
     assert one.said("b") == "b"
     assert one.on_volume == 2
-    one.server.refuses_to_unload = False
+    one.server.rejects_to_unload = False
     assert one.said("a") == "a"  # it stayed loaded
     assert one.shelf.asked["a"] == 1
 
@@ -450,7 +450,7 @@ def test_a_models_folder_is_kept_while_its_unload_is_unconfirmed(instance):
 def test_a_timed_out_load_may_have_succeeded(instance):
     one = instance()
     one.shelf.objects["a"] = archive("hang answer")
-    assert one.refusal("a").status == 0
+    assert one.error_of("a").status == 0
     assert one.on_volume == 1
     assert one.said("a") == "answer"
 
@@ -518,7 +518,7 @@ def test_published_metrics(instance):
     one = instance(holding(1))
     for target in "aab":
         one.said(target)
-    one.refusal("missing")
+    one.error_of("missing")
     one.models.relieve()
     told = [(datum.namespace, datum.name, datum.unit) for datum in one.data]
     assert {datum.namespace for datum in one.data} == {"AWS/SageMaker"}

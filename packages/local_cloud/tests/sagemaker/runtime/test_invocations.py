@@ -121,5 +121,5 @@ def test_the_client_maps_failures_to_error_types(endpoint):
     inputs = {"x": ["never a number"]}
     with pytest.raises(endpoint_client.EndpointNotFoundError):
         client("other").infer(inputs)
-    with pytest.raises(endpoint_client.RequestRefusedError):
+    with pytest.raises(endpoint_client.RequestRejectedError):
         EndpointClient(endpoint_name="e", runtime=endpoint.runtime, target_model="m").infer(inputs)

@@ -29,7 +29,7 @@ class ScalableTargetProvider(Provider):
         "ScalableDimension": Property(create_only=True, required=True),
         "ScheduledActions": Property(shape="application-autoscaling:ScheduledActions"),
         "ServiceNamespace": Property(create_only=True, required=True),
-        "Tags": Property(effect=False, why="They are not stored."),
+        "Tags": Property(effect=False, reason="They are not stored."),
         "SuspendedState": Property(shape=f"{_REGISTER}.SuspendedState"),
     }
     attribute_names = frozenset({"Id"})

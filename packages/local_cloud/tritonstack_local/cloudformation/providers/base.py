@@ -58,7 +58,7 @@ class Property:
     `shape` is the botocore shape of its value (see shapes.py); `members` lists the members if
     CloudFormation's structure differs from the API's. Without either, the value is passed on unchanged.
 
-    `why` is a sentence on the limits of its effect, required if `effect` is False. `inner` holds such
+    `reason` is a sentence on the limits of its effect, required if `effect` is False. `inner` holds such
     sentences of members, by their path below the property.
     """
 
@@ -67,7 +67,7 @@ class Property:
     create_only: bool = False
     effect: bool = True
     required: bool = False
-    why: str = ""
+    reason: str = ""
     inner: Mapping[str, str] = field(default_factory=dict)
 
     def violations(self, value: Any, path: str) -> Iterator[str]:
@@ -81,7 +81,7 @@ class Property:
 def api_property(shape: str, *, required: bool, reason: str | None) -> Property:
     """Return a property that is a field of the service's API; `reason` says why it has no effect here."""
     return Property(
-        shape=shape, required=required, effect=reason is None, why=sentence(reason) if reason else ""
+        shape=shape, required=required, effect=reason is None, reason=sentence(reason) if reason else ""
     )
 
 

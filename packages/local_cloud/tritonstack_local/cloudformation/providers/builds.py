@@ -88,9 +88,9 @@ class ProjectProvider(Provider):
             for name, field in _PROJECT_FIELDS.items()
             if name in properties
         }
-        refusal = project_rejection(fields)
-        if refusal is not None:
-            yield f"{logical_id}: {refusal}"
+        rejection = project_rejection(fields)
+        if rejection is not None:
+            yield f"{logical_id}: {rejection}"
 
     def find(self, request: ResourceRequest) -> str | None:
         """Return the project's name if it exists."""
@@ -169,9 +169,9 @@ class PipelineProvider(Provider):
     def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what CodePipeline would reject, before any resource is created."""
         yield from super().violations(logical_id, properties)
-        refusal = pipeline_rejection(_declared(properties))
-        if refusal is not None:
-            yield f"{logical_id}: {refusal}"
+        rejection = pipeline_rejection(_declared(properties))
+        if rejection is not None:
+            yield f"{logical_id}: {rejection}"
 
     def create(self, request: ResourceRequest) -> str:
         """Create the pipeline."""
@@ -232,21 +232,21 @@ class RepositoryProvider(Provider):
             shape="ecr:EncryptionConfiguration",
             create_only=True,
             effect=False,
-            why="It is stored and returned; nothing is encrypted.",
+            reason="It is stored and returned; nothing is encrypted.",
         ),
         "ImageScanningConfiguration": Property(
             shape="ecr:ImageScanningConfiguration",
             effect=False,
-            why="It is stored and returned; no image is scanned.",
+            reason="It is stored and returned; no image is scanned.",
         ),
         "ImageTagMutability": Property(),
         "LifecyclePolicy": Property(
             members={"LifecyclePolicyText": None},
             effect=False,
-            why="It is stored and returned; no image expires.",
+            reason="It is stored and returned; no image expires.",
         ),
         "RepositoryName": Property(create_only=True),
-        "RepositoryPolicyText": Property(effect=False, why=NOT_ENFORCED),
+        "RepositoryPolicyText": Property(effect=False, reason=NOT_ENFORCED),
         "Tags": Property(shape="ecr:TagList"),
     }
     attribute_names = frozenset({"Arn", "RepositoryUri"})

@@ -58,7 +58,7 @@ class AlarmProvider(Provider):
         **{
             name: Property(
                 shape=f"cloudwatch:PutMetricAlarm.{name}",
-                why=SNS_ALONE if name in ACTIONS else "",
+                reason=SNS_ALONE if name in ACTIONS else "",
                 inner=_METRICS if name == "Metrics" else {},
             )
             for name in _SETTINGS
@@ -103,15 +103,15 @@ class CompositeAlarmProvider(AlarmProvider):
 
     type_name = "AWS::CloudWatch::CompositeAlarm"
     properties: ClassVar = {
-        "ActionsSuppressor": Property(effect=False, why=_NO_SUPPRESSION),
-        "ActionsSuppressorExtensionPeriod": Property(effect=False, why=_NO_SUPPRESSION),
-        "ActionsSuppressorWaitPeriod": Property(effect=False, why=_NO_SUPPRESSION),
+        "ActionsSuppressor": Property(effect=False, reason=_NO_SUPPRESSION),
+        "ActionsSuppressorExtensionPeriod": Property(effect=False, reason=_NO_SUPPRESSION),
+        "ActionsSuppressorWaitPeriod": Property(effect=False, reason=_NO_SUPPRESSION),
         "AlarmName": Property(create_only=True),
         **{
             name: Property(
                 shape=f"cloudwatch:PutCompositeAlarm.{name}",
                 required=name == "AlarmRule",
-                why=SNS_ALONE if name in ACTIONS else "",
+                reason=SNS_ALONE if name in ACTIONS else "",
             )
             for name in _COMPOSITE_SETTINGS
         },
@@ -131,10 +131,10 @@ class DashboardProvider(Provider):
     name_property = "DashboardName"
     properties: ClassVar = {
         "DashboardBody": Property(
-            required=True, why="It is stored and returned; there is no console to show it."
+            required=True, reason="It is stored and returned; there is no console to show it."
         ),
         "DashboardName": Property(create_only=True),
-        "Tags": Property(effect=False, why="They are not stored."),
+        "Tags": Property(effect=False, reason="They are not stored."),
     }
 
     def create(self, request: ResourceRequest) -> str:
@@ -160,13 +160,13 @@ class LogGroupProvider(Provider):
     type_name = "AWS::Logs::LogGroup"
     name_property = "LogGroupName"
     properties: ClassVar = {
-        "KmsKeyId": Property(effect=False, why="It is stored and returned; nothing is encrypted."),
-        "LogGroupClass": Property(effect=False, why="Not stored: every group has the STANDARD class."),
+        "KmsKeyId": Property(effect=False, reason="It is stored and returned; nothing is encrypted."),
+        "LogGroupClass": Property(effect=False, reason="Not stored: every group has the STANDARD class."),
         "LogGroupName": Property(create_only=True),
         "RetentionInDays": Property(
             shape="logs:PutRetentionPolicy.retentionInDays",
             effect=False,
-            why="It is stored and returned; lines are kept until their group is deleted.",
+            reason="It is stored and returned; lines are kept until their group is deleted.",
         ),
         "Tags": Property(members={"Key": None, "Value": None}),
     }
@@ -238,7 +238,7 @@ class MetricFilterProvider(Provider):
     properties: ClassVar = {
         "FilterName": Property(create_only=True),
         "FilterPattern": Property(
-            required=True, why="Patterns for plain text only; patterns for JSON and columns are rejected."
+            required=True, reason="Patterns for plain text only; patterns for JSON and columns are rejected."
         ),
         "LogGroupName": Property(create_only=True, required=True),
         "MetricTransformations": Property(

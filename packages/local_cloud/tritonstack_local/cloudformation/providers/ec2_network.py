@@ -287,8 +287,8 @@ class FlowLogProvider(Provider):
         made = request.client("ec2").create_flow_logs(
             ResourceIds=[request.properties["ResourceId"]], **request.api("ResourceType", *_SETTINGS)
         )
-        for refused in made.get("Unsuccessful", []):
-            raise ProviderError(refused["Error"]["Message"])
+        for rejected in made.get("Unsuccessful", []):
+            raise ProviderError(rejected["Error"]["Message"])
         return str(made["FlowLogIds"][0])
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:

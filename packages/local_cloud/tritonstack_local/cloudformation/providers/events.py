@@ -43,15 +43,15 @@ class RuleProvider(Provider):
     name_property = "Name"
     properties: ClassVar = {
         "Description": Property(),
-        "EventPattern": Property(why=_EVENT_SOURCES),
+        "EventPattern": Property(reason=_EVENT_SOURCES),
         "Name": Property(create_only=True),
-        "RoleArn": Property(effect=False, why=NOT_ENFORCED),
+        "RoleArn": Property(effect=False, reason=NOT_ENFORCED),
         "ScheduleExpression": Property(
-            effect=False, why="It is stored and returned; no rule runs on a schedule."
+            effect=False, reason="It is stored and returned; no rule runs on a schedule."
         ),
         "State": Property(),
         "Tags": Property(shape="events:TagList"),
-        "Targets": Property(shape="events:TargetList", why=_DELIVERED, inner=_TARGETS),
+        "Targets": Property(shape="events:TargetList", reason=_DELIVERED, inner=_TARGETS),
     }
     attribute_names = frozenset({"Arn"})
 
@@ -68,8 +68,8 @@ class RuleProvider(Provider):
         events.put_rule(Name=physical_id, **given)
         if request.properties.get("Targets"):
             made = events.put_targets(Rule=physical_id, Targets=request.value("Targets"))
-            for refused in made["FailedEntries"]:
-                raise ProviderError(f"target {refused['TargetId']}: {refused['ErrorMessage']}")
+            for rejected in made["FailedEntries"]:
+                raise ProviderError(f"target {rejected['TargetId']}: {rejected['ErrorMessage']}")
         if request.properties.get("Tags"):
             events.tag_resource(ResourceARN=_arn(request, physical_id), Tags=request.value("Tags"))
 

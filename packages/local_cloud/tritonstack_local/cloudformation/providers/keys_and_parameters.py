@@ -46,18 +46,18 @@ class KeyProvider(Provider):
 
     type_name = "AWS::KMS::Key"
     properties: ClassVar = {
-        "BypassPolicyLockoutSafetyCheck": Property(effect=False, why="Key policies are not enforced."),
+        "BypassPolicyLockoutSafetyCheck": Property(effect=False, reason="Key policies are not enforced."),
         "Description": Property(),
-        "EnableKeyRotation": Property(effect=False, why="It is stored and returned; no key is rotated."),
+        "EnableKeyRotation": Property(effect=False, reason="It is stored and returned; no key is rotated."),
         "Enabled": Property(),
-        "KeyPolicy": Property(effect=False, why=NOT_ENFORCED),
-        "KeySpec": Property(why="KMS operations work; other services do not encrypt with keys."),
+        "KeyPolicy": Property(effect=False, reason=NOT_ENFORCED),
+        "KeySpec": Property(reason="KMS operations work; other services do not encrypt with keys."),
         "KeyUsage": Property(),
         "MultiRegion": Property(),
         "PendingWindowInDays": Property(
-            effect=False, why="It is stored and returned; a scheduled deletion never runs."
+            effect=False, reason="It is stored and returned; a scheduled deletion never runs."
         ),
-        "RotationPeriodInDays": Property(effect=False, why="Not stored: keys are not rotated."),
+        "RotationPeriodInDays": Property(effect=False, reason="Not stored: keys are not rotated."),
         "Tags": Property(members={"Key": None, "Value": None}),
     }
     attribute_names = frozenset({"Arn", "KeyId"})
@@ -128,13 +128,15 @@ class ParameterProvider(Provider):
     maps_tags = True
     properties: ClassVar = {
         "AllowedPattern": Property(
-            effect=False, why="It is stored and returned; values are not checked against it."
+            effect=False, reason="It is stored and returned; values are not checked against it."
         ),
-        "DataType": Property(effect=False, why="It is stored and returned; the image is not checked."),
+        "DataType": Property(effect=False, reason="It is stored and returned; the image is not checked."),
         "Description": Property(),
         "Name": Property(create_only=True),
         "Tags": Property(),
-        "Tier": Property(effect=False, why="It is stored and returned; every parameter has the same limits."),
+        "Tier": Property(
+            effect=False, reason="It is stored and returned; every parameter has the same limits."
+        ),
         "Type": Property(required=True),
         "Value": Property(required=True),
     }
@@ -186,7 +188,7 @@ class CdkMetadataProvider(Provider):
     type_name = "AWS::CDK::Metadata"
     properties: ClassVar = {
         "Analytics": Property(
-            effect=False, why="Usage statistics for AWS; the local cloud does not read them."
+            effect=False, reason="Usage statistics for AWS; the local cloud does not read them."
         )
     }
 

@@ -140,26 +140,26 @@ class BucketProvider(Provider):
     name_property = "BucketName"
     properties: ClassVar = {
         "BucketName": Property(create_only=True),
-        "AccessControl": Property(why="It is stored and returned; it applies to anonymous callers only."),
+        "AccessControl": Property(reason="It is stored and returned; it applies to anonymous callers only."),
         "BucketEncryption": Property(
-            members=_ENCRYPTION, why="Objects are reported as encrypted, but stored as plain text."
+            members=_ENCRYPTION, reason="Objects are reported as encrypted, but stored as plain text."
         ),
         "LifecycleConfiguration": Property(
             members=LIFECYCLE_MEMBERS,
             effect=False,
-            why="It is stored and returned; objects neither expire nor change their storage class.",
+            reason="It is stored and returned; objects neither expire nor change their storage class.",
             inner=NOT_STORED,
         ),
         "LoggingConfiguration": Property(members={"DestinationBucketName": None, "LogFilePrefix": None}),
         "OwnershipControls": Property(
             shape="s3:OwnershipControls",
             effect=False,
-            why="It is stored and returned; ACLs are still accepted.",
+            reason="It is stored and returned; ACLs are still accepted.",
         ),
         "PublicAccessBlockConfiguration": Property(
             shape="s3:PublicAccessBlockConfiguration",
             effect=False,
-            why="It is stored and returned; public ACLs and policies are still accepted.",
+            reason="It is stored and returned; public ACLs and policies are still accepted.",
         ),
         "Tags": Property(shape="s3:TagSet"),
         "VersioningConfiguration": Property(members={"Status": None}),
@@ -296,7 +296,7 @@ class BucketPolicyProvider(Provider):
         "Bucket": Property(create_only=True, required=True),
         "PolicyDocument": Property(
             required=True,
-            why="Enforced by the caller's account and the requested encryption; others are rejected.",
+            reason="Enforced by the caller's account and the requested encryption; others are rejected.",
         ),
     }
 

@@ -136,9 +136,9 @@ class ImmutableProvider(Provider):
     def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what SageMaker would reject, before any resource is created."""
         yield from super().violations(logical_id, properties)
-        refusal = template_rejection(f"Create{self._kind}", properties)
-        if refusal is not None:
-            yield f"{logical_id}: {refusal}"
+        rejection = template_rejection(f"Create{self._kind}", properties)
+        if rejection is not None:
+            yield f"{logical_id}: {rejection}"
 
     def create(self, request: ResourceRequest) -> str:
         """Create the resource."""

@@ -22,18 +22,18 @@ class SubscriptionProvider(Provider):
 
     type_name = "AWS::SNS::Subscription"
     properties: ClassVar = {
-        "DeliveryPolicy": Property(effect=False, why="It is stored and returned; a message is sent once."),
+        "DeliveryPolicy": Property(effect=False, reason="It is stored and returned; a message is sent once."),
         "Endpoint": Property(create_only=True),
         "FilterPolicy": Property(),
         "FilterPolicyScope": Property(),
         "Protocol": Property(
             create_only=True,
             required=True,
-            why="Supported: sqs, http, and https; no email or text message is sent.",
+            reason="Supported: sqs, http, and https; no email or text message is sent.",
         ),
         "RawMessageDelivery": Property(),
         "RedrivePolicy": Property(
-            effect=False, why="It is stored and returned; undeliverable messages are dropped."
+            effect=False, reason="It is stored and returned; undeliverable messages are dropped."
         ),
         "TopicArn": Property(create_only=True, required=True),
     }
@@ -89,12 +89,12 @@ class TopicProvider(Provider):
     type_name = "AWS::SNS::Topic"
     name_property = "TopicName"
     properties: ClassVar = {
-        "DisplayName": Property(effect=False, why="It is stored and returned; no email is sent."),
-        "KmsMasterKeyId": Property(effect=False, why="It is stored and returned; nothing is encrypted."),
-        "SignatureVersion": Property(effect=False, why="Not stored: one signature version is used."),
+        "DisplayName": Property(effect=False, reason="It is stored and returned; no email is sent."),
+        "KmsMasterKeyId": Property(effect=False, reason="It is stored and returned; nothing is encrypted."),
+        "SignatureVersion": Property(effect=False, reason="Not stored: one signature version is used."),
         "Tags": Property(shape="sns:TagList"),
         "TopicName": Property(create_only=True),
-        "TracingConfig": Property(effect=False, why="Not stored: there is no X-Ray."),
+        "TracingConfig": Property(effect=False, reason="Not stored: there is no X-Ray."),
     }
     attribute_names = frozenset({"TopicArn", "TopicName"})
 
@@ -154,7 +154,7 @@ class TopicPolicyProvider(Provider):
 
     type_name = "AWS::SNS::TopicPolicy"
     properties: ClassVar = {
-        "PolicyDocument": Property(required=True, effect=False, why=NOT_ENFORCED),
+        "PolicyDocument": Property(required=True, effect=False, reason=NOT_ENFORCED),
         "Topics": Property(required=True),
     }
     attribute_names = frozenset({"Id"})

@@ -18,7 +18,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from tritonstack_local.cloudwatch.alarms.records import OnChange, held_alarm, note
 from tritonstack_local.cloudwatch.alarms.rules import RuleError, check_rule, parse_rule
-from tritonstack_local.cloudwatch.alarms.spec import AlarmRefusedError, read_alarm
+from tritonstack_local.cloudwatch.alarms.spec import AlarmRejectedError, read_alarm
 from tritonstack_local.cloudwatch.alarms.state import INITIAL_REASON, STATES, State
 from tritonstack_local.cloudwatch.timestamps import seconds
 from tritonstack_local.moto_patches.patching import correct
@@ -105,8 +105,8 @@ def _answer_put_metric_alarm(response: Any) -> Any:
     given = _given(response, (*_ALARM_FIELDS, *_METRIC_FIELDS))
     try:
         read_alarm(given)
-    except AlarmRefusedError as refused:
-        raise ValidationError(str(refused)) from refused
+    except AlarmRejectedError as error:
+        raise ValidationError(str(error)) from error
     return _answer_put(response, given)
 
 
@@ -122,8 +122,8 @@ def _answer_put_composite_alarm(response: Any) -> Any:
         rules = {key: parse_rule(alarm.rule) for key, alarm in alarms.items() if alarm.rule}
         rules[name] = parse_rule(given["AlarmRule"])
         check_rule(name, rules, exists=alarms.__contains__)
-    except RuleError as refused:
-        raise ValidationError(f"Could not save the composite alarm: AnyRule: {refused}") from refused
+    except RuleError as error:
+        raise ValidationError(f"Could not save the composite alarm: AnyRule: {error}") from error
     return _answer_put(response, given)
 
 

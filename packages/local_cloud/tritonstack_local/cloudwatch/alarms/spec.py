@@ -37,7 +37,7 @@ NOT_SUPPORTED: Mapping[str, str] = {
 """Rejected parameters of PutMetricAlarm, with the reasons."""
 
 
-class AlarmRefusedError(Exception):
+class AlarmRejectedError(Exception):
     """An alarm that would behave differently than on AWS; the message gives the reason."""
 
 
@@ -108,7 +108,7 @@ class AlarmSpec:
                 self._inputs({query.id: (1.0,) * count for query in self.queries if query.metric}),
             )
         except ExpressionError as error:
-            raise AlarmRefusedError(f"Metrics: {self.watched.id}: {error}") from error
+            raise AlarmRejectedError(f"Metrics: {self.watched.id}: {error}") from error
 
     def _inputs(self, series: Mapping[str, Series]) -> Inputs:
         expressions = {query.id: query.expression for query in self.queries if query.expression}
@@ -137,14 +137,14 @@ def _step(period_s: int) -> int:
 
 
 def read_alarm(given: Mapping[str, Any]) -> AlarmSpec:
-    """Read a PutMetricAlarm request, or raise AlarmRefusedError."""
+    """Read a PutMetricAlarm request, or raise AlarmRejectedError."""
     for name, why in NOT_SUPPORTED.items():
         if given.get(name):
-            raise AlarmRefusedError(f"The local cloud does not support {name} in PutMetricAlarm: {why}.")
+            raise AlarmRejectedError(f"The local cloud does not support {name} in PutMetricAlarm: {why}.")
     condition = _condition(given)
     metrics = given.get("Metrics")
     if bool(metrics) == bool(given.get("MetricName")):
-        raise AlarmRefusedError("Exactly one of MetricName and Metrics must be specified")
+        raise AlarmRejectedError("Exactly one of MetricName and Metrics must be specified")
     if metrics:
         queries, watched, period_s = _queries(metrics)
     else:
@@ -161,38 +161,38 @@ def read_alarm(given: Mapping[str, Any]) -> AlarmSpec:
 def _condition(given: Mapping[str, Any]) -> Condition:
     comparison = given.get("ComparisonOperator", "")
     if comparison not in COMPARISONS:
-        raise AlarmRefusedError(
+        raise AlarmRejectedError(
             f"The local cloud does not support the ComparisonOperator {comparison!r}: there is no anomaly "
             f"detection. It offers {', '.join(COMPARISONS)}."
         )
     missing = given.get("TreatMissingData") or "missing"
     if missing not in TREATMENTS:
-        raise AlarmRefusedError(f"TreatMissingData {missing!r} is none of {', '.join(TREATMENTS)}")
+        raise AlarmRejectedError(f"TreatMissingData {missing!r} is none of {', '.join(TREATMENTS)}")
     periods, datapoints = int(_needed(given, "EvaluationPeriods")), given.get("DatapointsToAlarm")
     if datapoints is not None and not 1 <= int(datapoints) <= periods:
-        raise AlarmRefusedError("DatapointsToAlarm must be between 1 and EvaluationPeriods")
+        raise AlarmRejectedError("DatapointsToAlarm must be between 1 and EvaluationPeriods")
     threshold = float(_needed(given, "Threshold"))
     return Condition(comparison, threshold, periods, datapoints and int(datapoints), missing)
 
 
 def _needed(given: Mapping[str, Any], name: str) -> Any:
     if given.get(name) is None:
-        raise AlarmRefusedError(f"The parameter {name} is required")
+        raise AlarmRejectedError(f"The parameter {name} is required")
     return given[name]
 
 
 def _statistic(given: Mapping[str, Any]) -> str:
     plain, extended = given.get("Statistic"), given.get("ExtendedStatistic")
     if bool(plain) == bool(extended):
-        raise AlarmRefusedError("Exactly one of Statistic and ExtendedStatistic must be specified")
+        raise AlarmRejectedError("Exactly one of Statistic and ExtendedStatistic must be specified")
     if plain and plain not in PLAIN_STATISTICS:
-        raise AlarmRefusedError(f"Statistic {plain!r} is none of {', '.join(PLAIN_STATISTICS)}")
+        raise AlarmRejectedError(f"Statistic {plain!r} is none of {', '.join(PLAIN_STATISTICS)}")
     return str(plain or extended)
 
 
 def _query(name: str, metric: Mapping[str, Any], statistic: str, stat: Mapping[str, Any]) -> Query:
     if statistic_named(statistic) is None:
-        raise AlarmRefusedError(f"The value {statistic} for parameter ExtendedStatistic is not supported.")
+        raise AlarmRejectedError(f"The value {statistic} for parameter ExtendedStatistic is not supported.")
     key = key_of(_needed(metric, "Namespace"), _needed(metric, "MetricName"), metric.get("Dimensions") or [])
     return Query(name, key, statistic, stat.get("Unit"))
 
@@ -201,37 +201,37 @@ def _queries(given: Sequence[Mapping[str, Any]]) -> tuple[tuple[Query, ...], Que
     queries = tuple(map(_one_query, given))
     shown = [query for query, item in zip(queries, given, strict=True) if item.get("ReturnData", True)]
     if len(shown) != 1:
-        raise AlarmRefusedError("Exactly one element of the metrics list should return data")
+        raise AlarmRejectedError("Exactly one element of the metrics list should return data")
     if len({query.id for query in queries}) < len(queries):
-        raise AlarmRefusedError("Each element of the metrics list needs an Id of its own")
+        raise AlarmRejectedError("Each element of the metrics list needs an Id of its own")
     periods = {int(item["MetricStat"]["Period"]) for item in given if item.get("MetricStat")}
     if not periods:
-        raise AlarmRefusedError("An alarm needs at least one metric; its expressions alone have no data")
+        raise AlarmRejectedError("An alarm needs at least one metric; its expressions alone have no data")
     if len(periods) > 1:
-        raise AlarmRefusedError("The local cloud requires the same Period for all metrics of an alarm")
+        raise AlarmRejectedError("The local cloud requires the same Period for all metrics of an alarm")
     return queries, shown[0], periods.pop()
 
 
 def _one_query(item: Mapping[str, Any]) -> Query:
     if item.get("AccountId"):
-        raise AlarmRefusedError(
+        raise AlarmRejectedError(
             "The local cloud does not support AccountId in PutMetricAlarm: use the own account."
         )
     if stat := item.get("MetricStat"):
         return _query(item["Id"], stat["Metric"], stat["Stat"], stat)
     text = _needed(item, "Expression")
     if text.lstrip().upper().startswith("SELECT"):
-        raise AlarmRefusedError("The local cloud does not support Metrics Insights queries in alarms.")
+        raise AlarmRejectedError("The local cloud does not support Metrics Insights queries in alarms.")
     try:
         return Query(item["Id"], expression=parse_expression(text))
     except ExpressionError as error:
-        raise AlarmRefusedError(f"Metrics: {item['Id']}: {error}") from error
+        raise AlarmRejectedError(f"Metrics: {item['Id']}: {error}") from error
 
 
 def _check_time(period_s: int, periods: int) -> None:
     if period_s not in _SHORT_PERIODS and (period_s < _MINUTE_S or period_s % _MINUTE_S):
-        raise AlarmRefusedError("Period must be 10, 20, 30 or a multiple of 60")
+        raise AlarmRejectedError("Period must be 10, 20, 30 or a multiple of 60")
     if period_s * periods > _DAY_S:
-        raise AlarmRefusedError(
+        raise AlarmRejectedError(
             "Metrics cannot be checked across more than a day (EvaluationPeriods * Period)"
         )

@@ -63,8 +63,8 @@ def _started(work: Work) -> str:
     )
     try:
         build_id = work.start_build(work.scope, order)
-    except ServiceError as refused:
-        raise ActionFailedError("JobFailed", f"Error calling startBuild: {refused.message}") from refused
+    except ServiceError as error:
+        raise ActionFailedError("JobFailed", f"Error calling startBuild: {error.message}") from error
     work.note(external_id=build_id)
     return build_id
 

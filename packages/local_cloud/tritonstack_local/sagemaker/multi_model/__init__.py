@@ -5,7 +5,7 @@ volume; loaded into the server. A request loads its model. If memory or disk is 
 idle model makes room: it is unloaded to free memory, or deleted from the volume if it is not loaded.
 """
 
-from tritonstack_local.sagemaker.multi_model.container import LoadRefusedError
+from tritonstack_local.sagemaker.multi_model.container import LoadRejectedError
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders
 from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
 from tritonstack_local.sagemaker.multi_model.measures import Measures
@@ -14,7 +14,7 @@ from tritonstack_local.sagemaker.multi_model.model_host import ModelHost
 __all__ = [
     "DownloadFolders",
     "HostedModels",
-    "LoadRefusedError",
+    "LoadRejectedError",
     "Measures",
     "ModelHost",
 ]

@@ -84,7 +84,7 @@ TARGET_HEADER = "X-Amzn-SageMaker-Target-Model"
 NOT_FOUND, LOADED_ALREADY, NO_ROOM = 404, 409, 507
 
 
-class LoadRefusedError(TritonstackError):
+class LoadRejectedError(TritonstackError):
     """The container did not load a model; with its status and message, status 0 without response."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -94,11 +94,11 @@ class LoadRefusedError(TritonstackError):
 
 
 class ModelCapacityError(TritonstackError):
-    """A model needs others to be unloaded; `refusal` is the error if that does not help."""
+    """A model needs others to be unloaded; `rejection` is the error if that does not help."""
 
-    def __init__(self, refusal: TritonstackError) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+    def __init__(self, rejection: TritonstackError) -> None:
+        super().__init__(rejection.message)
+        self.rejection = rejection
 
 
 def name_of(target: str) -> str:
@@ -120,12 +120,12 @@ class ModelContainer:
         try:
             answer = self._ask(target, "POST", "/models", json.dumps(order).encode(), deadline)
         except TritonTimeoutError as error:
-            raise LoadRefusedError(0, f"The model was not loaded within {self._limit_s:g} s.") from error
+            raise LoadRejectedError(0, f"The model was not loaded within {self._limit_s:g} s.") from error
         # It is loaded already if an earlier load succeeded after its time limit.
         if answer.status in (200, LOADED_ALREADY):
             return
-        refusal = LoadRefusedError(answer.status, answer.body.decode(errors="replace"))
-        raise ModelCapacityError(refusal) if answer.status == NO_ROOM else refusal
+        rejection = LoadRejectedError(answer.status, answer.body.decode(errors="replace"))
+        raise ModelCapacityError(rejection) if answer.status == NO_ROOM else rejection
 
     def unload(self, target: str) -> bool:
         """Unload a model; return whether the server no longer uses its folder."""

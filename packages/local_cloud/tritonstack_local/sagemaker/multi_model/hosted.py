@@ -15,7 +15,7 @@ from tritonstack_local.sagemaker.errors import invalid_invocation, model_not_rea
 from tritonstack_local.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,
     HostedModel,
-    LoadRefusedError,
+    LoadRejectedError,
     ModelCapacityError,
     ModelContainer,
     ModelReservation,
@@ -186,7 +186,7 @@ class HostedModels:
 
     def _tidy_up(self, model: HostedModel, failure: Exception) -> None:
         """Keep or delete the folder of a model that was not loaded."""
-        if isinstance(failure, LoadRefusedError) and failure.status:
+        if isinstance(failure, LoadRejectedError) and failure.status:
             self._downloads.remove(model.target)  # the archive may be fixed before the next request
         elif isinstance(failure, ServiceError):
             self._downloads.let_go(model.target)
@@ -210,12 +210,12 @@ class HostedModels:
                     raise ModelCapacityError(model_not_ready(model.target))
                 return step(alone)
             except ModelCapacityError as full:
-                from_server = isinstance(full.refusal, LoadRefusedError)
+                from_server = isinstance(full.rejection, LoadRejectedError)
                 # The memory that one eviction freed was not enough, and no other model took it: a model
                 # that always lacks memory evicts one other model per request.
                 in_vain = model.entries_at_eviction == self._entries - 1
                 if alone or (from_server and in_vain):
-                    raise full.refusal from full
+                    raise full.rejection from full
             finally:
                 if alone:
                     self._last_try = None

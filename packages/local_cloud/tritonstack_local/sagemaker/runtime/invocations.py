@@ -29,7 +29,7 @@ from tritonstack_local.sagemaker.hosting.capture import Message
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool, NoInstanceError
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
-from tritonstack_local.sagemaker.multi_model import HostedModels, LoadRefusedError
+from tritonstack_local.sagemaker.multi_model import HostedModels, LoadRejectedError
 from tritonstack_local.sagemaker.records import DeploymentPlan
 from tritonstack_local.sagemaker.runtime.metrics import Exchange, MeasuredVariant, RequestMetrics, Stopwatch
 from tritonstack_local.sagemaker.servers.logs import log_group
@@ -107,11 +107,11 @@ class Invocations:
                 call.scope, call.endpoint, variant=variant, target=target, deadline=call.deadline
             )
         except NoInstanceError as error:
-            refused = ServiceError(
+            rejected = ServiceError(
                 "ServiceUnavailable", "The service is unavailable. Try your call again.", status=503
             )
-            self._count(call, error.pool, refused.status)  # alarms on errors must count it
-            raise refused from error
+            self._count(call, error.pool, rejected.status)  # alarms on errors must count it
+            raise rejected from error
         try:
             return await self._measured(call, pool, instance)
         except TritonUnreachableError:
@@ -158,8 +158,8 @@ class Invocations:
         plan = instance.plan
         try:
             return await _answered(call, instance)
-        except LoadRefusedError as refused:
-            raise _model_error(plan, refused.status, refused.text) from refused
+        except LoadRejectedError as rejected:
+            raise _model_error(plan, rejected.status, rejected.text) from rejected
         except TritonTimeoutError as error:
             raise _model_error(
                 plan,

@@ -143,8 +143,8 @@ def unpack(
                 tar.extractall(to, filter=guard)  # noqa: S202
             stream.read_to_the_end()
             guard.reject_loops()
-    except (tarfile.FilterError, _UnsafeMemberError) as refused:
-        raise ArtifactError(f'Refused to unpack the model data at "{url}": {refused}') from refused
+    except (tarfile.FilterError, _UnsafeMemberError) as rejected:
+        raise ArtifactError(f'Cannot unpack the model data at "{url}": {rejected}') from rejected
     except (tarfile.TarError, EOFError, zlib.error, OSError, RecursionError, OverflowError) as error:
         raise ArtifactError(
             f'Failed to extract model data archive from URL "{url}" for container "{container}". Please '

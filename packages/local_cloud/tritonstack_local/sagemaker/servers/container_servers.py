@@ -38,7 +38,7 @@ _LOG_END_S = 10.0
 log = logging.getLogger(__name__)
 
 
-class ContainerRefusedError(TritonFailedError):
+class ContainerRejectedError(TritonFailedError):
     """The engine cannot run the image as required."""
 
 
@@ -175,13 +175,13 @@ class ContainerStarter:
         try:
             return _start(self._container_group.engine, self._container_group, order, image)
         except DOCKER_ERRORS as error:
-            raise ContainerRefusedError(f"Docker does not run {order.image}: {error}") from error
+            raise ContainerRejectedError(f"Docker does not run {order.image}: {error}") from error
 
     def _held(self, image: str) -> str | None:
         try:
             return held_image(self._container_group.engine, image)
         except DOCKER_ERRORS as error:
-            raise ContainerRefusedError(f"cannot ask Docker for the image {image}: {error}") from error
+            raise ContainerRejectedError(f"cannot ask Docker for the image {image}: {error}") from error
 
 
 def _start(
@@ -227,7 +227,7 @@ def _port(engine: docker.DockerClient, order: ServerOrder, network: Network, ima
     )
     labels = engine.images.get(image).labels
     if labels.get(_ACCEPTS_PORTS) != "true":
-        raise ContainerRefusedError(
+        raise ContainerRejectedError(
             f"{order.image} lacks the label {_ACCEPTS_PORTS}=true, and this machine's engine gives "
             "containers no network in which each could have port 8080",
             remedy="start an engine that can make networks (with the kernel's bridges)",

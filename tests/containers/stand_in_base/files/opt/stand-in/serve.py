@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, "/opt/stand-in")
 
-from tritonstack.runtime.errors import ServeRefusedError
+from tritonstack.runtime.errors import ServeRejectedError
 from tritonstack.runtime.serve import serve_command
 
 
@@ -14,8 +14,8 @@ def main() -> None:
     """Print what `serve` prints, create its folders, and become the server."""
     try:
         command = serve_command(environment=os.environ, model_root=Path("/opt/ml/model"))
-    except ServeRefusedError as refused:
-        print(refused.message, flush=True)
+    except ServeRejectedError as error:
+        print(error.message, flush=True)
         sys.exit(1)
     for notice in command.notices:
         print(notice, flush=True)
