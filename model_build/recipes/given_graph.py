@@ -98,14 +98,19 @@ def start_session(file: Path) -> Any:
         ) from error
 
 
-def ask_session(session: Any, names: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
+_CHECK_INPUTS = "correct the shapes and types of the test inputs, or the graph"
+
+
+def ask_session(
+    session: Any, names: Sequence[str], inputs: Mapping[str, Any], *, remedy: str = _CHECK_INPUTS
+) -> dict[str, Any]:
     """Run the graph; raise ExportError on failure."""
     try:
         return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
     except Exception as error:
         raise ExportError(
             f"the graph fails: {brief(error)}",
-            remedy="correct the shapes and types of the test inputs, or the graph",
+            remedy=remedy,
             code="TS306",
         ) from error
 

@@ -97,15 +97,13 @@ class OnnxGraph:
 
         def answer(inputs: Mapping[str, Array], row: Row, count: int = 1) -> dict[str, Array]:
             try:
-                answers = ask_session(session, names, inputs)
+                answers = ask_session(session, names, inputs, remedy=REMEDIES[count > 1])
                 if graph.batches:
                     _check_rows(answers, count)
             except ExportError as error:
                 place = row.path if count == 1 else ("batching", "max_batch")
                 message = error.message if count == 1 else f"in a batch of {count} rows: {error.message}"
-                violation = self._model.violation(
-                    place, message, remedy=error.remedy or REMEDIES[count > 1], code=error.code
-                )
+                violation = self._model.violation(place, message, remedy=error.remedy, code=error.code)
                 raise InvalidFilesError([violation]) from error
             return answers
 

@@ -126,7 +126,7 @@ def test_the_clouds_capabilities_are_listed(project: Project, capsys: pytest.Cap
     result = json.loads(out)
     assert code == 0
     assert "AWS::SageMaker::Endpoint" in {item["type"] for item in result["types"]}
-    assert "ProductionVariant.InstanceType" in {limit["what"] for limit in result["limits"]}
+    assert "ProductionVariant.InstanceType" in {limit["name"] for limit in result["limits"]}
 
 
 def test_quotas_name_what_to_ask_for_and_why(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

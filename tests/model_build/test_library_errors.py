@@ -90,7 +90,9 @@ def test_known_causes_have_help(error: BaseException, remedy: str) -> None:
 
 
 def test_an_unknown_cause_has_no_wrong_help() -> None:
-    assert as_build_error(KeyError("nope")).remedy is None
+    remedy = as_build_error(KeyError("nope")).remedy
+    assert remedy is not None
+    assert remedy.startswith("the build log has the traceback")
 
 
 def test_errors_of_this_project_are_not_wrapped() -> None:

@@ -118,7 +118,7 @@ def test_ping_mode_is_assigned_where_the_container_has_it(
 
 def test_port(root: Path) -> None:
     assert serve_command(environment={"SAGEMAKER_BIND_TO_PORT": "9000"}, model_root=root).port == 9000
-    with pytest.raises(ServeRejectedError, match="'http', which is no port number"):
+    with pytest.raises(ServeRejectedError, match="'http', which is not a port number"):
         argv(root, SAGEMAKER_BIND_TO_PORT="http")
 
 

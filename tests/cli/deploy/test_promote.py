@@ -65,7 +65,7 @@ def test_an_artifact_goes_from_account_to_account(site: TwoAccounts, capsys: Any
     assert event.endpoints == ("search",)
     assert said["changed"] is True
     assert said["promoted"][0]["digest"] == built.digest
-    assert "S3's checksum" in said["copied"][0]["proof"]
+    assert "S3's checksum" in said["copied"][0]["summary"]
 
 
 def test_a_second_time_changes_nothing(site: TwoAccounts, capsys: Any) -> None:

@@ -278,4 +278,4 @@ def test_everything_is_reported_together(repository: Path) -> None:
         damage(repository)
     with pytest.raises(LayoutError) as caught:
         check_layout(repository)
-    assert len(str(caught.value).splitlines()) == 1 + 6
+    assert len(caught.value.message.splitlines()) == 1 + 6

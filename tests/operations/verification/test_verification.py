@@ -194,7 +194,7 @@ def test_unchecked_models_are_listed_beside_the_verdict() -> None:
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
     assert found.description.endswith("; untested, answers unknown: search/shadow")
     (endpoint,) = found.to_json()["endpoints"]
-    assert endpoint["not_tested"] == [{"variant": "shadow", "model": "minilm", "why": "impossible"}]
+    assert endpoint["not_tested"] == [{"variant": "shadow", "model": "minilm", "reason": "impossible"}]
     assert found.endpoints[0].checks[-1].notes == (
         "shadow: minilm was not tested: impossible",
         "main: minilm, step 2: skipped (12 ms): it keeps a state",

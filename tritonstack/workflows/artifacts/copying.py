@@ -63,7 +63,7 @@ class Copied:
     """A copied entry, and how its integrity was proven."""
 
     item: Entry
-    proof: str
+    summary: str
 
 
 def has_bucket(side: EnvironmentAccess) -> bool:
@@ -121,12 +121,12 @@ def _copy(
 ) -> Copied:
     with steps.step(f"copying {item.describe()}", label=item.name) as step:
         try:
-            proof = _copied(session, step, source, target, item, stopped)
+            summary = _copied(session, step, source, target, item, stopped)
         except BaseException:
             step.failed = True
             raise
-        step.detail = proof
-        return Copied(item, proof)
+        step.detail = summary
+        return Copied(item, summary)
 
 
 def _copied(

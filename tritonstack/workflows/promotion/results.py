@@ -90,7 +90,7 @@ class Promotion:
 
     def to_json(self) -> dict[str, Any]:
         """Return the promotion as JSON data."""
-        copied = [{**_entry_json(one.item), "proof": one.proof} for one in self.copied]
+        copied = [{**_entry_json(one.item), "summary": one.summary} for one in self.copied]
         return self.outline.to_json(self.claims) | {"dry_run": False, "copied": copied}
 
 
