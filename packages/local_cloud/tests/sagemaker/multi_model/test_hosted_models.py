@@ -426,7 +426,7 @@ def test_a_failed_load_releases_its_disk_space(instance):
     one.shelf.objects["a"] = archive("reject 400 no such tensor")
     one.server.may_load.clear()
     with ThreadPoolExecutor(2) as pool:
-        failing = pool.submit(one.rejection, "a")
+        failing = pool.submit(one.error_of, "a")
         eventually(lambda: one.server.loads == ["a"])
         waiting = pool.submit(one.said, "b")
         eventually(lambda: one.on_volume == 2)
