@@ -247,7 +247,7 @@ def test_invalid_yaml_is_reported_as_such(tmp_path: Path, text: str, words: str)
 
 
 @pytest.mark.parametrize("text", ["- 1\n", "just words\n", "3\n"])
-def test_a_file_that_holds_no_mapping_is_an_error_not_a_crash(tmp_path: Path, text: str) -> None:
+def test_file_without_a_mapping_is_an_error(tmp_path: Path, text: str) -> None:
     assert complaint(tmp_path, text).startswith("dev.yaml:1: ")
 
 

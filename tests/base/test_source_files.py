@@ -71,7 +71,7 @@ REJECTED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", REJECTED)
-def test_refused(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsafe_files_are_rejected(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     make, message = REJECTED[kind]
     make(folder)
@@ -110,7 +110,7 @@ def test_a_snapshot_of_a_hub_cache_links_to_its_blobs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "target", ["../../../models--org--other/blobs/0123", "../../refs", "../../../../secret"]
 )
-def test_a_snapshot_links_to_nothing_else(tmp_path: Path, target: str) -> None:
+def test_snapshot_links_only_to_its_blobs(tmp_path: Path, target: str) -> None:
     snapshot = hub_snapshot(tmp_path / "cache")
     hub_snapshot(tmp_path / "cache2").parents[1].rename(tmp_path / "cache" / "models--org--other")
     (snapshot.parents[1] / "refs").write_text("c0ffee")
@@ -128,7 +128,7 @@ def test_a_blob_that_is_a_link_itself(tmp_path: Path) -> None:
         list_files(snapshot)
 
 
-def test_ignored_names_are_not_looked_at(folder: Path) -> None:
+def test_ignored_names_are_not_read(folder: Path) -> None:
     for name in (".git", "__pycache__", ".venv"):
         (folder / name).mkdir()
         link(folder, f"{name}/python", "/usr/bin/python3")
@@ -154,7 +154,7 @@ def test_a_file_replaced_between_listing_and_copying(folder: Path) -> None:
         copy_file(listed, folder.parent / "copy")
 
 
-def test_a_pipe_in_the_place_of_a_file_blocks_nothing(folder: Path) -> None:
+def test_pipe_instead_of_a_file_does_not_block(folder: Path) -> None:
     listed = list_files(folder)["a.bin"]
     (folder / "a.bin").unlink()
     os.mkfifo(folder / "a.bin")

@@ -104,7 +104,7 @@ def test_an_error_stays_out_of_the_line_being_typed(complete, shop):
     assert complete("tritonstack deploy ", shop, position="none") == ([], "")
 
 
-def test_it_imports_little():
+def test_completion_imports_no_heavy_module():
     code = (
         "import sys; from tritonstack.cli.registry import COMMANDS, load_command\n"
         "for name in COMMANDS: load_command(name, completing=True)\n"

@@ -63,14 +63,14 @@ def test_an_error_for_machines_is_one_json_document(
 
 
 @pytest.mark.parametrize("command", ["validte", "--nonsense"])
-def test_wrong_usage_for_machines_is_json_too(
+def test_usage_error_is_json_with_the_json_option(
     root: str, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     code, out, _ = said(capsys, "--project", root, "--json", command)
     assert code == json.loads(out)["error"]["exit_code"] == 2
 
 
-def test_ctrl_c_is_reported_and_is_not_a_success(
+def test_ctrl_c_is_reported_as_a_failure(
     root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_with(monkeypatch, KeyboardInterrupt())
@@ -95,9 +95,7 @@ def test_other_errors_of_the_system_are_reported_unchanged(
     assert "internal error" in said(capsys, "--project", root, "validate")[2]
 
 
-def test_a_line_number_is_not_a_picture(
-    project: Project, root: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_line_number_is_not_an_image(project: Project, root: str, capsys: pytest.CaptureFixture[str]) -> None:
     edit(project.environment_file("dev"), "    kind:", "#\n" * 93 + "    knid:")
     assert "dev.yaml:100: endpoints.search.knid" in said(capsys, "--project", root, "validate")[2]
 
@@ -117,7 +115,7 @@ def test_no_command_at_all_gives_help(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     "arguments", [("--port", "65536"), ("--port", "0"), ("--region", "nowhere")], ids=lambda pair: pair[1]
 )
-def test_the_cloud_is_not_started_where_it_cannot_be(
+def test_unsupported_host_does_not_start_the_cloud(
     project: Project, root: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, str]
 ) -> None:
     assert said(capsys, "--project", root, "up", "--detach", *arguments)[0] == 2
@@ -157,7 +155,7 @@ def manifest_of(project: Project, *, model: str = "minilm", digest: str = DIGEST
     return manifest(model, digest=digest, spec_hash=spec_hash, source="file://x", weights_sha256="1" * 64)
 
 
-def test_a_lock_keeps_what_another_build_wrote_meanwhile(project: Project) -> None:
+def test_lock_keeps_concurrent_changes_of_another_build(project: Project) -> None:
     file = project.lock_file("dev")
     write_lock(file, Lock().with_artifact(manifest_of(project, model="other")))
     add_to_lock(file, [manifest_of(project)])
@@ -169,7 +167,7 @@ def test_a_lock_keeps_what_another_build_wrote_meanwhile(project: Project) -> No
     [(b"y", "checksum mismatch for"), (None, "is missing in s3://")],
     ids=["corrupt", "absent"],
 )
-def test_a_deploy_without_a_sound_artifact_begins_nothing(
+def test_deploy_without_a_valid_artifact_starts_nothing(
     project: Project,
     root: str,
     capsys: pytest.CaptureFixture[str],
@@ -203,7 +201,7 @@ class CountingClient:
         return {"length": np.array([[len(row[0])] for row in inputs["TEXT"]], np.float32)}
 
 
-def test_more_texts_than_the_largest_batch_go_in_several_requests() -> None:
+def test_more_texts_than_the_largest_batch_use_several_requests() -> None:
     client = CountingClient()
     texts = ["a" * length for length in range(1, 6)]
     answer = infer_texts(client, texts, max_batch=2)

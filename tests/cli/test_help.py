@@ -58,7 +58,7 @@ def test_a_misspelled_command_is_corrected(capsys):
     assert "Did you mean 'validate'?" in capsys.readouterr().err
 
 
-def test_the_list_loads_nothing_heavy():
+def test_list_loads_no_heavy_module():
     code = "import sys; from tritonstack.cli.main import run; run(['--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Operate:" in done.stdout

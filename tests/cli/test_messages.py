@@ -17,13 +17,15 @@ def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: st
     return code, captured.out, captured.err.replace(f"{project.root}/", "")
 
 
-def test_validate_names_what_is_valid(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_lists_valid_environments_and_models(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = outcome(capsys, project, "validate")
     assert (code, out) == (0, "valid: environments dev; models minilm\n")
     assert "to build: environments/dev.yaml:8: endpoints.search.model: dev.lock.yaml has no artifact" in err
 
 
-def test_validate_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["--project", str(project.root), "--json", "validate"])
     result = json.loads(capsys.readouterr().out)
     assert code == 0
@@ -62,7 +64,7 @@ def test_unknown_names_get_a_suggestion(
 
 
 @pytest.mark.parametrize("command", ["diff", "deploy"])
-def test_deploying_what_is_not_in_the_lock(
+def test_deploying_a_model_missing_from_the_lock(
     project: Project, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     code, _, err = outcome(capsys, project, command, "dev")
@@ -71,7 +73,7 @@ def test_deploying_what_is_not_in_the_lock(
     assert "help: run `tritonstack build dev` and commit dev.lock.yaml" in err
 
 
-def test_a_gpu_endpoint_cannot_be_built_here(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpu_endpoint_cannot_be_built_locally(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.g5.xlarge")
     code, _, err = outcome(capsys, project, "build", "dev", "--no-publish")
     assert code == 2
@@ -97,7 +99,7 @@ def test_a_protected_environment_is_not_destroyed(
     )
 
 
-def test_wrong_usage_is_exit_2(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_error_is_exit_2(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = outcome(capsys, project, "deploy")
     assert code == 2
     assert "Missing argument 'environment'" in err
@@ -129,7 +131,9 @@ def test_the_clouds_capabilities_are_listed(project: Project, capsys: pytest.Cap
     assert "ProductionVariant.InstanceType" in {limit["name"] for limit in result["limits"]}
 
 
-def test_quotas_name_what_to_ask_for_and_why(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quotas_list_the_needed_increases_with_reasons(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = outcome(capsys, project, "quotas", "dev")
     assert code == 0
     assert out == (
@@ -145,7 +149,7 @@ def test_quotas_name_what_to_ask_for_and_why(project: Project, capsys: pytest.Ca
     assert "Quotas count everything that account 111111111111 runs in eu-west-1" in err
 
 
-def test_quotas_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quotas_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, project, "--json", "quotas", "dev")
     result = json.loads(out)
     assert code == 0

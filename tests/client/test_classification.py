@@ -87,7 +87,7 @@ def test_rows_of_classes(output, rows):
         np.array(b"1:0", dtype=object),
     ],
 )
-def test_what_is_not_a_class_is_malformed(output):
+def test_invalid_classes_are_malformed(output):
     with pytest.raises(MalformedReplyError, match=r"expected (a class|classes) as"):
         parse_classes(output)
 

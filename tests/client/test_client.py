@@ -122,7 +122,7 @@ def test_a_request_is_addressed_and_answered(transport, server):
     assert request.content_type.startswith("application/vnd.sagemaker-triton.binary+json;json-header-size=")
 
 
-def test_asyncio_does_not_wait_in_line(transport, server):
+def test_asyncio_requests_run_concurrently(transport, server):
     server.answer = good_answer()
     client = transport.client(server.url)
 
@@ -198,7 +198,7 @@ def test_no_answer_in_time(transport, server):
         transport.infer(client)
 
 
-def test_nobody_listens(transport):
+def test_nothing_listens_on_the_port(transport):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         client = transport.client(f"http://127.0.0.1:{free.getsockname()[1]}")
@@ -206,7 +206,7 @@ def test_nobody_listens(transport):
             transport.infer(client)
 
 
-def test_an_answer_that_breaks_off(transport, server):
+def test_truncated_answer(transport, server):
     server.answer = good_answer()
     server.answer.headers["Content-Length"] = "100000"
     with pytest.raises(errors.ConnectionFailedError):
@@ -226,7 +226,7 @@ def test_a_name_that_botocore_rejects(transport, server):
         transport.infer(client)
 
 
-def test_without_a_region_the_default_transport_says_so(monkeypatch, tmp_path):
+def test_missing_region_of_the_default_transport_is_reported(monkeypatch, tmp_path):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))

@@ -53,7 +53,7 @@ def test_a_request_is_a_json_header_and_the_bytes_of_the_tensors_in_order():
     assert request.body[request.header_size :] == struct.pack("<iif", 1, 2, 0.5)
 
 
-def test_without_named_outputs_all_are_asked_for_in_binary_form():
+def test_all_outputs_are_requested_in_binary_form_by_default():
     assert header_of(encode_request({"a": np.zeros(1)}))["parameters"] == {"binary_data_output": True}
 
 
@@ -89,7 +89,7 @@ def test_types(dtype, name):
     assert request.body[request.header_size :] == array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
-def test_a_view_is_sent_in_its_own_order():
+def test_view_is_sent_in_its_element_order():
     request = encode_request({"x": np.array([[1, 2], [3, 4]], np.uint8).T})
     assert request.body[request.header_size :] == b"\x01\x03\x02\x04"
 
@@ -105,7 +105,7 @@ def test_a_view_is_sent_in_its_own_order():
         ({"x": ["\ud800"]}, "cannot encode the request: .*surrogates not allowed"),
     ],
 )
-def test_what_cannot_be_written_is_rejected(inputs, words):
+def test_unencodable_input_is_rejected(inputs, words):
     with pytest.raises(RequestEncodingError, match=words):
         encode_request(inputs)
 
@@ -122,7 +122,7 @@ def test_reserved_parameters_are_rejected():
         encode_request({"x": np.zeros(1)}, parameters={"triton_x": 1})
 
 
-def test_a_parameter_that_is_no_json_is_rejected():
+def test_parameter_that_is_not_json_is_rejected():
     with pytest.raises(RequestEncodingError, match="not JSON serializable"):
         encode_request({"x": np.zeros(1)}, parameters={"x": object()})
 
@@ -133,7 +133,7 @@ def test_a_single_output_must_be_a_list():
 
 
 @given(st.lists(st.binary(max_size=20), max_size=8))
-def test_any_bytes_come_back_as_they_were(strings):
+def test_any_bytes_are_returned_unchanged(strings):
     request = encode_request({"x": np.array(strings, dtype=np.object_)})
     payload = request.body[request.header_size :]
     reply = decode_reply(

@@ -56,7 +56,7 @@ def loaded_by(code):
 
 
 @pytest.mark.parametrize("code", ["import tritonstack.client", USE], ids=["imported", "used"])
-def test_the_client_loads_nothing_heavy(code):
+def test_client_loads_no_heavy_module(code):
     loaded = loaded_by(code)
     assert "tritonstack.client" in loaded
     assert loaded & HEAVY == set()

@@ -55,7 +55,7 @@ def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(endpoint_url, monkeypa
     assert np.array_equal(reply.body["y"], vector)
 
 
-def test_every_request_of_one_serializer_has_the_same_content_type():
+def test_all_requests_of_a_serializer_have_the_same_content_type():
     serializer = TritonSerializer(header_size=512)
     short, long = serializer.serialize({"x": np.zeros(1)}), serializer.serialize({"a_longer_name": ["t"] * 9})
     assert serializer.CONTENT_TYPE.endswith(";json-header-size=512")
@@ -64,7 +64,7 @@ def test_every_request_of_one_serializer_has_the_same_content_type():
     assert short[512:] == b"\0" * 8
 
 
-def test_a_header_that_does_not_fit_is_rejected_with_the_size_it_needs():
+def test_header_that_is_too_long_is_rejected_with_the_needed_size():
     with pytest.raises(RequestEncodingError, match=r"needs [0-9]+ bytes, the serializer's is 16") as caught:
         TritonSerializer(header_size=16).serialize({"x": np.zeros(1)})
     needed = int(caught.value.remedy.split("header_size=")[1].split(")")[0])

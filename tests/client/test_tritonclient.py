@@ -111,7 +111,7 @@ def test_every_numpy_type_has_the_datatype_that_tritonclient_gives_it(dtype):
     assert datatype_of(np.dtype(dtype)) == np_to_triton_dtype(np.dtype(dtype))
 
 
-def test_manifests_know_the_same_datatypes():
+def test_manifests_support_the_same_datatypes():
     assert ELEMENT_BYTES.keys() == DATATYPES
 
 
@@ -200,7 +200,7 @@ DAMAGED_OUTPUT = st.fixed_dictionaries(
 
 
 @given(st.lists(DAMAGED_OUTPUT | JSON, max_size=2) | JSON, st.binary(max_size=24), st.booleans(), JSON)
-def test_a_damaged_reply_raises_nothing_but_its_own_error(outputs, payload, as_json, parameters):
+def test_damaged_reply_raises_only_its_own_error(outputs, payload, as_json, parameters):
     header = json.dumps({"outputs": outputs, "parameters": parameters}).encode()
     content_type = "application/json" if as_json else content_type_for(len(header))
     try:

@@ -69,7 +69,9 @@ def serve(stack: cdk.Stack, **options: Any) -> Template:
         ModelPrefix("s3://my-models/shelf/", keeps_answers=True),
     ],
 )
-def test_models_that_keep_answers_have_a_cache(stack: cdk.Stack, data: ModelArchive | ModelPrefix) -> None:
+def test_server_has_a_cache_for_models_with_a_response_cache(
+    stack: cdk.Stack, data: ModelArchive | ModelPrefix
+) -> None:
     TritonModel(stack, "Model", data=data, image=IMAGE)
     (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
     environment = model["Properties"]["PrimaryContainer"]["Environment"]
@@ -105,7 +107,7 @@ def documented(example: Path) -> Template:
     return Template.from_json(json.loads((example / "search.template.json").read_text()))
 
 
-def test_the_documented_app_makes_a_gpu_endpoint_and_a_multi_model_one(documented):
+def test_documented_app_creates_a_gpu_endpoint_and_a_multi_model_endpoint(documented):
     variants = [
         config["Properties"]["ProductionVariants"][0]["InstanceType"]
         for config in documented.find_resources("AWS::SageMaker::EndpointConfig").values()
@@ -151,7 +153,7 @@ def test_every_pattern_in_the_documented_apps_roles_is_explained(example):
 
 
 @pytest.mark.parametrize("name", sorted(constructs._HOMES))
-def test_every_name_of_the_library_is_there_and_is_documented(name):
+def test_every_public_name_exists_and_is_documented(name):
     assert getattr(constructs, name).__name__ == name
     assert f"`{name}`" in (ROOT / "docs" / "constructs.md").read_text()
 
@@ -179,7 +181,7 @@ def test_without_a_key_there_are_no_key_references(stack):
     } == {"alias/aws/sns"}
 
 
-def test_without_a_prefix_of_versions_the_role_reads_the_one_archive(stack):
+def test_role_without_a_version_prefix_reads_one_archive(stack):
     template = serve(stack)
     assert granted(template, "s3:GetObject")["Resource"] == ["arn:aws:s3:::my-models/encoder/7.tar.gz"]
 
@@ -195,7 +197,7 @@ def test_timeouts_of_the_options_override_those_of_the_variant(stack):
     assert variant["ModelDataDownloadTimeoutInSeconds"] == 600
 
 
-def test_an_image_of_ones_own_is_pulled_from_its_own_repository(stack):
+def test_custom_image_is_pulled_from_its_own_repository(stack):
     uri = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/serving/triton:25.04-1"
     model = TritonModel(stack, "Model", data=ARCHIVE, image=uri)
     assert model.multi_model is False
@@ -205,7 +207,7 @@ def test_an_image_of_ones_own_is_pulled_from_its_own_repository(stack):
     assert pulled == "arn:aws:ecr:eu-central-1:123456789012:repository/serving/triton"
 
 
-def test_ones_own_subnets_limit_the_role(stack):
+def test_existing_subnets_limit_the_role(stack):
     network = ModelNetwork(subnet_ids=["subnet-1", "subnet-2"], security_group_ids=["sg-1"])
     TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, network=network)
     template = Template.from_stack(stack)
@@ -246,7 +248,7 @@ def test_an_unknown_release_is_rejected():
 
 
 @pytest.mark.parametrize("url", ["my-models/encoder", "https://my-models/encoder", "s3://"])
-def test_data_that_is_nowhere_in_s3_is_rejected(stack, url):
+def test_data_missing_from_s3_is_rejected(stack, url):
     with pytest.raises(UsageError, match="is not an S3 URL"):
         TritonModel(stack, "Model", data=ModelArchive(url, entry_model="encoder"), image=IMAGE)
 
@@ -288,7 +290,7 @@ def test_a_component_serves_one_model(stack):
 
 
 @pytest.mark.parametrize("options", [{"network_isolation": False}, {"environment": {"A": "b"}}])
-def test_container_options_are_not_accepted_by_the_endpoint_alone(stack, options):
+def test_container_options_of_the_endpoint_only_are_rejected(stack, options):
     """They would be silently ignored."""
     with pytest.raises(UsageError, match="pass the same options to TritonModel and TritonEndpoint"):
         serve(stack, **options)
@@ -299,14 +301,14 @@ def test_an_endpoint_needs_a_variant_that_answers(stack):
         TritonEndpoint(stack, "Endpoint", endpoint_name="search", variants=[])
 
 
-def test_a_bucket_that_only_the_deploy_names_does(stack):
+def test_data_bucket_with_an_unresolved_name_is_used(stack):
     bucket = s3.Bucket(stack, "Data")
     template = serve(stack, data_capture=DataCapture(), data_bucket=bucket.bucket_name)
     capture = properties(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
     assert capture["DestinationS3Uri"]["Fn::Join"][1][-1] == "/capture/search"
 
 
-def test_options_rejected_in_files_are_rejected_here_too(stack):
+def test_options_rejected_in_files_are_rejected_on_the_command_line(stack):
     with pytest.raises(UsageError, match=r"scaling\.min_instances: .* at least one instance"):
         serve(stack, scaling=Scaling(min_instances=0))
 
@@ -336,7 +338,7 @@ def variants_named(stack: cdk.Stack, *names: str, **more: Any) -> list[TritonVar
     ]
 
 
-def test_with_a_shadow_the_common_log_does_not_roll_back_updates(stack):
+def test_shared_log_of_a_shadow_does_not_roll_back_updates(stack):
     variants = variants_named(stack, "main", "next", shadow=True)
     options = ServingOptions(rollout=AllAtOnce(roll_back_on=("triton-errors",)))
     with pytest.raises(UsageError, match="unavailable alarm 'triton-errors'"):
@@ -350,7 +352,7 @@ def test_with_a_shadow_the_common_log_does_not_roll_back_updates(stack):
         (("main", "one", "two"), {"shadow": True}, "allows one shadow variant, with exactly one"),
     ],
 )
-def test_variants_that_sagemaker_would_refuse(stack, names, more, message):
+def test_variants_rejected_by_sagemaker(stack, names, more, message):
     with pytest.raises(UsageError, match=message):
         TritonEndpoint(
             stack, "Endpoint", endpoint_name="search", variants=variants_named(stack, *names, **more)
@@ -370,7 +372,7 @@ def test_models_under_a_model_prefix_are_served_by_one_variant(stack):
     ("name", "options", "excess"),
     [("e" * 64, {}, 1), ("e" * 60, {"components": Components(memory_mb=1024)}, 7)],
 )
-def test_a_name_that_sagemaker_has_no_room_for_is_rejected(stack, name, options, excess):
+def test_name_too_long_for_sagemaker_is_rejected(stack, name, options, excess):
     with pytest.raises(UsageError, match=f"shorten the endpoint's name by {excess}"):
         TritonEndpoint(
             stack,

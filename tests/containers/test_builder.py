@@ -20,7 +20,7 @@ def pins(file: Path) -> set[str]:
     return {line.split()[0] for line in file.read_text().splitlines() if "==" in line}
 
 
-def test_models_are_built_with_the_versions_that_are_tested_here() -> None:
+def test_models_are_built_with_the_tested_versions() -> None:
     ours = pins(BUILDER / "requirements.txt") | pins(BUILDER / "torch.txt")
     assert ours <= pins(ROOT / "requirements-local.txt")
     names = {pin.partition("==")[0] for pin in ours}
@@ -72,7 +72,7 @@ def test_an_image_is_built_from_its_base_and_pushed(tmp_path: Path, buildx: bool
     assert heard[0] == looked
 
 
-def test_an_image_that_is_there_is_not_built_again(tmp_path: Path) -> None:
+def test_existing_image_is_not_rebuilt(tmp_path: Path) -> None:
     status, heard = publish(tmp_path, there=True)
     assert (status, len(heard)) == (0, 1)
 
@@ -82,5 +82,5 @@ def test_a_push_that_fails_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["AWS_ACCESS_KEY", "AWS_SECRET", "HF_TOKEN", "ENTRYPOINT", "LABEL "])
-def test_the_image_holds_no_credentials_and_leaves_the_servers_own_alone(word: str) -> None:
+def test_image_contains_no_credentials_and_keeps_the_server_packages(word: str) -> None:
     assert word not in (BUILDER / "Dockerfile").read_text()

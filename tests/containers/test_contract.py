@@ -63,7 +63,7 @@ def ask(server: ContainerServer, kind: str, subject: str = "") -> object:
     return told_by(server.request("POST", "/invocations", body=question(kind, subject)))
 
 
-def test_what_a_model_finds_around_it(
+def test_environment_of_a_model_process(
     probe: ContainerServer, container_group: ContainerGroup, engine: docker.DockerClient
 ) -> None:
     assert ask(probe, "version", "tokenizers") == pin("tokenizers")
@@ -84,7 +84,7 @@ def pin(package: str, image: str = "serving") -> str:
     return next(line.split()[0].partition("==")[2] for line in lines if line.startswith(f"{package}=="))
 
 
-def test_it_ends_by_sigterm_with_the_servers_own_status(
+def test_sigterm_ends_it_with_the_exit_status_of_the_server(
     probe: ContainerServer, engine: docker.DockerClient
 ) -> None:
     container = engine.containers.get(probe.name)
@@ -152,7 +152,7 @@ def test_a_layout_that_serve_rejects_is_rejected_with_a_message(
         server.stop(grace_s=0)
 
 
-def test_what_a_cloud_left_is_removed_by_the_next_of_its_folder(
+def test_leftover_containers_are_removed_by_the_next_cloud_of_the_folder(
     engine: docker.DockerClient, serving_image: str, tmp_path: Path
 ) -> None:
     labels = {"tritonstack.cloud": str(tmp_path)}
@@ -168,7 +168,7 @@ def test_what_a_cloud_left_is_removed_by_the_next_of_its_folder(
 
 
 @pytest.mark.parametrize("image", ["serving_image", "lean_builder_image"])
-def test_an_image_keeps_what_its_base_is(
+def test_image_records_its_base(
     engine: docker.DockerClient, base_image: str, image: str, request: pytest.FixtureRequest
 ) -> None:
     base = engine.images.get(base_image)
@@ -191,9 +191,7 @@ def run(engine: docker.DockerClient, image: object, script: str, **options: obje
     return str(output.decode().partition("==\n")[2])
 
 
-def test_the_builder_works_as_a_user_who_owns_nothing_else(
-    engine: docker.DockerClient, lean_builder_image: str
-) -> None:
+def test_builder_runs_as_an_unprivileged_user(engine: docker.DockerClient, lean_builder_image: str) -> None:
     found = (
         "import pydantic, yaml, numpy; from pathlib import Path; "
         "from tritonstack.runtime import find_installation as find; "
@@ -211,7 +209,7 @@ def test_the_builder_works_as_a_user_who_owns_nothing_else(
     assert said.count("Permission denied") == 2
 
 
-def test_the_builder_leaves_the_servers_own_python_alone(
+def test_builder_keeps_the_python_of_the_server(
     engine: docker.DockerClient, base_image: str, lean_builder_image: str
 ) -> None:
     listing = "python3 -m pip list --format=freeze"

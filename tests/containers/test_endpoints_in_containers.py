@@ -105,7 +105,7 @@ def eventually(met: Callable[[], bool], within_s: float = 20) -> None:
         time.sleep(0.1)
 
 
-def test_a_single_model_answers_from_its_image(cloud: Site, engine: docker.DockerClient) -> None:
+def test_single_model_endpoint_answers_from_its_image(cloud: Site, engine: docker.DockerClient) -> None:
     single(cloud, "single", HELD)
     assert ask(cloud, "single", "version", "tokenizers")  # the image has it, the embedded server has not
     assert len(ours(engine, cloud)) == 1
@@ -114,7 +114,7 @@ def test_a_single_model_answers_from_its_image(cloud: Site, engine: docker.Docke
     eventually(lambda: not ours(engine, cloud))
 
 
-def test_many_models_answer_from_their_image(cloud: Site, engine: docker.DockerClient) -> None:
+def test_multi_model_endpoint_answers_from_its_image(cloud: Site, engine: docker.DockerClient) -> None:
     deploy(cloud, "many", Image=HELD, Mode="MultiModel", ModelDataUrl="s3://models/shelf/")
     assert ask(cloud, "many", "version", "pillow", TargetModel="probe.tar.gz")
     assert len(ours(engine, cloud)) == 1
@@ -122,7 +122,7 @@ def test_many_models_answer_from_their_image(cloud: Site, engine: docker.DockerC
     eventually(lambda: not ours(engine, cloud))
 
 
-def test_an_image_that_is_not_held_is_played(cloud: Site, engine: docker.DockerClient) -> None:
+def test_missing_image_is_emulated(cloud: Site, engine: docker.DockerClient) -> None:
     image = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.04-py3"
     single(cloud, "played", image)
     assert ask(cloud, "played", "interfaces") == ["lo"]
@@ -152,7 +152,7 @@ def test_a_container_that_dies_is_started_again(cloud: Site, engine: docker.Dock
     eventually(lambda: not ours(engine, cloud))
 
 
-def test_killed_outright_a_cloud_leaves_no_container(cloud: Site, engine: docker.DockerClient) -> None:
+def test_killed_cloud_leaves_no_container(cloud: Site, engine: docker.DockerClient) -> None:
     single(cloud, "orphan", HELD)
     assert len(ours(engine, cloud)) == 1
     os.kill(cloud.address.pid, signal.SIGKILL)
@@ -161,7 +161,7 @@ def test_killed_outright_a_cloud_leaves_no_container(cloud: Site, engine: docker
     eventually(lambda: not engine.networks.list(filters={"label": label}))
 
 
-def test_without_an_engine_it_says_so_before_anything_starts(tmp_path: Path) -> None:
+def test_missing_engine_is_reported_before_any_start(tmp_path: Path) -> None:
     site = empty_site(tmp_path, shared=())
     site.variables["DOCKER_HOST"] = f"unix://{tmp_path}/none.sock"
     output = site.tritonstack("up", "--detach", "--containers", exit_code=1)

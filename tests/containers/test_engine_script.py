@@ -57,14 +57,14 @@ def test_an_engine_is_started_and_ended(machine, tmp_path):
     assert machine("stop") == (0, "no Docker engine to stop\n")
 
 
-def test_an_engine_that_runs_already_is_left_alone(machine, tmp_path):
+def test_running_engine_is_unchanged(machine, tmp_path):
     (tmp_path / "engine").touch()
     assert machine("start") == (0, "a Docker engine is already running\n")
     assert machine("stop")[0] == 0
     assert (tmp_path / "engine").exists()
 
 
-def test_another_program_under_the_id_of_an_engine_that_has_gone_is_not_ended(machine, tmp_path):
+def test_process_that_reused_the_id_of_an_ended_engine_is_not_killed(machine, tmp_path):
     with subprocess.Popen(["sleep", "60"]) as other:
         (tmp_path / "docker-engine").mkdir()
         (tmp_path / "docker-engine" / "pid").write_text(f"{other.pid}\n")

@@ -49,7 +49,7 @@ def test_every_package_has_a_version_and_hashes(file: Path) -> None:
         assert not rest or rest[0].startswith(";"), package
 
 
-def test_the_files_that_are_known_are_among_them() -> None:
+def test_known_files_are_included() -> None:
     assert {str(file) for file in LOCKS} >= {
         "containers/builder/cuda.txt",
         "containers/builder/requirements.txt",

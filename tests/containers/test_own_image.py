@@ -41,7 +41,7 @@ def site(
             engine.images.remove(name)
 
 
-def test_the_image_of_the_lock_is_what_runs(site: Site, engine: docker.DockerClient) -> None:
+def test_image_of_the_lock_runs(site: Site, engine: docker.DockerClient) -> None:
     site.tritonstack("up", "--detach", "--containers", "--expose")
     output = site.tritonstack("deploy", "local", exit_code=2)
     assert "local.lock.yaml has no image 'serving' for cpu" in output

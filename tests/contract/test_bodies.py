@@ -83,25 +83,25 @@ def test_bytes_in_and_out(served_model: ServedModel) -> None:
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
-def test_bytes_in_and_json_out_unless_bytes_are_asked_for(served_model: ServedModel) -> None:
+def test_bytes_in_and_json_out_unless_bytes_are_requested(served_model: ServedModel) -> None:
     body, size = binary_body(floats(1, 2), shape=[1, 2])
     answer = served_model.ask(body, f"{BINARY}{size}")
     assert answer.headers["content-type"] == JSON
     assert output(answer)["data"] == [served_model.factor, 2 * served_model.factor]
 
 
-def test_a_header_filled_up_with_blanks(served_model: ServedModel) -> None:
+def test_header_padded_with_spaces(served_model: ServedModel) -> None:
     body, size = binary_body(floats(1), shape=[1, 1])
     padded = body[:size].ljust(512) + body[size:]
     assert output(served_model.ask(padded, f"{BINARY}512"))["data"] == [served_model.factor]
 
 
-def test_what_follows_the_size_is_ignored(served_model: ServedModel) -> None:
+def test_text_after_the_size_is_ignored(served_model: ServedModel) -> None:
     body, size = binary_body(floats(1), shape=[1, 1])
     assert output(served_model.ask(body, f"{BINARY}{size};charset=utf-8"))["data"] == [served_model.factor]
 
 
-def test_header_size_0_makes_the_whole_body_the_one_input(served_model: ServedModel) -> None:
+def test_header_size_0_sends_the_whole_body_as_the_input(served_model: ServedModel) -> None:
     answer = served_model.ask(floats(1, 2, 3), f"{BINARY}0")
     assert output(answer)["shape"] == [1, 3]
     assert payload(answer) == floats(*(served_model.factor * number for number in (1, 2, 3)))
@@ -145,7 +145,7 @@ def test_content_encoding_and_accept_encoding_are_ignored(served_model: ServedMo
     assert "content-encoding" not in answer.headers
 
 
-def test_every_number_arrives_as_it_was_sent(served_model: ServedModel) -> None:
+def test_every_number_arrives_unchanged(served_model: ServedModel) -> None:
     sent = np.random.default_rng(0).normal(size=(8, 500)).astype(np.float32)
     body, size = binary_body(sent.tobytes(), shape=sent.shape, outputs=[{"name": "y", **AS_BYTES}])
     answer = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32).reshape(8, 500)

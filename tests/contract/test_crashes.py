@@ -37,7 +37,7 @@ def many(driver: Driver) -> Iterator[MultiModel]:
     server.stop()
 
 
-def test_a_model_whose_process_dies_on_a_server_of_one_model(driver: Driver) -> None:
+def test_model_process_crash_on_a_single_model_server(driver: Driver) -> None:
     """It answers 500 from then on, and /ping still returns 200, so SageMaker does not replace it."""
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
     for number in (models.DIES, 1):
@@ -48,7 +48,7 @@ def test_a_model_whose_process_dies_on_a_server_of_one_model(driver: Driver) -> 
     server.stop()
 
 
-def test_a_model_whose_process_dies_among_many(many: MultiModel) -> None:
+def test_model_process_crash_on_a_multi_model_server(many: MultiModel) -> None:
     """The others answer; it answers 400 from then on."""
     for number in (models.DIES, 1):
         answer = many.invoke("one", "one.tar.gz", numbers(number))
@@ -92,7 +92,7 @@ def test_unloading_without_the_header_that_came_with_the_load(many: MultiModel) 
 
 @pytest.mark.before("25.10")
 @pytest.mark.parametrize("body", [b"no JSON", b'{"model_name": 1}', b'{"model_name": "a", "url": 5}'])
-def test_a_load_order_that_cannot_be_read_ends_the_server(many: MultiModel, body: bytes) -> None:
+def test_unreadable_load_order_ends_the_server(many: MultiModel, body: bytes) -> None:
     with pytest.raises((TritonRequestError, TritonFailedError)):
         many.server.request("POST", "/models", body=body, headers={TARGET_HEADER: "t"})
     deadline = time.monotonic() + 10

@@ -98,11 +98,11 @@ def test_json_of_another_type_is_rejected(echo: ServedModel, name: str, value: A
 
 
 @pytest.mark.before("26.02")
-def test_a_number_too_large_for_its_type_is_cut_in_silence(echo: ServedModel) -> None:
+def test_overflowing_number_is_truncated(echo: ServedModel) -> None:
     assert output(ask_in_json(echo, "INT8", [300]), "INT8_back")["data"] == [300 - 256]
 
 
-def test_bytes_that_are_no_text_come_back_as_they_are(echo: ServedModel) -> None:
+def test_bytes_that_are_not_text_are_returned_unchanged(echo: ServedModel) -> None:
     sent = struct.pack("<I", 2) + b"\xff\xfe"
     request = {
         "inputs": [

@@ -76,7 +76,7 @@ def forward(source: socket.socket, target: socket.socket) -> None:
             side.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_server_of_one_model_at_an_address(driver: Driver) -> None:
+def test_single_model_server_at_a_url(driver: Driver) -> None:
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
     with relayed(server) as url:
         files = ("test_bodies.py", "test_invalid_bodies.py", "test_paths.py", "test_transport.py")
@@ -84,7 +84,7 @@ def test_a_server_of_one_model_at_an_address(driver: Driver) -> None:
     server.stop()
 
 
-def test_a_server_of_many_models_at_an_address(driver: Driver) -> None:
+def test_multi_model_server_at_a_url(driver: Driver) -> None:
     server = driver.start(lambda _: None, {MULTI_MODEL: "true", PING_MODE: "live"})
     assert server.models is not None
     with relayed(server) as url:

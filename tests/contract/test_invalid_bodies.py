@@ -102,7 +102,7 @@ def test_a_header_size_that_is_not_a_number_is_rejected(served_model: ServedMode
     assert "Unable to parse inference header size" in said(answer)
 
 
-def test_a_blank_before_the_size_or_another_case_is_another_type(served_model: ServedModel) -> None:
+def test_space_before_the_size_or_other_case_is_another_content_type(served_model: ServedModel) -> None:
     """It is then read as JSON, and the bytes after the JSON are too many."""
     body, size = binary_body(floats(1, 2), shape=[1, 2])
     for kind in (f"{BINARY}{size}".replace(";", "; "), f"{BINARY}{size}".title()):

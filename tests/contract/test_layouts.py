@@ -226,7 +226,7 @@ def test_on_a_server_of_many_models(many: MultiModel, layout: Layout) -> None:
 
 
 @pytest.mark.needs(Ability.LAYING_MODELS)
-def test_several_plain_models_are_a_game_of_chance(many: MultiModel) -> None:
+def test_default_among_several_plain_models_is_undefined(many: MultiModel) -> None:
     """The last folder of the listing is served: neither order of names nor of writing decides."""
     many.lay("chance", models.write_parts)
     assert many.load("chance", "chance.tar.gz").status == 200
@@ -234,7 +234,7 @@ def test_several_plain_models_are_a_game_of_chance(many: MultiModel) -> None:
 
 
 @pytest.mark.needs(Ability.LAYING_MODELS)
-def test_a_stray_folder_may_be_taken_for_the_model(many: MultiModel) -> None:
+def test_stray_folder_can_be_loaded_as_the_model(many: MultiModel) -> None:
     many.lay("stray", both(models.single, stray))
     assert many.load("stray", "stray.tar.gz").status in (200, 400)
 

@@ -34,13 +34,13 @@ def test_a_model_is_named_after_the_target_header(many: MultiModel) -> None:
     assert answered(answer)["model_name"] == "team/life.tar.gz"
 
 
-def test_without_the_header_it_is_named_after_its_hash(many: MultiModel) -> None:
+def test_model_without_the_header_is_named_after_its_hash(many: MultiModel) -> None:
     load_one(many, "life2", None)
     assert answered(many.invoke("life2", None, numbers(1)))["model_name"] == "life2"
     assert output(many.invoke("life2", "life2", numbers(1)))["data"] == [2]
 
 
-def test_what_is_described_and_listed(many: MultiModel) -> None:
+def test_models_are_described_and_listed(many: MultiModel) -> None:
     """The list has an entry for each model, an empty one where it was loaded with the header."""
     url = f"{many.server.seen_at}/listed1/model"
     before = many.listed()
@@ -64,7 +64,7 @@ def test_the_url_of_a_flat_model_is_the_folder_above(many: MultiModel) -> None:
     assert many.described("flat").body.decode().endswith(f'"{many.server.seen_at}/flat"}}')
 
 
-def test_what_was_unloaded_is_unknown_and_can_be_loaded_again(many: MultiModel) -> None:
+def test_unloaded_model_is_unknown_and_can_be_loaded_again(many: MultiModel) -> None:
     load_one(many, "again", "again.tar.gz")
     assert many.unload("again", "again.tar.gz").status == 200
     assert many.described("again").status == 404
@@ -74,7 +74,7 @@ def test_what_was_unloaded_is_unknown_and_can_be_loaded_again(many: MultiModel) 
     assert output(many.invoke("again", "again.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_an_ensemble_takes_its_parts_along_and_their_names_are_free(many: MultiModel) -> None:
+def test_ensemble_contains_its_parts_under_private_names(many: MultiModel) -> None:
     """Two archives with inner models of the same names do not meet."""
     for name in ("parts1", "parts2"):
         many.lay(name, models.ensemble)
@@ -84,7 +84,7 @@ def test_an_ensemble_takes_its_parts_along_and_their_names_are_free(many: MultiM
     assert output(many.invoke("parts2", "parts2.tar.gz", numbers(1)))["data"] == [6]
 
 
-def test_the_same_load_twice(many: MultiModel) -> None:
+def test_duplicate_load(many: MultiModel) -> None:
     load_one(many, "twice", "twice.tar.gz")
     for target in ("twice.tar.gz", "other.tar.gz", None):
         again = many.load("twice", target)
@@ -108,14 +108,14 @@ def test_unknown_hashes(many: MultiModel) -> None:
     assert many.unload("nobody", "nobody.tar.gz").status == 404
 
 
-def test_an_archive_that_is_not_there(many: MultiModel) -> None:
+def test_missing_archive(many: MultiModel) -> None:
     answer = many.load("absent", "absent.tar.gz")
     assert answer.status == 400
     assert "repository not found" in said(answer)
 
 
 @pytest.mark.parametrize("target", ["unheard.tar.gz", None])
-def test_a_loaded_hash_with_a_target_that_is_not(many: MultiModel, target: str | None) -> None:
+def test_loaded_hash_with_a_target_that_is_not_loaded(many: MultiModel, target: str | None) -> None:
     name = f"header{target}"
     load_one(many, name, f"{name}.tar.gz")
     answer = many.invoke(name, target, numbers(1))
@@ -123,7 +123,7 @@ def test_a_loaded_hash_with_a_target_that_is_not(many: MultiModel, target: str |
     assert f"Request for unknown model: '{target or name}' is not found" in said(answer)
 
 
-def test_the_target_of_another_loaded_model_is_what_answers(many: MultiModel) -> None:
+def test_target_of_another_loaded_model_answers(many: MultiModel) -> None:
     """The hash in the path decides nothing but whether there is such a model."""
     many.lay("header3", models.ensemble)
     load_one(many, "header2", "two.tar.gz")
@@ -132,7 +132,7 @@ def test_the_target_of_another_loaded_model_is_what_answers(many: MultiModel) ->
     assert output(many.invoke("header3", "two.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_a_lack_of_memory_at_load_is_507(many: MultiModel) -> None:
+def test_out_of_memory_at_load_returns_507(many: MultiModel) -> None:
     many.lay("hungry", lambda folder: models.write_model(folder / "m", code=models.OUT_OF_MEMORY_CODE))
     answer = many.load("hungry", "hungry.tar.gz")
     assert answer.status == 507
@@ -165,7 +165,7 @@ def test_a_fixed_model_in_another_folder_loads_but_cannot_be_invoked(many: Multi
     assert "There are 2 identifiers of model 'moved.tar.gz' in global map" in said(answer)
 
 
-def test_while_a_model_loads(many: MultiModel) -> None:
+def test_ping_while_a_model_loads(many: MultiModel) -> None:
     """It is unknown, and taken; other models answer."""
     many.lay("slow", slow)
     load_one(many, "quick", "quick.tar.gz")
@@ -189,7 +189,7 @@ def test_while_a_model_loads(many: MultiModel) -> None:
     assert output(many.invoke("slow", "slow.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_of_many_loads_at_once_one_succeeds(many: MultiModel) -> None:
+def test_one_of_many_concurrent_loads_succeeds(many: MultiModel) -> None:
     many.lay("race", models.single)
     with ThreadPoolExecutor(8) as pool:
         codes = [answer.status for answer in pool.map(lambda _: many.load("race", "race.tar.gz"), range(8))]
@@ -213,12 +213,12 @@ def test_unloading_one_while_another_works(many: MultiModel) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"model_name": "nobody"}', b"[1]"])
-def test_orders_that_name_no_folder(many: MultiModel, body: bytes) -> None:
+def test_orders_without_a_folder(many: MultiModel, body: bytes) -> None:
     answer = many.server.request("POST", "/models", body=body, headers={"X-Amzn-SageMaker-Target-Model": "t"})
     assert answer.status == 400
     assert many.ping() == 200
 
 
-def test_a_folder_outside_of_the_models(many: MultiModel) -> None:
+def test_folder_outside_the_models(many: MultiModel) -> None:
     assert many.load("outside", "outside.tar.gz", url="/elsewhere/model").status == 400
     assert many.load("outside", "outside.tar.gz", url="/dev/shm").status == 400  # noqa: S108

@@ -48,7 +48,7 @@ def server(request: pytest.FixtureRequest, driver: Driver) -> Server:
 
 
 @pytest.mark.parametrize(("method", "path", "code"), EVERYWHERE)
-def test_code(server: Server, method: str, path: str, code: int) -> None:
+def test_paths_have_the_expected_status_code(server: Server, method: str, path: str, code: int) -> None:
     assert server.request(method, path).status == code
 
 
@@ -56,7 +56,7 @@ def test_a_query_changes_nothing(server: Server) -> None:
     assert server.request("GET", "/ping?verbose=1").status == 200
 
 
-def test_a_server_for_many_models_has_none_at_invocations(many: MultiModel) -> None:
+def test_multi_model_server_has_no_model_at_invocations(many: MultiModel) -> None:
     answer = many.server.request("POST", "/invocations", body=numbers(1))
     assert answer.status == 400
     assert "Request for unknown model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME'" in said(answer)

@@ -92,20 +92,20 @@ def codes_during_a_load(many: MultiModel) -> set[int | None]:
     return seen
 
 
-def test_in_the_trap_a_load_under_way_is_unhealthy_too(start: Start) -> None:
+def test_ping_is_unhealthy_during_a_load_by_default(start: Start) -> None:
     many = start()
     assert 400 in codes_during_a_load(many)
     assert many.ping() == 200
 
 
-def test_with_the_remedy_it_is_not(start: Start) -> None:
+def test_ping_mode_live_stays_healthy_during_a_load(start: Start) -> None:
     many = start(**{PING_MODE: "live"})
     codes = codes_during_a_load(many)
     assert 200 in codes
     assert 400 not in codes
 
 
-def test_a_load_keeps_the_thread_that_took_it(start: Start) -> None:
+def test_load_stays_on_its_thread(start: Start) -> None:
     """With one HTTP thread nobody is answered meanwhile; with the usual eight it is a matter of luck."""
     many = start(**{PING_MODE: "live", "SAGEMAKER_TRITON_THREAD_COUNT": "1"})
     assert None in codes_during_a_load(many)
@@ -113,7 +113,7 @@ def test_a_load_keeps_the_thread_that_took_it(start: Start) -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {OVERRIDE: "live"}, {PING_MODE: "live"}])
-def test_a_server_of_one_model_that_answers_is_healthy(driver: Driver, environment: dict[str, str]) -> None:
+def test_single_model_server_that_answers_is_healthy(driver: Driver, environment: dict[str, str]) -> None:
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE, **environment})
     assert server.request("GET", "/ping").status == 200
     assert server.request("GET", "/ping").body == b""

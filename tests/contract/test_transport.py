@@ -107,13 +107,13 @@ def test_more_chunks_than_the_limit_are_rejected(server: Server) -> None:
         pytest.param((b"no HTTP\r\n\r\n",), id="no HTTP"),
     ],
 )
-def test_what_cannot_be_read_closes_the_connection(server: Server, sent: tuple[bytes, ...]) -> None:
+def test_unreadable_request_closes_the_connection(server: Server, sent: tuple[bytes, ...]) -> None:
     assert exchange(server, *sent) is None
     assert server.request("GET", "/ping").status == 200
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_a_request_that_is_broken_off_harms_nobody(server: Server) -> None:
+def test_interrupted_request_does_not_affect_others(server: Server) -> None:
     with server.connect() as connection:
         connection.sendall(post(Content_Length="1000") + b"{")
     assert server.request("GET", "/ping").status == 200
@@ -157,7 +157,7 @@ def test_a_large_body_in_json(served_model: ServedModel) -> None:
     assert output(answer)["data"] == [1.5 * served_model.factor] * 500_000
 
 
-def test_many_requests_at_once_and_each_gets_its_own_answer(served_model: ServedModel) -> None:
+def test_concurrent_requests_get_their_own_answers(served_model: ServedModel) -> None:
     def ask(number: int) -> bool:
         answer = served_model.ask(numbers(number, number + 0.5, id=f"request {number}"))
         told = answered(answer)

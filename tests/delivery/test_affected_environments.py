@@ -31,7 +31,7 @@ def affected_since(project: Project, since: str | None) -> list[str]:
     return affected(require_delivery(project).record, changed_since(project, since))
 
 
-def test_the_first_environment_takes_every_change(committed):
+def test_first_environment_gets_every_change(committed):
     assert affected_since(committed, "HEAD") == ["dev"]
 
 
@@ -42,7 +42,7 @@ def test_another_waits_for_its_own_lock_or_file(committed, file):
     assert affected_since(committed, "HEAD") == ["dev", "prod"]
 
 
-def test_one_without_a_lock_is_asked_for_when_it_gets_one(committed):
+def test_environment_without_a_lock_is_affected_by_its_first_lock(committed):
     lock = committed.lock_file("staging")
     text = lock.read_text()
     lock.unlink()
@@ -56,7 +56,7 @@ def test_all_environments_are_affected_without_a_known_previous_commit(committed
     assert affected_since(committed, since) == ["dev", "staging", "prod"]
 
 
-def test_workflows_get_lines_that_are_json(committed, capsys):
+def test_workflow_values_are_json(committed, capsys):
     assert run(["--project", str(committed.root), "delivery", "--since", "HEAD", "--as-outputs"]) == 0
     said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
     outputs = {name: json.loads(value) for name, value in said.items()}
@@ -83,7 +83,7 @@ def test_the_listed_roles_are_those_created(committed, delivery_stacks, capsys):
         assert set(stop["roles"].values()) <= made
 
 
-def test_people_get_sentences(committed, capsys):
+def test_text_output_has_full_sentences(committed, capsys):
     assert run(["--project", str(committed.root), "delivery", "--since", "HEAD"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "example/tritonstack, branch main",
@@ -94,7 +94,7 @@ def test_people_get_sentences(committed, capsys):
     ]
 
 
-def test_a_project_without_the_file_gets_a_message_where_to_look(committed, capsys):
+def test_missing_project_file_is_reported_with_its_location(committed, capsys):
     committed.delivery_file.unlink()
     assert run(["--project", str(committed.root), "delivery"]) == 2
     assert "`tritonstack init` in another folder writes an example" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def violations(project: Project) -> list[str]:
     ]
 
 
-def test_the_repository_has_one_that_holds():
+def test_delivery_file_of_the_repository_is_valid():
     project = Project(ROOT)
     delivery = require_delivery(project).record
     assert set(delivery.names) <= set(environment_names(project))
@@ -50,11 +50,11 @@ def test_the_repository_has_one_that_holds():
     assert [item.approval for item in delivery.environments] == [False, True]
 
 
-def test_a_sound_file_has_no_violations(delivered):
+def test_valid_file_has_no_violations(delivered):
     assert violations(delivered) == []
 
 
-def test_a_project_may_have_none(project):
+def test_delivery_file_is_optional(project):
     assert load_delivery(project) is None
     with pytest.raises(UsageError, match=r"delivery\.yaml not found"):
         require_delivery(project)
@@ -114,7 +114,7 @@ def test_each_violation_is_reported_with_its_line(delivered, changes, violation)
     assert any(violation in told for told in violations(delivered)), violations(delivered)
 
 
-def test_a_violation_in_an_environment_is_not_reported_twice(delivered):
+def test_violation_in_an_environment_is_reported_once(delivered):
     file = delivered.environment_file("prod")
     file.write_text(file.read_text().replace("eu-west-1", "eu-west-9"))
     assert [told.partition(":")[0] for told in violations(delivered)] == ["prod.yaml"]
@@ -131,7 +131,7 @@ def test_previews_are_in_the_account_of_the_environment_with_their_role(delivere
     ]
 
 
-def test_previews_that_nothing_bounds_are_a_violation(delivered):
+def test_previews_without_a_boundary_are_a_violation(delivered):
     file = delivered.template_file("preview")
     file.write_text(file.read_text().replace("permissions_boundary", "# permissions_boundary"))
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
@@ -143,7 +143,7 @@ def test_previews_that_nothing_bounds_are_a_violation(delivered):
     ]
 
 
-def test_previews_that_publish_where_deploys_take_from_are_a_violation(delivered):
+def test_previews_that_publish_to_a_deploy_source_are_a_violation(delivered):
     file = delivered.template_file("preview")
     file.write_text(file.read_text().replace("bootstrap_qualifier: preview\n", ""))
     text = delivered.delivery_file.read_text() + "previews: {template: preview, environment: dev}\n"
@@ -154,7 +154,7 @@ def test_previews_that_publish_where_deploys_take_from_are_a_violation(delivered
     ]
 
 
-def test_previews_publish_apart_from_every_environment(delivered):
+def test_previews_publish_separately_from_every_environment(delivered):
     """prod is in dev's account, and uses the bucket of the CDK's default qualifier."""
     for file, old, new in (
         (delivered.template_file("preview"), "bootstrap_qualifier: preview\n", ""),
@@ -178,7 +178,7 @@ def test_subjects_are_those_of_githubs_tokens():
     assert spec.environment_subject("dev") == "repo:example/tritonstack:environment:dev"
 
 
-def test_subjects_of_newer_repositories_hold_githubs_numbers():
+def test_subjects_of_newer_repositories_contain_github_ids():
     spec = DeliverySpec.model_validate_json(
         '{"repository": "example/tritonstack", "repository_ids": {"owner": "123456", "repository": "789012"},'
         ' "environments": [{"name": "dev"}]}'

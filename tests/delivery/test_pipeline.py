@@ -60,7 +60,7 @@ def actions(template: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_it_goes_from_the_source_to_prod_one_after_the_other(pipeline):
+def test_stages_run_in_order_from_source_to_prod(pipeline):
     assert [(stage, action["Name"], action["RunOrder"]) for stage, action in actions(pipeline)] == [
         ("Source", "Source", 1),
         ("Build", "Build-dev", 1),
@@ -77,7 +77,7 @@ def test_it_goes_from_the_source_to_prod_one_after_the_other(pipeline):
     ]
 
 
-def test_what_a_build_has_locked_is_what_is_synthesised_deployed_and_promoted(pipeline):
+def test_locked_artifacts_are_synthesized_deployed_and_promoted(pipeline):
     handed = {
         action["Name"]: [item["Name"] for item in action.get("InputArtifacts", [])][1:]
         for _, action in actions(pipeline)
@@ -87,7 +87,7 @@ def test_what_a_build_has_locked_is_what_is_synthesised_deployed_and_promoted(pi
     assert handed["Deploy-prod"] == handed["Verify-prod"] == ["Promote_prod_environments"]
 
 
-def test_each_step_runs_what_a_person_would_type(pipeline):
+def test_each_step_runs_a_documented_command(pipeline):
     last = {step: commands(pipeline, step)[-1] for step in STEPS}
     assert last == {
         "build-dev": "tritonstack build dev",
@@ -115,7 +115,7 @@ def test_steps_in_the_repository_of_tritonstack_install_its_source():
     assert setup_commands(find_project(Path(__file__)))[0] == "make setup-cli"
 
 
-def test_it_is_of_the_second_type_and_never_changes_itself(pipeline):
+def test_pipeline_is_v2_and_does_not_update_itself(pipeline):
     assert line(pipeline)["PipelineType"] == "V2"
     assert line(pipeline)["RestartExecutionOnUpdate"] is False
     assert "UpdatePipeline" not in [stage for stage, _ in actions(pipeline)]
@@ -146,7 +146,7 @@ def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
         ("Line", []),
     ],
 )
-def test_a_step_reaches_one_role_of_one_environment_alone(pipeline, step, takes_on):
+def test_step_can_assume_only_one_role_of_one_environment(pipeline, step, takes_on):
     """So a step before an approval cannot reach anything after it."""
     found = statements(pipeline, step)
     accounts = {"dev": DEV, "staging": DEV, "prod": PROD}
@@ -160,7 +160,7 @@ def test_a_step_reaches_one_role_of_one_environment_alone(pipeline, step, takes_
     assert services <= {"s3", "kms", "logs", "sts", "codebuild", "codeconnections", "codestar-connections"}
 
 
-def test_every_step_runs_with_the_role_of_its_duty(pipeline):
+def test_every_step_runs_with_its_own_role(pipeline):
     duties = {
         step: item["ServiceRole"]["Fn::GetAtt"][0].removeprefix("RolesStep").partition("Role")[0]
         for step, item in projects(pipeline).items()
@@ -184,7 +184,7 @@ def test_all_objects_are_encrypted_with_its_key(pipeline):
     assert all(not item["Environment"].get("PrivilegedMode") for item in projects(pipeline).values())
 
 
-def test_by_the_clock_what_has_expired_is_destroyed(pipeline):
+def test_scheduled_run_destroys_expired_environments(pipeline):
     (rule,) = of_type(pipeline, "AWS::Events::Rule").values()
     assert rule["ScheduleExpression"] == "rate(1 hour)"
     said = commands(pipeline, "reap")
@@ -194,7 +194,7 @@ def test_by_the_clock_what_has_expired_is_destroyed(pipeline):
     assert projects(pipeline)["reap"]["Source"]["Auth"]["Type"] == "CODECONNECTIONS"
 
 
-def test_the_connection_can_be_tried_before_the_project_that_fetches_through_it_is_made(pipeline):
+def test_connection_can_be_tested_before_the_project_exists(pipeline):
     """CodeBuild tests it with the project's own role, inside CreateProject."""
     (reap,) = [
         item
@@ -220,7 +220,7 @@ def test_the_connection_can_be_tried_before_the_project_that_fetches_through_it_
     }
 
 
-def test_steps_that_are_handed_their_files_get_no_token_of_the_repository(pipeline):
+def test_steps_with_given_files_get_no_repository_token(pipeline):
     handed = {step.replace("-", "").replace("verify", "deploy") for step in STEPS} - {"builddev"}
     assert handed
     for step in handed:
@@ -229,7 +229,7 @@ def test_steps_that_are_handed_their_files_get_no_token_of_the_repository(pipeli
         assert "GetConnectionToken" not in json.dumps(granted)
 
 
-def test_no_action_assumes_a_role_of_its_own(pipeline):
+def test_actions_have_no_separate_role(pipeline):
     """CodePipeline assumes an action's role from the pipeline's, which no role trusts."""
     assert [action["Name"] for _, action in actions(pipeline) if "RoleArn" in action] == []
     (started,) = [
@@ -274,12 +274,12 @@ def test_its_region_is_checked_at_synth(roads, tmp_path, region):
     assert any("no CloudFormation schemas for me-south-1" in message for message in messages_of(app))
 
 
-def test_a_branch_that_is_not_delivered_has_no_pipeline(roads):
+def test_branch_without_delivery_has_no_pipeline(roads):
     with pytest.raises(UsageError, match=r"delivers branch 'main', not 'mine'"):
         line_of(roads, "mine")
 
 
-def test_a_project_without_it_gets_instructions(roads):
+def test_missing_pipeline_section_is_reported(roads):
     text = roads.delivery_file.read_text()
     try:
         roads.delivery_file.write_text(text.partition("pipeline:")[0])

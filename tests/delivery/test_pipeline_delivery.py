@@ -193,7 +193,7 @@ def test_a_person_deploys_the_pipeline_and_it_builds(factory: Factory) -> None:
     assert "minilm-embedding" in factory.log(built)
 
 
-def test_what_was_built_is_what_is_synthesised(factory: Factory) -> None:
+def test_built_artifacts_are_synthesized(factory: Factory) -> None:
     said = factory.log(factory.until("Synth", "Succeeded"))
     assert "cp handed/*.lock.yaml environments/" in said
     assert "dev.lock.yaml has no artifact" not in said
@@ -206,13 +206,13 @@ def test_dev_is_deployed_and_verified(factory: Factory) -> None:
     assert kinds(factory.prod, factory, "prod") == []
 
 
-def test_prod_waits_for_a_person(factory: Factory) -> None:
+def test_prod_waits_for_approval(factory: Factory) -> None:
     factory.until("Approve-prod", "InProgress")
     assert "Promote-prod" not in factory.states()
     factory.approve("Approve-prod")
 
 
-def test_then_it_is_promoted_deployed_and_verified(factory: Factory) -> None:
+def test_promotion_is_deployed_and_verified(factory: Factory) -> None:
     for action in ("Promote-prod", "Deploy-prod", "Verify-prod"):
         factory.until(action, "Succeeded")
     assert kinds(factory.prod, factory, "prod") == ["promoted", "deployed", "verified"]

@@ -13,7 +13,7 @@ STACKS = ("dev", "prod", "pipeline")
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_template_is_as_it_was_reviewed(delivery_stacks, pipeline, stack):
+def test_template_matches_the_reviewed_snapshot(delivery_stacks, pipeline, stack):
     template = (delivery_stacks | {"pipeline": pipeline})[stack]
     compare_template(f"tritonstack-delivery-{stack}", template, test="tests/delivery/test_stack_snapshots.py")
 

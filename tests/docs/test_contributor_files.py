@@ -144,7 +144,7 @@ def test_dependabot_watches_what_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("file", FORMS, ids=lambda file: file.stem)
-def test_an_issue_form_is_one_that_github_accepts(file: Path) -> None:
+def test_issue_forms_are_valid_for_github(file: Path) -> None:
     form = yaml.safe_load(file.read_text())
     assert set(form) <= {"name", "description", "title", "labels", "assignees", "body"}
     assert form["name"]

@@ -61,7 +61,7 @@ def test_every_command_shown_exists(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_every_link_and_path_leads_somewhere(document: Path) -> None:
+def test_every_link_and_path_has_a_target(document: Path) -> None:
     text = document.read_text()
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
     folders = re.findall(r"`((?:[a-z_]+/)+)`", text)

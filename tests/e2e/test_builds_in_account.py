@@ -146,7 +146,7 @@ def _builders() -> Iterator[int]:
             yield int(entry.name)
 
 
-def test_from_an_empty_account_to_a_lock(account: Account) -> None:
+def test_build_in_an_empty_account_writes_a_lock(account: Account) -> None:
     """Interrupted once; the second call attaches, uses finished jobs, and reports the failed one."""
     site = account.site
     process = site.start("tritonstack", "build", "dev")
@@ -179,7 +179,7 @@ def test_from_an_empty_account_to_a_lock(account: Account) -> None:
     assert not list(_builders())
 
 
-def test_what_was_built_lies_where_the_lock_says(account: Account) -> None:
+def test_built_artifacts_are_at_the_locked_location(account: Account) -> None:
     bucket = load_workspace(account.site.project, "dev").spec.artifact_bucket
     listed = account.client("s3").list_objects_v2(Bucket=bucket)["Contents"]
     keys = {item["Key"]: item["Size"] for item in listed}
@@ -198,7 +198,7 @@ def test_what_was_built_lies_where_the_lock_says(account: Account) -> None:
     assert (told["kind"], {built["model"] for built in told["artifacts"]}) == ("built", {"own", "tiny"})
 
 
-def test_code_of_a_models_own_ran_with_the_role_that_the_stack_made_for_it(account: Account) -> None:
+def test_custom_model_code_ran_with_the_role_of_its_stack(account: Account) -> None:
     roles = {
         variable["value"]: build["serviceRole"]
         for build in account.builds()
@@ -213,7 +213,7 @@ def test_code_of_a_models_own_ran_with_the_role_that_the_stack_made_for_it(accou
     assert parameter["Value"] != project["serviceRole"]
 
 
-def test_the_log_says_what_plays_the_image(account: Account) -> None:
+def test_log_names_the_emulation_of_the_image(account: Account) -> None:
     images, *_ = sorted(account.builds(), key=lambda build: build["startTime"])
     assert "This machine emulates image aws/codebuild/standard:7.0" in account.log(images)
     assert "The project is privileged" in account.log(images)
@@ -238,6 +238,6 @@ def test_the_next_call_builds_only_what_is_missing(account: Account) -> None:
     assert len(account.builds()) == 4
 
 
-def test_what_builds_models_comes_down_with_its_environment(account: Account) -> None:
+def test_build_stack_is_destroyed_with_its_environment(account: Account) -> None:
     account.site.tritonstack("destroy", "dev", "--yes")
     assert not [item for item in account.site.inventory("dev") if item["service"] == "codebuild"]

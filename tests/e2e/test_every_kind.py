@@ -134,11 +134,11 @@ def test_everything_is_built_and_deployed(site: Site) -> None:
     assert {f"{site.spec.base}-endpoint-{name}" for name in site.spec.endpoints} < set(names)
 
 
-def test_every_kind_answers_for_each_of_its_models(site: Site) -> None:
+def test_every_kind_of_endpoint_answers_for_each_model(site: Site) -> None:
     check_answers(site)
 
 
-def test_every_model_of_every_kind_answers_as_its_build_did(site: Site) -> None:
+def test_every_model_answers_as_in_its_build(site: Site) -> None:
     workspace = load_workspace(site.project, "local")
     results = [
         result for name in site.spec.endpoints for result in smoke_endpoint(site.cloud, workspace, name)
@@ -154,12 +154,12 @@ def test_every_model_of_every_kind_answers_as_its_build_did(site: Site) -> None:
     }
 
 
-def test_a_person_asks_a_multi_model_endpoint_by_the_models_name(site: Site) -> None:
+def test_invoke_selects_a_model_of_a_multi_model_endpoint_by_name(site: Site) -> None:
     output = site.run("tritonstack", "--json", "invoke", "local", "many", "--model", "tiny-text", TEXTS[0])
     assert np.shape(json.loads(output)["outputs"]["embedding"]) == (1, 32)
 
 
-def test_both_variants_take_requests(site: Site) -> None:
+def test_both_variants_get_requests(site: Site) -> None:
     runtime = site.cloud.client("sagemaker-runtime")
     body = json.dumps(
         {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": [TEXTS[0]]}]}
@@ -199,7 +199,7 @@ def describe_stack_time(site: Site, endpoint: str) -> object:
     return stacks["Stacks"][0].get("LastUpdatedTime")
 
 
-def test_every_kind_is_updated_and_goes_on_answering(site: Site) -> None:
+def test_every_kind_of_endpoint_answers_during_updates(site: Site) -> None:
     file = site.project.environment_file("local")
     text = file.read_text()
     for name in site.spec.endpoints:
@@ -223,7 +223,7 @@ def active_configs(site: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", REJECTED)
-def test_what_the_embedded_cloud_does_not_reach_is_refused_in_words(site: Site, mode: str) -> None:
+def test_features_unsupported_by_the_embedded_cloud_are_reported(site: Site, mode: str) -> None:
     option, words = REJECTED[mode]
     file = site.project.environment_file("local")
     text = file.read_text()
@@ -239,7 +239,7 @@ def test_what_the_embedded_cloud_does_not_reach_is_refused_in_words(site: Site, 
     check_answers(site)
 
 
-def test_an_endpoint_that_went_back_is_told_of(site: Site) -> None:
+def test_rolled_back_endpoint_is_reported(site: Site) -> None:
     """As after a rollback by alarms: the endpoint is in service, on another configuration."""
     sagemaker = site.cloud.client("sagemaker")
     name = site.spec.endpoint_name("alone")

@@ -48,13 +48,13 @@ def endpoint_status(site: Site) -> str:
     return sagemaker.describe_endpoint(EndpointName=site.spec.endpoint_name("minilm"))["EndpointStatus"]
 
 
-def test_building_gives_the_digest_that_the_repository_locks(site: Site) -> None:
+def test_build_reproduces_the_locked_digest(site: Site) -> None:
     locked = site.project.lock_file("local").read_text()
     site.tritonstack("build", "local", "--no-publish")
     assert site.project.lock_file("local").read_text() == locked
 
 
-def test_the_cloud_comes_up_on_loopback_only(site: Site) -> None:
+def test_cloud_listens_on_loopback_only(site: Site) -> None:
     site.tritonstack("up", "--detach")
     port = f"{site.address.port:04X}"
     listening = [
@@ -69,19 +69,19 @@ def test_the_cloud_comes_up_on_loopback_only(site: Site) -> None:
     )
 
 
-def test_a_second_cloud_in_the_same_folder_is_refused(site: Site) -> None:
+def test_second_cloud_in_the_same_folder_is_rejected(site: Site) -> None:
     output = site.tritonstack("up", "--detach", exit_code=2)
     assert "already running" in output
 
 
-def test_a_taken_port_is_named(site: Site) -> None:
+def test_port_in_use_is_reported(site: Site) -> None:
     site_beside = Site(site.project, {"TRITONSTACK_CLOUD": "beside"})
     output = site_beside.tritonstack("up", "--detach", "--port", str(site.address.port), exit_code=2)
     assert str(site.address.port) in output
     assert "help:" in output
 
 
-def test_deploying_without_bootstrap_says_what_to_run(site: Site) -> None:
+def test_deploying_without_bootstrap_names_the_command(site: Site) -> None:
     output = site.tritonstack("deploy", "local", exit_code=1)
     assert "cdk bootstrap aws://000000000000/us-east-1" in output
 
@@ -106,7 +106,7 @@ def test_ctrl_c_in_the_middle_of_deploy(site: Site) -> None:
     assert "Traceback" not in rest
 
 
-def test_deploying_again_goes_on_from_there(site: Site) -> None:
+def test_deploying_again_resumes(site: Site) -> None:
     site.tritonstack("deploy", "local")
     assert {stack.status for stack in list_stacks(site.cloud, prefix=site.spec.base)} <= {
         "CREATE_COMPLETE",
@@ -115,7 +115,7 @@ def test_deploying_again_goes_on_from_there(site: Site) -> None:
     assert endpoint_status(site) == "InService"
 
 
-def test_the_endpoint_answers_as_the_framework_does(site: Site) -> None:
+def test_endpoint_answers_like_the_framework(site: Site) -> None:
     expected = framework_answers(site, SENTENCES)
     answers = ask(site, SENTENCES)
     cosine = np.sum(answers * expected, axis=1) / (
@@ -125,7 +125,7 @@ def test_the_endpoint_answers_as_the_framework_does(site: Site) -> None:
     assert cosine.min() >= 0.9999
 
 
-def test_another_process_asks_through_the_command_line(site: Site) -> None:
+def test_another_process_sends_requests_through_the_command_line(site: Site) -> None:
     output = site.run("tritonstack", "--json", "invoke", "local", "minilm", *SENTENCES[:2])
     answer = json.loads(output)
     assert np.shape(answer["outputs"]["embedding"]) == (2, 384)
@@ -137,7 +137,7 @@ def test_destroy_leaves_nothing_of_the_environment(site: Site) -> None:
     assert left == []
 
 
-def test_destroying_what_is_gone_does_nothing(site: Site) -> None:
+def test_destroying_a_missing_environment_does_nothing(site: Site) -> None:
     assert "no stacks remained" in site.tritonstack("destroy", "local", "--yes")
 
 

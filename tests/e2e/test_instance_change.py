@@ -103,7 +103,7 @@ def scaled(site: Site) -> list[tuple[str, int, int]]:
     return [(f"endpoint/{site.spec.endpoint_name('tiny')}/variant/main", 2, 5)]
 
 
-def test_before_anything_stands_diff_says_what_is_created(site: Site) -> None:
+def test_diff_before_the_first_deploy_lists_created_resources(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     site.tritonstack("up", "--detach")
     output = site.tritonstack("diff", "local")
@@ -114,7 +114,7 @@ def test_before_anything_stands_diff_says_what_is_created(site: Site) -> None:
     )
 
 
-def test_once_it_stands_nothing_changes(site: Site) -> None:
+def test_second_deploy_changes_nothing(site: Site) -> None:
     site.tritonstack("deploy", "local", "--bootstrap")
     assert targets(site) == scaled(site)
     output = site.run("tritonstack", "--json", "diff", "local")
@@ -122,7 +122,7 @@ def test_once_it_stands_nothing_changes(site: Site) -> None:
     assert {plan["action"] for plan in plans} == {"nothing"}
 
 
-def test_diff_says_that_another_type_takes_two_phases(site: Site) -> None:
+def test_diff_shows_that_an_instance_type_change_needs_two_phases(site: Site) -> None:
     change(site, "ml.c7i.xlarge", "ml.c7i.2xlarge")
     output = site.tritonstack("diff", "local")
     assert (
@@ -132,7 +132,7 @@ def test_diff_says_that_another_type_takes_two_phases(site: Site) -> None:
     assert "SageMaker rejects a plain `cdk deploy` of changes that need two phases" in output
 
 
-def test_the_cdk_alone_is_refused_and_rolls_back(site: Site) -> None:
+def test_direct_cdk_deploy_is_rejected_and_rolls_back(site: Site) -> None:
     command = ("cdk", "deploy", "--all", "--require-approval", "never", "-c", "env=local")
     output = site.run(*command, with_cloud=True, exit_code=1)
     assert "must be deregistered as scalable targets" in output
@@ -155,7 +155,7 @@ def test_one_command_changes_the_type_while_the_endpoint_answers(site: Site) -> 
     assert site.cdk("diff").count("There were no differences") >= 2
 
 
-def test_a_second_phase_that_fails_leaves_an_endpoint_that_answers(site: Site, tmp_path: Path) -> None:
+def test_endpoint_still_answers_after_a_failed_second_phase(site: Site, tmp_path: Path) -> None:
     """The artifact is damaged in the bucket, so the new instances fail."""
     change(site, "ml.c7i.2xlarge", "ml.c7i.4xlarge")
     digest = next(
@@ -174,7 +174,7 @@ def test_a_second_phase_that_fails_leaves_an_endpoint_that_answers(site: Site, t
     s3.put_object(**place, Body=body, Metadata=metadata)
 
 
-def test_the_next_deploy_goes_on_from_there(site: Site) -> None:
+def test_next_deploy_resumes(site: Site) -> None:
     output = site.tritonstack("deploy", "local")
     assert "phase 1" not in output
     assert (instance_type(site), targets(site)) == ("ml.c7i.4xlarge", scaled(site))

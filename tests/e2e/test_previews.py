@@ -100,7 +100,7 @@ def report(site: Site, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
     return next(iter(found.values()))
 
 
-def test_an_instance_stands_beside_the_environment_whose_lock_it_runs(site: Site) -> None:
+def test_instance_exists_beside_the_environment_of_its_lock(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     site.tritonstack("up", "--detach")
     site.tritonstack("deploy", "local", "--bootstrap")
@@ -131,7 +131,7 @@ def test_every_stack_carries_owner_purpose_and_expiry(site: Site) -> None:
         assert stack.tags["purpose"] == "a run of the tests"
 
 
-def test_audit_finds_all_that_the_cloud_holds_and_whose_it_is(site: Site) -> None:
+def test_audit_finds_all_resources_and_their_owners(site: Site) -> None:
     found = report(site, "test", "--name", "run-1")
     assert (found["orphans"], found["not_listed"]) == ([], [])
     assert {item["stack"].removeprefix(f"{BASE}-") for item in found["resources"]} == {
@@ -152,7 +152,7 @@ def sort_of(service: str, kind: str) -> str:
     return f"{service} {kind.replace('-', '').removesuffix('s')}".lower()
 
 
-def test_without_another_ttl_its_expiry_stays_and_another_one_moves_it(site: Site) -> None:
+def test_only_a_new_ttl_changes_the_expiry(site: Site) -> None:
     before = {stack.tags["expires"] for stack in environment_stacks(site.cloud, BASE)}
     config = active_config(site)
     site.tritonstack("deploy", "test", "--name", "run-1", "--ttl", "3h")
@@ -200,7 +200,7 @@ def plant(site: Site) -> set[str]:
     }
 
 
-def test_what_was_planted_by_hand_is_found_and_told_from_the_rest(site: Site) -> None:
+def test_manually_created_orphans_are_found(site: Site) -> None:
     planted = plant(site)
     found = report(site, "test", "--name", "run-1", exit_code=1)
     assert {item["id"] for item in found["orphans"]} == planted
@@ -224,7 +224,7 @@ def test_destroy_ends_whenever_it_is_killed(site: Site) -> None:
     assert kills > 2
 
 
-def test_what_is_left_after_a_kill_goes_by_name_alone(site: Site) -> None:
+def test_leftovers_of_a_killed_destroy_are_deleted_by_name(site: Site) -> None:
     """Two concurrent runs do not interfere."""
     site.project.template_file("test").unlink()
     stack = f"{BASE}-network"
@@ -237,7 +237,7 @@ def test_what_is_left_after_a_kill_goes_by_name_alone(site: Site) -> None:
     site.project.template_file("test").write_text(TEMPLATE)
 
 
-def test_only_what_was_planted_is_left(site: Site) -> None:
+def test_only_created_orphans_remain(site: Site) -> None:
     found = report(site, "test", "--name", "run-1", "--gone", exit_code=1)
     assert found["resources"] == found["orphans"]
     assert {item["id"] for item in found["orphans"]} >= {f"{BASE}-planted", f"/{BASE}/planted"}
@@ -259,7 +259,7 @@ def uproot(site: Site, ids: list[str]) -> None:
             client("kms").schedule_key_deletion(KeyId=one)
 
 
-def test_reap_destroys_what_has_expired_and_nothing_else(site: Site) -> None:
+def test_reap_destroys_only_expired_environments(site: Site) -> None:
     told = {"env": "test", "name": "run-2", "owner": "ann", "expires": "2000-01-01T00:00:00Z"}
     context = [word for key, value in told.items() for word in ("-c", f"{key}={value}")]
     stacks = [f"tritonstack-run-2-{name}" for name in ("foundation", "monitoring")]
@@ -275,7 +275,7 @@ def test_reap_destroys_what_has_expired_and_nothing_else(site: Site) -> None:
     assert "embedding" in site.tritonstack("invoke", "local", "search", "A man is eating food.")
 
 
-def test_nothing_is_left_of_the_environment_that_stayed(site: Site) -> None:
+def test_permanent_environment_is_destroyed_completely(site: Site) -> None:
     site.tritonstack("destroy", "local", "--yes")
     found = report(site, "local", "--gone")
     assert found["resources"] == []

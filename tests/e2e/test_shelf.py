@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     here.tritonstack("down")
 
 
-def test_the_first_model_is_answered_for(site: Site) -> None:
+def test_first_model_answers(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     site.tritonstack("up", "--detach")
     site.tritonstack("deploy", "local", "--bootstrap")
@@ -55,7 +55,7 @@ def test_the_first_model_is_answered_for(site: Site) -> None:
     assert np.shape(answer["outputs"]["embedding"]) == (1, 32)
 
 
-def test_diff_says_that_a_model_comes_without_a_change_of_stack(site: Site) -> None:
+def test_diff_shows_a_new_model_without_a_stack_change(site: Site) -> None:
     edit(site.project.environment_file("local"), "models: [texts]", "models: [texts, tokens]")
     site.tritonstack("build", "local", "--no-publish")
     output = site.tritonstack("diff", "local")
@@ -63,7 +63,7 @@ def test_diff_says_that_a_model_comes_without_a_change_of_stack(site: Site) -> N
     assert "shelf: 1 model is copied to its model prefix; the stack does not change: tokens" in output
 
 
-def test_a_build_puts_it_there_and_it_answers(site: Site) -> None:
+def test_build_publishes_the_model_and_it_answers(site: Site) -> None:
     """Publishing is enough: no deploy is needed."""
     output = site.tritonstack("build", "local")
     assert "1 of 2 missing" in output
@@ -75,7 +75,7 @@ def test_a_build_puts_it_there_and_it_answers(site: Site) -> None:
     assert answer["embedding"].shape == (1, 32)
 
 
-def test_a_copy_that_is_lost_comes_back_with_a_deploy(site: Site) -> None:
+def test_deploy_restores_a_lost_copy(site: Site) -> None:
     s3, bucket = site.cloud.client("s3"), site.spec.artifact_bucket
     prefix = f"endpoints/{site.spec.endpoint_name('shelf')}/tokens/"
     [lost] = s3.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
@@ -85,7 +85,7 @@ def test_a_copy_that_is_lost_comes_back_with_a_deploy(site: Site) -> None:
     assert s3.head_object(Bucket=bucket, Key=lost["Key"])["ContentLength"] == lost["Size"]
 
 
-def test_several_models_have_to_be_told_apart(site: Site) -> None:
+def test_several_models_need_an_explicit_name(site: Site) -> None:
     output = site.tritonstack("invoke", "local", "shelf", "two men", exit_code=2)
     assert "select one, for example --model texts" in output
     output = site.tritonstack("invoke", "local", "shelf", "two men", "--model", "tokens", exit_code=2)
@@ -93,6 +93,6 @@ def test_several_models_have_to_be_told_apart(site: Site) -> None:
     site.tritonstack("invoke", "local", "shelf", "two men", "--model", "texts")
 
 
-def test_destroy_takes_the_shelf_along(site: Site) -> None:
+def test_destroy_deletes_the_model_prefix(site: Site) -> None:
     site.tritonstack("destroy", "local", "--yes")
     assert [item for item in site.inventory() if site.spec.base in json.dumps(item)] == []

@@ -90,7 +90,7 @@ def digest(site: Site) -> str:
     return load_workspace(site.project, "local").lock.record.models["tiny-text"]["cpu"].digest
 
 
-def test_what_was_deployed_is_verified(site: Site) -> None:
+def test_deployed_environment_is_verified(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     first = commit(site, "First")
     site.tritonstack("up", "--detach")
@@ -123,7 +123,7 @@ def test_the_state_of_the_environment(site: Site) -> None:
     assert endpoint["traffic"]["server_errors"] == 0
 
 
-def test_an_alarm_and_limits_changed_by_hand_are_found_with_the_right_to_read_alone(site: Site) -> None:
+def test_manually_changed_alarm_and_limits_are_found_with_read_permissions(site: Site) -> None:
     scaling, cloudwatch = site.cloud.client("application-autoscaling"), site.cloud.client("cloudwatch")
     target = {
         "ServiceNamespace": "sagemaker",
@@ -143,7 +143,7 @@ def test_an_alarm_and_limits_changed_by_hand_are_found_with_the_right_to_read_al
     cloudwatch.enable_alarm_actions(AlarmNames=[ALARM])
 
 
-def test_another_commit_is_foretold_and_not_deployed_yet(site: Site) -> None:
+def test_diff_shows_an_undeployed_commit(site: Site) -> None:
     before = digest(site)
     weights = site.project.models_dir / "weights"
     edit(weights / "config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1.0')
@@ -165,7 +165,7 @@ def test_another_commit_is_foretold_and_not_deployed_yet(site: Site) -> None:
     )
 
 
-def test_what_diff_says_is_replaced_is_what_cloudformation_replaces(site: Site) -> None:
+def test_diff_and_cloudformation_agree_on_replacements(site: Site) -> None:
     outlook = told(site, "diff", "local")
     name = naming.endpoint_stack_name(site.spec.base, "search")
     (stack,) = [stack for stack in outlook["stacks"] if stack["stack"] == name]
@@ -194,7 +194,7 @@ def test_what_diff_says_is_replaced_is_what_cloudformation_replaces(site: Site) 
     assert len(changes) > 2
 
 
-def test_an_endpoint_that_is_back_on_what_it_had_is_refuted_by_its_configuration_and_its_answers(
+def test_rolled_back_endpoint_fails_configuration_and_answer_checks(
     site: Site,
 ) -> None:
     sagemaker = site.cloud.client("sagemaker")

@@ -56,7 +56,7 @@ def test_an_old_driver_is_rejected_with_a_message(host: Any, release: str, drive
 
 
 @pytest.mark.parametrize(("printed", "code"), [(None, 0), ("", 0), ("NVIDIA-SMI has failed", 9)])
-def test_a_host_without_a_driver_is_rejected(host: Any, printed: str | None, code: int) -> None:
+def test_host_image_without_a_driver_is_rejected(host: Any, printed: str | None, code: int) -> None:
     host(printed, code)
     with pytest.raises(DriverError, match="finds no driver on this host"):
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": "25.09"})
@@ -66,7 +66,7 @@ def test_a_host_without_a_driver_is_rejected(host: Any, printed: str | None, cod
     ("targets", "image"),
     [(["cpu-py312", "cpu"], {"NVIDIA_TRITON_SERVER_VERSION": "25.09"}), (GPU, {})],
 )
-def test_other_builds_ask_for_no_driver(host: Any, targets: list[str], image: dict[str, str]) -> None:
+def test_other_builds_request_no_driver(host: Any, targets: list[str], image: dict[str, str]) -> None:
     host(None)
     require_driver(targets, image)
 

@@ -89,7 +89,7 @@ def test_known_causes_have_help(error: BaseException, remedy: str) -> None:
     assert remedy in str(as_build_error(error).remedy)
 
 
-def test_an_unknown_cause_has_no_wrong_help() -> None:
+def test_unknown_cause_refers_to_the_build_log() -> None:
     remedy = as_build_error(KeyError("nope")).remedy
     assert remedy is not None
     assert remedy.startswith("the build log has the traceback")

@@ -53,7 +53,9 @@ def test_a_missing_backend_is_named_with_the_remedy(tmp_path: Path) -> None:
     assert "tritonstack setup" in str(caught.value)
 
 
-def test_it_is_reported_before_the_source_is_fetched(tmp_path: Path, folders: BuildFolders) -> None:
+def test_missing_backend_is_reported_before_the_source_is_fetched(
+    tmp_path: Path, folders: BuildFolders
+) -> None:
     server = tmp_path / "server"
     (server / "backends/python").mkdir(parents=True)
     record = {

@@ -49,7 +49,7 @@ def test_an_incompatible_numpy_is_rejected(tmp_path: Path) -> None:
     assert violations_of(tmp_path / "one", "numpy==1.26.4\n") == []
 
 
-def test_a_build_stops_before_it_fetches(
+def test_build_fails_before_it_fetches(
     tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fetched(*_: object, **__: object) -> None:

@@ -63,7 +63,7 @@ def test_a_copy_equals_its_source(bucket_with_artifact: Cloud) -> None:
     assert found["ContentType"] == "application/gzip"
 
 
-def test_a_copy_bears_no_mark_of_its_source(bucket_with_artifact: Cloud) -> None:
+def test_copy_has_no_tags_of_its_source(bucket_with_artifact: Cloud) -> None:
     s3, mark = bucket_with_artifact.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
     s3.put_object_tagging(Bucket=BUCKET, Key=copy_of("one").source, Tagging=mark)
     fill(bucket_with_artifact, [copy_of("one")])
@@ -90,9 +90,7 @@ def test_a_wrong_copy_is_replaced(bucket_with_artifact: Cloud, body: bytes, dige
 
 
 @pytest.mark.parametrize("body", [None, b"another size"], ids=["missing", "damaged"])
-def test_a_source_that_is_not_the_artifact_is_not_copied(
-    bucket_with_artifact: Cloud, body: bytes | None
-) -> None:
+def test_source_with_other_content_is_not_copied(bucket_with_artifact: Cloud, body: bytes | None) -> None:
     if body is not None:
         put(bucket_with_artifact, copy_of("two").source, body)
     with pytest.raises(
@@ -104,7 +102,7 @@ def test_a_source_that_is_not_the_artifact_is_not_copied(
     assert listed["KeyCount"] == 0
 
 
-def test_large_archives_go_in_parts_and_keep_their_digest(
+def test_large_archives_are_uploaded_in_parts_and_keep_their_digest(
     bucket_with_artifact: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = bytes(range(256)) * (21 * 4096)  # 21 MiB; S3's smallest part is 5
@@ -150,7 +148,7 @@ def test_missing_copies_without_a_bucket_are_all(cloud: Cloud) -> None:
     assert missing_copies(cloud, bucket="nowhere", copies=[copy_of("one")]) == [copy_of("one")]
 
 
-def test_missing_copies_are_those_that_are_not_there(bucket_with_artifact: Cloud) -> None:
+def test_missing_copies_are_listed(bucket_with_artifact: Cloud) -> None:
     put(bucket_with_artifact, copy_of("two").source)
     fill(bucket_with_artifact, [copy_of("one")])
     copies = [copy_of("one"), copy_of("two"), copy_of("one", digest="cd" * 32)]
@@ -184,7 +182,7 @@ def test_required_keys_of_the_model_prefix(workspace: Workspace) -> None:
     ]
 
 
-def test_a_build_of_some_models_puts_only_those(workspace: Workspace) -> None:
+def test_build_of_some_models_publishes_only_those(workspace: Workspace) -> None:
     assert [copy.model for copy in model_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]
 
 

@@ -33,7 +33,7 @@ def test_credentials_of_another_account_are_rejected(cloud: Cloud) -> None:
     assert "AWS_PROFILE" in str(caught.value.remedy)
 
 
-def test_an_artifact_counts_as_published_when_its_manifest_is_there(cloud: Cloud) -> None:
+def test_artifact_counts_as_published_once_its_manifest_exists(cloud: Cloud) -> None:
     assert not published(cloud)
     cloud.client("s3").create_bucket(Bucket="artifacts")
     put(cloud, "model.tar.gz", b"x", {"sha256": DIGEST})
@@ -45,7 +45,7 @@ def test_an_artifact_counts_as_published_when_its_manifest_is_there(cloud: Cloud
 @pytest.mark.parametrize(
     ("body", "metadata"), [(b"xx", {"sha256": DIGEST}), (b"x", {}), (b"x", {"sha256": "cd" * 32}), (None, {})]
 )
-def test_a_manifest_beside_another_archive_is_an_error(
+def test_manifest_with_another_archive_is_an_error(
     cloud: Cloud, body: bytes | None, metadata: dict[str, str]
 ) -> None:
     cloud.client("s3").create_bucket(Bucket="artifacts")
@@ -69,7 +69,7 @@ def published(cloud: Cloud) -> bool:
     return is_published(cloud, bucket="artifacts", model="minilm", artifact=artifact)
 
 
-def test_only_an_environments_own_stacks_are_its_own(cloud: Cloud) -> None:
+def test_only_stacks_of_the_environment_belong_to_it(cloud: Cloud) -> None:
     names = {"t-dev-foundation", "t-dev-network", "t-dev-monitoring", "t-dev-endpoint-search"}
     for name in [*names, "t-dev-eu-foundation", "t-dev-eu-endpoint-search", "t-devel-foundation", "t-dev-x"]:
         cloud.client("cloudformation").create_stack(StackName=name, TemplateBody=TEMPLATE)
@@ -195,7 +195,7 @@ def test_two_deploys_at_once_are_distinguished_from_other_failures(tmp_path: Pat
 
 
 @pytest.mark.parametrize("action", ["iam:CreatePolicy", "iam:CreatePolicyVersion"])
-def test_a_boundary_that_only_an_administrator_may_change_is_named(tmp_path: Path, action: str) -> None:
+def test_boundary_that_only_an_administrator_can_change_is_reported(tmp_path: Path, action: str) -> None:
     words = f"User: cfn-exec-role is not authorized to perform: {action} on resource: policy t-dev-boundary"
     stand_in_cdk(tmp_path, f"echo '{words}'; exit 1")
     cdk = find_cdk(tmp_path, environment_name="dev", variables={})
@@ -207,7 +207,7 @@ def test_a_boundary_that_only_an_administrator_may_change_is_named(tmp_path: Pat
     assert "AdministratorAccess" in str(caught.value.remedy)
 
 
-def test_an_assembly_takes_the_place_of_the_app(tmp_path: Path) -> None:
+def test_assembly_replaces_the_app(tmp_path: Path) -> None:
     stand_in_cdk(tmp_path, "echo $*")
     heard: list[str] = []
     cdk = find_cdk(tmp_path, environment_name="dev", variables={})

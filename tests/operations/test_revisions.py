@@ -143,7 +143,7 @@ def test_every_file_that_matters_is_named(repository: Repository, damage: Callab
         assert found(repository) == (head, [])
 
 
-def test_no_other_file_counts(repository: Repository) -> None:
+def test_other_files_are_ignored(repository: Repository) -> None:
     for name in MATTERS_NOT:
         change(repository.root / name)
     assert found(repository)[1] == []
@@ -354,7 +354,7 @@ def attested_lock(project: Project, built: Built, *, rebuilt: bool = False, chan
         (None, {"rebuilt": True}, True),
     ],
 )
-def test_a_build_gets_its_commit_once_that_is_proven(
+def test_build_gets_its_commit_once_verified(
     project: Project, files: tuple[str, ...] | None, kwargs: dict[str, bool], committed: bool
 ) -> None:
     dirty = Built(by="ann", at="2026-11-22T00:00:00Z", commit="a" * 40 + "+uncommitted", uncommitted=files)
@@ -372,7 +372,7 @@ def test_a_build_from_uncommitted_files_attests_nothing(project: Project) -> Non
     assert not attest_builds(project.lock_file("dev"), dirty, hashes=hashes)
 
 
-def test_the_builder_of_an_account_matters(repository: Repository) -> None:
+def test_build_depends_on_the_builder_of_the_account(repository: Repository) -> None:
     file = repository.root / "containers" / "builder" / "Dockerfile"
     change(file)
     workspace = load_workspace(Project(repository.root), "dev")

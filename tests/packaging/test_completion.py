@@ -22,14 +22,14 @@ def test_names_come_from_a_new_repository(complete: Installed, tmp_path, words, 
     assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, expected.split(), "")
 
 
-def test_bash_gets_a_script_that_asks_the_console_script(complete: Installed, tmp_path):
+def test_bash_completion_calls_the_console_script(complete: Installed, tmp_path):
     ended = complete.run("tritonstack", cwd=tmp_path, _TRITONSTACK_COMPLETE="source_bash")
     assert ended.returncode == 0
     assert "_TRITONSTACK_COMPLETE=complete_bash $1" in ended.stdout
     assert ended.stdout.rstrip().endswith("complete -o default -F _tritonstack_completion tritonstack")
 
 
-def test_it_loads_neither_the_sdk_nor_the_cdk(complete: Installed, tmp_path):
+def test_completion_does_not_load_the_sdk_or_the_cdk(complete: Installed, tmp_path):
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
     script = str(complete.bin / "tritonstack")
     asked = {"COMP_WORDS": "tritonstack deploy ", "COMP_CWORD": "2", "_TRITONSTACK_COMPLETE": "complete_bash"}

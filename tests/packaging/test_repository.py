@@ -92,7 +92,7 @@ def test_its_delivery_names_the_environments_of_the_workflows(complete: Installe
     assert json.loads(outputs["previews"]) is None  # the workflow of previews does nothing
 
 
-def test_each_command_of_its_workflows_works_there(complete: Installed, tmp_path):
+def test_workflow_commands_work_in_the_repository(complete: Installed, tmp_path):
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
     folder = tmp_path / "shop"
     actions = [yaml.safe_load((folder / name).read_text())["runs"] for name in sorted(ACTIONS)]
@@ -115,7 +115,7 @@ def test_its_workflows_pass_the_linter(complete: Installed, tmp_path):
     assert f"Checking {len(WORKFLOWS)} workflow file(s)" in ended.stdout
 
 
-def test_a_folder_with_files_is_left_alone(complete: Installed, tmp_path):
+def test_folder_with_files_is_unchanged(complete: Installed, tmp_path):
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "notes.txt").write_text("mine")
     ended = complete.run("tritonstack", "init", "shop", "--example", "python", cwd=tmp_path)

@@ -67,7 +67,7 @@ def kill_in_npm(installed: Installed, shop: Path, variables: Mapping[str, str]) 
     process.communicate()
 
 
-def test_it_installs_what_the_lock_pins_and_survives_a_kill(
+def test_setup_installs_pinned_versions_and_resumes_after_a_kill(
     complete: Installed, machine: Path, tmp_path: Path
 ):
     variables = {"PATH": f"{machine}{os.pathsep}{complete.bin}{os.pathsep}/usr/bin{os.pathsep}/bin"}

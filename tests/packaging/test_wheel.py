@@ -32,11 +32,11 @@ def tracked(*folders: str) -> set[str]:
     return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
 
 
-def test_it_has_every_file_of_the_packages(wheels):
+def test_wheel_contains_every_package_file(wheels):
     assert tracked(*PACKAGES) - files_of(wheels["tritonstack"]) == set()
 
 
-def test_it_has_what_setup_init_and_builds_read(wheels):
+def test_wheel_contains_the_files_of_setup_init_and_builds(wheels):
     shipped = {*SHIPPED, *tracked("containers", ".github/workflows")}
     assert {f"tritonstack/shipped/{name}" for name in shipped} - files_of(wheels["tritonstack"]) == set()
 
@@ -44,12 +44,12 @@ def test_it_has_what_setup_init_and_builds_read(wheels):
 @pytest.mark.parametrize(
     ("wheel", "names"), [("tritonstack", set(PACKAGES)), ("tritonstack_local", {"tritonstack_local"})]
 )
-def test_it_installs_no_other_import_name(wheels, wheel, names):
+def test_wheel_installs_no_other_import_name(wheels, wheel, names):
     top = {file.partition("/")[0] for file in files_of(wheels[wheel])}
     assert {name for name in top if not name.endswith(".dist-info")} == names
 
 
-def test_without_extras_it_is_the_client(client_only: Installed, tmp_path):
+def test_package_without_extras_is_the_client(client_only: Installed, tmp_path):
     code = """
 import tritonstack.client as c
 from tritonstack.client.light import LightRuntime
@@ -69,14 +69,14 @@ LightRuntime()
         ("tritonstack-app", "aws_cdk is not installed\n  help: run `pip install 'tritonstack[cdk]'`"),
     ],
 )
-def test_a_command_names_the_extra_that_it_lacks(client_only: Installed, tmp_path, script, message):
+def test_command_names_its_missing_extra(client_only: Installed, tmp_path, script, message):
     ended = client_only.run(script, cwd=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"error[TS615]: {message}\n")
 
 
 @pytest.mark.parametrize("name", [*PACKAGES, "tritonstack_local", "yaml"])
 @pytest.mark.parametrize("script", ["tritonstack", "tritonstack-app"])
-def test_a_folder_of_the_user_shadows_no_package(complete: Installed, tmp_path, name, script):
+def test_user_folder_does_not_shadow_a_package(complete: Installed, tmp_path, name, script):
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
     ended = complete.run(script, "validate", cwd=tmp_path)
@@ -94,7 +94,7 @@ def test_its_metadata_describes_it(wheels, wheel):
 
 
 @pytest.mark.parametrize("project", PROJECTS.values(), ids=PROJECTS)
-def test_git_ignores_what_a_build_leaves_and_make_clean_removes_it(project):
+def test_build_output_is_ignored_by_git_and_removed_by_make_clean(project):
     """`pip wheel` in the source tree writes build/ and an egg-info folder."""
     left = [project / "build/lib", project / "tritonstack.egg-info/PKG-INFO"]
     check = ["git", "check-ignore", *map(str, left)]

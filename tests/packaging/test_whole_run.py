@@ -72,7 +72,7 @@ def shop(complete: Installed, home: Path, tmp_path_factory: pytest.TempPathFacto
         here.run("down", "--forget")
 
 
-def test_from_init_to_an_empty_account(shop: Repository):
+def test_scaffolded_repository_works_end_to_end(shop: Repository):
     shop.run("build", "local", "--no-publish")
     shop.run("deploy", "local", "--bootstrap")
     answer = json.loads(shop.run("--json", "invoke", "local", "double"))
@@ -84,7 +84,7 @@ def test_from_init_to_an_empty_account(shop: Repository):
 
 @pytest.mark.soak
 @pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
-def test_the_account_builds_the_models_with_the_code_of_the_wheel(shop: Repository):
+def test_account_builds_use_the_code_of_the_wheel(shop: Repository):
     shop.run("build", "local", "--no-publish")
     shop.run("deploy", "local", "--bootstrap")
     environments = shop.folder / "environments"

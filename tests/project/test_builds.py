@@ -89,13 +89,13 @@ VENUES: list[tuple[str, EnvironmentSpec, BuildMachine | None]] = [
 
 
 @pytest.mark.parametrize(("instance", "spec", "build_machine"), VENUES)
-def test_what_builds_for_each_machine(
+def test_build_machine_per_instance_type(
     instance: str, spec: EnvironmentSpec, build_machine: BuildMachine | None
 ) -> None:
     assert build_machine_for(spec, INSTANCE_TYPES[f"ml.{instance}"]) == build_machine
 
 
-def test_processing_has_the_machines_that_sagemakers_own_list_has() -> None:
+def test_processing_instance_types_equal_the_sagemaker_list() -> None:
     import botocore.session
 
     from tritonstack.spec.environments.builds import runs_processing_jobs
@@ -121,12 +121,12 @@ def test_a_gpu_without_builds_is_rejected_with_the_alternatives(tmp_path: Path) 
     "builds",
     [{"enabled": False}, {"machines": {"sm80": {"by_hand": True}}}, {"machines": {"sm80": {"fleet": FLEET}}}],
 )
-def test_each_of_these_ways_out_leads_out(tmp_path: Path, builds: dict[str, object]) -> None:
+def test_each_suggested_build_option_is_valid(tmp_path: Path, builds: dict[str, object]) -> None:
     data = environment("instance_type: ml.p4d.24xlarge", builds=builds)
     load_workspace(write_environment(tmp_path, data), NAME)
 
 
-def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
+def test_model_without_gpu_targets_needs_no_gpu(tmp_path: Path) -> None:
     """The only error is that it is not built for such instances."""
     data = environment("instance_type: ml.p4d.24xlarge")
     project = write_environment(tmp_path, data)
@@ -156,11 +156,11 @@ def test_a_model_that_builds_for_no_gpu_needs_none(tmp_path: Path) -> None:
         ({"log_retention_days": 31}, "choose one of"),
     ],
 )
-def test_options_that_cannot_be(tmp_path: Path, builds: dict[str, object], words: str) -> None:
+def test_invalid_options(tmp_path: Path, builds: dict[str, object], words: str) -> None:
     assert words in " ".join(complaints(tmp_path, environment("", builds=builds)))
 
 
-def test_quotas_of_the_machines_that_build(tmp_path: Path) -> None:
+def test_quotas_of_build_machines(tmp_path: Path) -> None:
     data = environment(
         "instance_type: ml.g5.xlarge, challenger: {model: encoder-two}", builds={"concurrent": 8}
     )
@@ -206,7 +206,7 @@ def reason(project: Project) -> str:
     return needed.reason
 
 
-def test_why_an_artifact_has_to_be_built(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reasons_for_a_build(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason(project) == "never built for cpu"
     lock_current(project)
     assert reason(project) == ""
@@ -224,7 +224,7 @@ def test_an_artifact_for_other_machines_does_not_count(project: Project) -> None
     assert reason(project) == "never built for sm86-25.04"
 
 
-def test_a_model_on_two_sizes_of_one_machine_is_built_once(project: Project) -> None:
+def test_model_on_two_sizes_of_an_instance_family_is_built_once(project: Project) -> None:
     with project.environment_file("dev").open("a") as stream:
         stream.write("  again: {kind: ensemble, model: minilm, instance_type: ml.m7i.large}\n")
         stream.write("  fast: {kind: ensemble, model: minilm, instance_type: ml.g5.xlarge}\n")
@@ -237,14 +237,14 @@ def test_models_that_the_environment_does_not_serve_are_rejected(project: Projec
         needed_artifacts(load_workspace(project, "dev"), ["minilmm"])
 
 
-def test_the_machines_of_processing_jobs_are_those_that_the_sdk_knows() -> None:
+def test_processing_instance_types_are_known_to_the_sdk() -> None:
     known = botocore.session.get_session().get_service_model("sagemaker").shape_for("ProcessingInstanceType")
     ours = {name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)}
     # What our table has; the SDK's also has families that no Triton image runs on.
     assert ours == {name for name in known.enum if name in INSTANCE_TYPES and INSTANCE_TYPES[name].gpus}
 
 
-def test_the_sizes_and_kinds_of_machine_are_codebuilds_own() -> None:
+def test_machine_sizes_and_types_match_codebuild() -> None:
     model = botocore.session.get_session().get_service_model("codebuild")
     assert set(get_args(ComputeType)) <= set(model.shape_for("ComputeType").enum)
     assert {"LINUX_CONTAINER", "LINUX_GPU_CONTAINER"} <= set(model.shape_for("EnvironmentType").enum)
@@ -264,7 +264,7 @@ def test_a_rollback_is_kept_by_builds_until_its_model_changes(project: Project) 
     assert unbuilt(load_workspace(project, "dev"))
 
 
-def test_what_was_promoted_may_be_deployed_and_is_not_built_over_although_its_model_has_changed(
+def test_promoted_entry_is_deployable_and_not_rebuilt_after_a_model_change(
     project: Project,
 ) -> None:
     promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")

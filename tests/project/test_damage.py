@@ -109,7 +109,7 @@ def test_random_valid_environments_load(folder, data):
 
 @many(60)
 @given(environments(), st.data())
-def test_a_required_key_that_is_missing_is_named(folder, data, draws):
+def test_missing_required_key_is_reported(folder, data, draws):
     path = some(draws.draw, data, lambda path, value, field: field.is_required())
     result = copy.deepcopy(data)
     del value_at(result, path[:-1])[path[-1]]
@@ -160,7 +160,7 @@ def test_a_number_out_of_range_is_named(folder, data, draws):
 
 @many(60)
 @given(environments(), st.data())
-def test_a_word_that_is_none_of_the_known_ones_is_named(folder, data, draws):
+def test_unknown_value_is_reported(folder, data, draws):
     def is_checked(path: FieldPath, value: Any, field: Any) -> bool:
         literal = get_origin(field.annotation) is Literal or any(
             get_origin(argument) is Literal for argument in get_args(field.annotation)

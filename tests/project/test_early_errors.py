@@ -80,9 +80,7 @@ def violations_of(made: Project) -> list[str]:
         (VLLM, CPU, "runs only on GPUs because of `kind: vllm`"),
     ],
 )
-def test_a_precision_that_the_machine_does_not_have(
-    tmp_path: Path, model: str, endpoint: str, told: str
-) -> None:
+def test_precision_unsupported_by_the_hardware(tmp_path: Path, model: str, endpoint: str, told: str) -> None:
     (found,) = [text for text in violations_of(project(tmp_path, model, endpoint)) if "runs only on" in text]
     assert found.startswith(f"{NAME}.yaml:")
     assert f"endpoints.e.model: 'mine' {told}" in found
@@ -91,7 +89,7 @@ def test_a_precision_that_the_machine_does_not_have(
     assert violations_of(project(tmp_path / "plain", ONNX, endpoint)) == []
 
 
-def test_a_part_of_a_pipeline_decides_the_machine_too(tmp_path: Path) -> None:
+def test_pipeline_steps_affect_the_build_machine(tmp_path: Path) -> None:
     made = project(tmp_path, ONNX + "precision: fp16\n", CPU)
     steps = "{model: mine}, {model: mine, inputs: {x: y}, outputs: {y: z}}"
     file = made.model_file("whole")
@@ -172,7 +170,7 @@ def test_requirements_without_exact_versions(tmp_path: Path, line: str, exact: b
 
 
 @pytest.mark.parametrize(("release", "fails"), [("24.09", True), ("25.04", False)])
-def test_numpy_2_where_the_backend_takes_numpy_1(tmp_path: Path, release: str, fails: bool) -> None:
+def test_numpy_2_with_a_backend_for_numpy_1(tmp_path: Path, release: str, fails: bool) -> None:
     requirements = "six==1.17.0\nnumpy==2.4.6\n"
     found = violations_of(project(tmp_path, PYTHON.format(""), CPU, requirements, triton_release=release))
     assert bool(found) == fails

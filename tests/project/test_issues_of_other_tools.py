@@ -24,7 +24,7 @@ def test_autoscaling_bounds_are_checked(tmp_path: Path) -> None:
     )
 
 
-def test_start_and_stop_schedules_exist_and_go_to_zero_only_where_sagemaker_lets_them(
+def test_start_and_stop_schedules_scale_to_zero_only_if_sagemaker_allows_it(
     tmp_path: Path,
 ) -> None:
     nights = (

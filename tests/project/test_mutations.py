@@ -17,7 +17,7 @@ def test_random_mutations_are_accepted_or_explained(seed: int, count: int) -> No
         assert mutate_files.is_fine(tally), (kind, str(tally), tally.crashed, tally.incomplete)
 
 
-def test_what_is_incomplete_slow_or_crashed_is_not_fine() -> None:
+def test_incomplete_slow_or_crashed_runs_fail() -> None:
     tally = mutate_files.Tally(tried=10, rejected=10, complete=9)
     assert not mutate_files.is_fine(tally)
     tally.complete = 10

@@ -31,9 +31,7 @@ def limit() -> int:
         ({"components": {"memory_mb": 512}}, "-component", "inference component name"),
     ],
 )
-def test_the_longest_name_is_judged(
-    tmp_path: Path, options: dict[str, object], suffix: str, what: str
-) -> None:
+def test_longest_name_is_checked(tmp_path: Path, options: dict[str, object], suffix: str, what: str) -> None:
     longest = "e" * (limit() - len(suffix))
     load_workspace(write_environment(tmp_path / "fits", named(longest, **options)), NAME)
     (complaint,) = complaints(tmp_path / "long", named(longest + "e", **options))

@@ -41,7 +41,7 @@ def told(violation: FileViolation) -> str:
     return f"{violation.field}: {violation.message} -- {violation.remedy}"
 
 
-def test_an_image_that_was_never_built_keeps_its_endpoint_from_being_deployed(tmp_path: Path) -> None:
+def test_endpoint_with_an_unbuilt_image_is_not_deployed(tmp_path: Path) -> None:
     violation = only(unbuilt(locked(tmp_path, "image: serving", CPU)))
     assert told(violation) == (
         f"endpoints.e.image: {NAME}.lock.yaml has no image 'serving' for cpu -- "
@@ -49,7 +49,7 @@ def test_an_image_that_was_never_built_keeps_its_endpoint_from_being_deployed(tm
     )
 
 
-def test_a_locked_image_is_known_by_its_digest(tmp_path: Path) -> None:
+def test_locked_image_is_identified_by_its_digest(tmp_path: Path) -> None:
     workspace = with_image(tmp_path)
     assert unbuilt(workspace) == []
     found = workspace.image_for("e", workspace.spec.endpoints["e"].instance)
@@ -58,7 +58,7 @@ def test_a_locked_image_is_known_by_its_digest(tmp_path: Path) -> None:
     assert locked_uri(workspace.spec, found) == f"{repository}@{DIGEST}"
 
 
-def test_an_image_whose_folder_has_changed_since_is_old(tmp_path: Path) -> None:
+def test_image_with_a_changed_folder_is_outdated(tmp_path: Path) -> None:
     workspace = with_image(tmp_path)
     edit(workspace.project.containers_dir / "serving" / "Dockerfile", "FROM", "# changed\nFROM")
     violation = only(unbuilt(load_workspace(workspace.project, NAME)))
@@ -66,13 +66,13 @@ def test_an_image_whose_folder_has_changed_since_is_old(tmp_path: Path) -> None:
     assert "was built from another version of containers/serving" in violation.message
 
 
-def test_an_endpoint_without_an_image_runs_sagemakers_own(tmp_path: Path) -> None:
+def test_endpoint_without_an_image_runs_the_sagemaker_image(tmp_path: Path) -> None:
     workspace = locked(tmp_path, "", CPU)
     assert endpoint_images(workspace.project, workspace.spec) == ()
     assert workspace.image_for("e", workspace.spec.endpoints["e"].instance) is None
 
 
-def test_a_folder_that_is_not_there_is_rejected_with_the_nearest(tmp_path: Path) -> None:
+def test_missing_folder_is_rejected_with_the_closest_name(tmp_path: Path) -> None:
     (violation,) = complaints(tmp_path, environment("image: servign"))
     assert violation == (
         "endpoints.e.image: containers/servign has no Dockerfile for serving images -- "
@@ -80,7 +80,7 @@ def test_a_folder_that_is_not_there_is_rejected_with_the_nearest(tmp_path: Path)
     )
 
 
-def test_what_models_are_built_in_is_not_what_endpoints_run(tmp_path: Path) -> None:
+def test_builder_image_cannot_be_used_by_endpoints(tmp_path: Path) -> None:
     (violation,) = complaints(tmp_path, environment("image: builder"))
     assert violation.endswith("available: serving")
 
@@ -98,7 +98,7 @@ def test_each_folder_and_kind_is_one_image_in_the_repository_of_endpoints(tmp_pa
     assert images[0].arguments == ("special", images[0].base, images[0].uri)
 
 
-def test_artifacts_and_images_of_a_lock_leave_each_other_alone(tmp_path: Path) -> None:
+def test_artifacts_and_images_of_a_lock_are_independent(tmp_path: Path) -> None:
     workspace = with_image(tmp_path)
     add_to_lock(workspace.lock.file, [manifest("another")])
     lock = load_workspace(workspace.project, NAME).lock.record

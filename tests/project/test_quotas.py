@@ -77,7 +77,7 @@ def test_a_fixed_variant_has_no_scalable_target() -> None:
     assert "Scalable targets for SageMaker" not in needed
 
 
-def test_a_network_that_is_made_counts_and_one_that_exists_does_not() -> None:
+def test_only_created_networks_count_toward_quotas() -> None:
     made = quotas(endpoint("e"), "network: {create: {}}")
     assert made["VPCs per Region"].value == 1
     assert made["Interface VPC endpoints per VPC"].value == 3

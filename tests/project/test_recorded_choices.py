@@ -50,7 +50,7 @@ def choices(project: Project, environment: str = "dev") -> dict[str, str]:
     return dict(needed.choices)
 
 
-def test_a_lock_keeps_what_the_manifest_says() -> None:
+def test_lock_keeps_the_values_of_the_manifest() -> None:
     assert entry_of(manifest("minilm", choices=INT8)).choices == INT8
     assert entry_of(manifest("minilm")).choices is None
 
@@ -69,13 +69,13 @@ def test_an_environments_own_lock_comes_first(project: Project) -> None:
     assert choices(project, "prod") == INT8
 
 
-def test_other_files_are_chosen_again(project: Project) -> None:
+def test_other_files_are_tuned_again(project: Project) -> None:
     lock(project, "dev", INT8)
     edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
     assert choices(project) == {}
 
 
-def test_a_damaged_lock_of_another_environment_stops_no_build(project: Project) -> None:
+def test_damaged_lock_of_another_environment_does_not_block_builds(project: Project) -> None:
     lock(project, "dev", INT8)
     project.lock_file("prod").write_text("models: [")
     assert choices(project) == INT8

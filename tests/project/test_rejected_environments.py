@@ -71,13 +71,13 @@ def test_the_limits_of_environment_variables(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_what_depends_on_the_release_is_rejected_with_it(
+def test_options_unsupported_by_the_release_are_rejected(
     tmp_path: Path, release: str, endpoint: str, expected: str
 ) -> None:
     assert complaints(tmp_path, environment(endpoint, triton_release=release)) == [expected]
 
 
-def test_a_gpu_that_the_releases_cuda_does_not_know(tmp_path: Path) -> None:
+def test_gpu_unsupported_by_the_cuda_of_the_release(tmp_path: Path) -> None:
     data = environment("instance_type: ml.g7e.2xlarge", triton_release="24.09", region="us-east-1")
     assert complaints(tmp_path, data) == [
         "endpoints.e.instance_type: Triton 24.09 has CUDA 12.6.1, but ml.g7e.2xlarge's RTX PRO Server "
@@ -85,11 +85,11 @@ def test_a_gpu_that_the_releases_cuda_does_not_know(tmp_path: Path) -> None:
     ]
 
 
-def test_what_two_variants_share_is_rejected_once(tmp_path: Path) -> None:
+def test_violation_shared_by_two_variants_is_reported_once(tmp_path: Path) -> None:
     assert len(complaints(tmp_path, environment("instance_type: ml.p3.2xlarge, shadow: {share: 0.5}"))) == 1
 
 
-def test_a_price_is_word_that_the_region_has_the_type(tmp_path: Path) -> None:
+def test_price_implies_that_the_region_offers_the_type(tmp_path: Path) -> None:
     data = environment("instance_type: ml.p5.48xlarge", prices={"ml.p5.48xlarge": 70.0})
     load_workspace(write_environment(tmp_path, data), NAME)
 
@@ -126,5 +126,5 @@ def test_every_violation_of_an_endpoint_is_reported_together(tmp_path: Path) -> 
         "instance_type: ml.g5.xlarge, scaling: {gpu_utilization_percent: 60}",
     ],
 )
-def test_what_is_just_within_the_rules_is_taken(tmp_path: Path, endpoint: str) -> None:
+def test_values_at_the_limits_are_accepted(tmp_path: Path, endpoint: str) -> None:
     load_workspace(write_environment(tmp_path, environment(endpoint)), NAME)

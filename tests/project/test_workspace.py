@@ -46,14 +46,14 @@ def test_an_endpoint_of_a_model_that_does_not_exist(project: Project) -> None:
     assert (violation.message, violation.remedy) == ("unknown model 'minilmm'", "did you mean 'minilm'?")
 
 
-def test_violations_of_several_files_come_together(project: Project) -> None:
+def test_violations_of_several_files_are_reported_together(project: Project) -> None:
     edit(project.environment_file("dev"), "name: dev", "name: prod")
     edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embeding")
     files = {violation.file.name for violation in validate_project(project)}
     assert files == {"dev.yaml", "model.yaml"}
 
 
-def test_an_endpoint_without_an_artifact_says_what_to_build(project: Project) -> None:
+def test_endpoint_without_an_artifact_names_the_build_command(project: Project) -> None:
     (violation,) = unbuilt(load_workspace(project, "dev"), "search")
     assert violation is not None
     assert violation.message == "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312"
@@ -71,12 +71,12 @@ def test_an_endpoint_finds_the_artifact_of_its_target(project: Project, target: 
 
 
 @pytest.mark.parametrize("target", ["cpu-py310", "sm86-25.04"])
-def test_an_artifact_of_another_target_is_not_taken(project: Project, target: str) -> None:
+def test_artifact_of_another_target_is_not_used(project: Project, target: str) -> None:
     lock_artifact(project, target=target)
     assert unbuilt(load_workspace(project, "dev"), "search")
 
 
-def test_a_changed_model_makes_its_artifact_stale(project: Project) -> None:
+def test_artifact_of_a_changed_model_is_outdated(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "test_inputs: [", "test_inputs: [Another text., ")
     (violation,) = unbuilt(load_workspace(project, "dev"), "search")
@@ -94,7 +94,7 @@ def test_a_stale_model_of_two_endpoints_is_reported_once(project: Project) -> No
     assert len(unbuilt(load_workspace(project, "dev"))) == 1
 
 
-def test_a_changed_description_does_not(project: Project) -> None:
+def test_changed_description_is_not_a_change(project: Project) -> None:
     lock_artifact(project)
     edit(project.model_file("minilm"), "Sentence embeddings.", "Other words.")
     assert unbuilt(load_workspace(project, "dev"), "search") == []

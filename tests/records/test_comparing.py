@@ -34,11 +34,11 @@ RIGHT = np.array([[1.0, 2.0], [30.0, 40.0]], dtype=np.float32)
         ([[1.0, np.nan], [30.0, 40.0]], Tolerance(cosine=0.9999), "nan for 2 at [0, 1]"),
     ],
 )
-def test_the_first_value_that_is_too_far_off(actual: Any, tolerance: Tolerance, told: str) -> None:
+def test_first_value_beyond_the_tolerance_is_reported(actual: Any, tolerance: Tolerance, told: str) -> None:
     assert first_difference(np.array(actual, dtype=np.float32), RIGHT, tolerance) == told
 
 
-def test_the_first_text_that_is_another() -> None:
+def test_first_different_text_is_reported() -> None:
     right = np.array([[b"no", b"yes"]], dtype=np.object_)
     other = np.array([[b"no", "Ärger".encode()]], dtype=np.object_)
     assert first_difference(other, right, Tolerance(absolute=1)) == "'Ärger' for 'yes' at [0, 1]"
@@ -56,7 +56,7 @@ def test_the_first_text_that_is_another() -> None:
         (np.zeros((0, 3)), "vectors"),
     ],
 )
-def test_what_is_asked_of_an_output_follows_from_what_it_holds(expected: Any, kind: str) -> None:
+def test_comparison_depends_on_the_expected_output(expected: Any, kind: str) -> None:
     assert kind_of(expected) == kind
 
 
@@ -70,7 +70,7 @@ KINDS = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "
 
 
 @given(KINDS.flatmap(lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=3, max_side=3))))
-def test_numbers_come_back_bit_by_bit(array: Any) -> None:
+def test_numbers_are_returned_bit_for_bit(array: Any) -> None:
     """Including infinities and NaN, which JSON cannot represent."""
     back = again(array)
     assert (back.dtype, back.shape) == (array.dtype, array.shape)
@@ -78,14 +78,14 @@ def test_numbers_come_back_bit_by_bit(array: Any) -> None:
 
 
 @given(st.lists(st.text() | st.binary(), max_size=5))
-def test_texts_and_bytes_come_back(items: list[str | bytes]) -> None:
+def test_texts_and_bytes_are_returned(items: list[str | bytes]) -> None:
     array = np.array([*items, None], dtype=np.object_)[:-1].reshape(1, -1)
     back = again(array)
     assert back.shape == array.shape
     assert back.ravel().tolist() == [item.encode() if isinstance(item, str) else item for item in items]
 
 
-def test_what_a_person_can_read_is_written_so() -> None:
+def test_small_tensors_are_written_as_values() -> None:
     assert tensor_of("x", np.array([[0.1, -2]], dtype=np.float32)).values == (0.1, -2.0)
     assert tensor_of("x", np.array([["naïve", b"caf\xc3\xa9"]], dtype=np.object_)).values == ("naïve", "café")
     assert tensor_of("x", np.array([["one"], ["two"]])).datatype == "BYTES"
@@ -119,13 +119,13 @@ def packed(raw: bytes) -> str:
         {"packed": packed(b"\xff\xff\xff\xff"), "datatype": "BYTES"},
     ],
 )
-def test_a_tensor_that_is_not_what_it_says_is_rejected(fields: dict[str, Any]) -> None:
+def test_tensor_that_contradicts_its_description_is_rejected(fields: dict[str, Any]) -> None:
     tensor = ExampleTensor.model_validate({"name": "x", "datatype": "FP32", "shape": (3,)} | fields)
     with pytest.raises(ExampleTensorError, match=r"invalid example tensor x \(\w+ \[3\]\): ") as caught:
         array_of(tensor)
     assert "tritonstack build" in str(caught.value.remedy)
 
 
-def test_a_type_that_triton_does_not_have_is_reported() -> None:
+def test_type_unsupported_by_triton_is_reported() -> None:
     with pytest.raises(ExampleTensorError, match="x: Triton has no datatype for NumPy's complex128"):
         tensor_of("x", np.zeros(1, dtype=np.complex128))

@@ -26,7 +26,7 @@ def _json(facts: dict[str, Any]) -> str:
     return json.dumps(facts)
 
 
-def test_it_is_read_as_it_was_written() -> None:
+def test_examples_are_read_back_unchanged() -> None:
     held = examples(requests=[EXAMPLE])
     assert held.requests[0].outputs[0].tolerance.cosine == 0.9999
     assert held.requests[0].inputs[0].values == (1.0,)
@@ -48,13 +48,13 @@ def test_it_is_read_as_it_was_written() -> None:
         ({"requests": [EXAMPLE | {"inputs": [TENSOR | {"shape": [-1]}]}]}, "greater than or equal to 0"),
     ],
 )
-def test_what_makes_no_sense_is_rejected(facts: dict[str, Any], told: str) -> None:
+def test_contradictory_examples_are_rejected(facts: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         examples(**facts)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}'])
-def test_garbage_is_reported_with_its_place_and_a_remedy(text: str) -> None:
+def test_invalid_input_is_reported_with_its_location_and_a_remedy(text: str) -> None:
     with pytest.raises(TritonstackError, match=r"a/place holds no examples of this version: ") as caught:
         parse_examples(text, origin="a/place")
     assert "tritonstack build" in str(caught.value.remedy)

@@ -48,7 +48,7 @@ def test_bytes_per_item_of_a_tensor(datatype: str, shape: tuple[int, ...], least
     assert TensorSpec(name="x", datatype=datatype, shape=shape).least_bytes == least
 
 
-def test_a_lock_has_the_larger_of_request_and_answer() -> None:
+def test_lock_records_the_larger_of_request_and_answer() -> None:
     text = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
     image = TensorSpec(name="image", datatype="UINT8", shape=(3, 100, 100))
     for made, weight in (
@@ -59,6 +59,6 @@ def test_a_lock_has_the_larger_of_request_and_answer() -> None:
         assert (locked.item_bytes, locked.tensorrt) == (weight, "10.9.0.34")
 
 
-def test_a_datatype_that_triton_does_not_have() -> None:
+def test_datatype_unknown_to_triton() -> None:
     with pytest.raises(ValidationError, match="unknown datatype 'FLOAT32'"):
         TensorSpec(name="x", datatype="FLOAT32", shape=(1,))

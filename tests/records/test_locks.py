@@ -43,7 +43,7 @@ def write(file: Path, writer: int) -> None:
         add_to_lock(file, [manifest(f"m{writer}-{number}")])
 
 
-def test_nothing_that_another_build_wrote_meanwhile_is_lost(tmp_path: Path) -> None:
+def test_concurrent_changes_of_another_build_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "environments/dev.lock.yaml"
     processes = multiprocessing.get_context("fork")
     writers = [processes.Process(target=write, args=(file, number)) for number in range(WRITERS)]
@@ -64,7 +64,7 @@ def entry(file: Path, model: str = "m", target: str = "cpu") -> LockedArtifact:
     return load_lock(file).record.models[model][target]
 
 
-def test_an_entry_says_who_built_it_and_what_was_measured(file: Path) -> None:
+def test_entry_records_the_builder_and_the_measurements(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured(cosine=0.75, p99=2.5))], built=BUILT)
     assert entry(file).built == BUILT
     assert entry(file).figures == Figures(min_cosine=0.75, max_absolute_error=1e-07, p99_ms=2.5)
@@ -72,14 +72,14 @@ def test_an_entry_says_who_built_it_and_what_was_measured(file: Path) -> None:
     assert entry(file).is_sealed(PLACE)
 
 
-def test_an_entry_says_why_an_artifact_is_unverified(file: Path) -> None:
+def test_entry_records_why_an_artifact_is_unverified(file: Path) -> None:
     add_to_lock(file, [manifest("m", unverified=("y is not proven", "nor z"))], built=BUILT)
     assert entry(file).unverified == "y is not proven; nor z"
     add_to_lock(file, [manifest("m", unverified=(), spec_hash="01" * 32)], built=BUILT)
     assert entry(file).unverified is None
 
 
-def test_only_what_the_packed_archive_answered_counts() -> None:
+def test_only_answers_of_the_packed_archive_are_compared() -> None:
     assert figures_of(manifest("m", **measured())) == Figures(
         min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5
     )
@@ -93,13 +93,13 @@ def test_building_the_same_digest_again_changes_nothing(file: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_another_digest_has_a_provenance_of_its_own(file: Path) -> None:
+def test_another_digest_has_its_own_provenance(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     add_to_lock(file, [manifest("m", digest="99" * 32)], built=LATER)
     assert (entry(file).built, entry(file).figures) == (LATER, None)
 
 
-def test_what_a_digest_does_not_decide_may_change_and_its_provenance_stays(file: Path) -> None:
+def test_facts_outside_the_digest_can_change_and_keep_provenance(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     add_to_lock(file, [manifest("m", spec_hash="77" * 32, **measured())], {"m": {"spec": "x"}}, built=LATER)
     found = entry(file)
@@ -114,7 +114,7 @@ def test_an_entry_without_provenance_gains_it(file: Path) -> None:
     assert entry(file).is_sealed(PLACE)
 
 
-def test_what_has_taken_the_place_of_something_found_there_meanwhile_stays(file: Path) -> None:
+def test_concurrent_replacement_of_an_existing_entry_is_kept(file: Path) -> None:
     add_to_lock(file, [manifest("m", digest="99" * 32)], built=BUILT)
     found, made = manifest("m"), manifest("n")
     begun = Lock().with_artifact(found).with_artifact(made)
@@ -125,9 +125,7 @@ def test_what_has_taken_the_place_of_something_found_there_meanwhile_stays(file:
 
 
 @pytest.mark.parametrize(("before", "after"), [("cpu-py312", "cpu"), ("cpu", "cpu-py312")])
-def test_what_is_built_for_another_target_takes_the_place_of_what_the_machine_took_before(
-    file: Path, before: str, after: str
-) -> None:
+def test_build_for_another_target_replaces_the_preferred_entry(file: Path, before: str, after: str) -> None:
     old = [manifest("m", target=target, digest="99" * 32) for target in (before, "sm86-25.04-py312")]
     add_to_lock(file, old, built=BUILT)
     add_to_lock(file, [manifest("m", target=after)], built=LATER)
@@ -146,14 +144,14 @@ def test_an_old_lock_of_two_targets_is_fixed_by_the_next_build(file: Path) -> No
     assert set(load_lock(file).record.models["m"]) == {"cpu"}
 
 
-def test_what_another_target_has_taken_the_place_of_meanwhile_does_not_come_back(file: Path) -> None:
+def test_concurrently_replaced_target_is_not_restored(file: Path) -> None:
     old, new = manifest("m", target="cpu-py312", digest="99" * 32), manifest("m")
     add_to_lock(file, [new], built=BUILT)
     assert not add_to_lock(file, [old], built=LATER, initial_lock=Lock().with_artifact(old))
     assert set(load_lock(file).record.models["m"]) == {"cpu"}
 
 
-def test_a_promotion_takes_the_place_of_nothing_that_it_has_not_seen(file: Path) -> None:
+def test_promotion_does_not_overwrite_concurrent_changes(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
     target = file.with_name("prod.lock.yaml")
     add_to_lock(target, [manifest("m", target="cpu-py312", digest="99" * 32)], built=LATER)
@@ -165,7 +163,7 @@ def test_a_promotion_takes_the_place_of_nothing_that_it_has_not_seen(file: Path)
     assert set(load_lock(target).record.models["m"]) == {"cpu"}
 
 
-def test_provenance_under_a_broken_seal_is_not_believed(file: Path) -> None:
+def test_provenance_with_a_broken_seal_is_ignored(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     edit(file, "by: ann", "by: eve")
     add_to_lock(file, [manifest("m", **measured())], built=LATER)
@@ -191,7 +189,7 @@ def test_a_seal_detects_every_manual_change(file: Path, old: str, new: str) -> N
     assert not found.is_sealed(("dev", model, target))
 
 
-def test_a_lock_copied_to_another_environment_is_none_of_its_own(file: Path) -> None:
+def test_lock_copied_to_another_environment_has_invalid_seals(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
     assert not entry(file).is_sealed(("prod", "m", "cpu"))
 
@@ -204,7 +202,7 @@ def test_a_seal_outlives_the_file(file: Path) -> None:
         assert entry(file).is_sealed(PLACE)
 
 
-def test_a_promoted_entry_says_where_it_came_from_and_keeps_what_was_known(file: Path) -> None:
+def test_promoted_entry_records_its_source_and_keeps_provenance(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     target = file.with_name("prod.lock.yaml")
     assert add_promoted(target, PROMOTED, artifacts=[Replacement("m", "cpu", entry(file), None)])
@@ -213,14 +211,14 @@ def test_a_promoted_entry_says_where_it_came_from_and_keeps_what_was_known(file:
     assert found.is_sealed(("prod", "m", "cpu"))
 
 
-def test_building_what_was_promoted_leaves_it_promoted(file: Path) -> None:
+def test_building_a_promoted_model_keeps_its_entry(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
     target = file.with_name("prod.lock.yaml")
     add_promoted(target, PROMOTED, artifacts=[Replacement("m", "cpu", entry(file), None)])
     assert add_to_lock(target, [manifest("m")], built=LATER) is False
 
 
-def test_of_two_promotions_at_once_the_second_says_so_and_writes_nothing(file: Path) -> None:
+def test_second_of_two_concurrent_promotions_fails_and_writes_nothing(file: Path) -> None:
     add_to_lock(file, [manifest("m"), manifest("n")], built=BUILT)
     target = file.with_name("prod.lock.yaml")
     mine = [Replacement(name, "cpu", entry(file, name), None) for name in "nm"]
@@ -268,7 +266,7 @@ def test_an_image_restored_during_a_build_is_kept(file: Path) -> None:
     assert load_lock(file).record.images["serving"]["gpu"].digest == newer.digest
 
 
-def test_git_merges_two_new_entries_into_a_lock_whose_seals_hold(tmp_path: Path) -> None:
+def test_git_merge_of_two_new_entries_keeps_valid_seals(tmp_path: Path) -> None:
     """Three adjacent models; two branches rebuild the outer ones."""
     file = tmp_path / "dev.lock.yaml"
 

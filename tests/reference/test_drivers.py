@@ -13,14 +13,14 @@ from tritonstack.spec.endpoints.endpoint import InferenceAmi
 GPU_2, GPU_2_1, GPU_3_1, GPU_4_1 = HOST_IMAGES
 
 
-def test_host_images_are_sagemakers_own_for_gpus() -> None:
+def test_gpu_host_images_are_the_sagemaker_ones() -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
     known = set(model.shape_for("ProductionVariantInferenceAmiVersion").enum)
     assert set(HOST_IMAGES) == {name for name in known if "neuron" not in name}
     assert set(HOST_IMAGES) == set(InferenceAmi.__args__)  # type: ignore[attr-defined]
 
 
-def test_the_drivers_are_those_that_sagemaker_documents() -> None:
+def test_drivers_match_the_sagemaker_documentation() -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
     text = model.shape_for("ProductionVariant").members["InferenceAmiVersion"].documentation
     for image in HOST_IMAGES.values():
@@ -51,7 +51,7 @@ def test_the_drivers_are_those_that_sagemaker_documents() -> None:
         ("ml.p6-b200.48xlarge", "25.04", GPU_4_1),
     ],
 )
-def test_the_least_change_that_is_sure_to_do(instance: str, release: str, ami: str | None) -> None:
+def test_chosen_host_image(instance: str, release: str, ami: str | None) -> None:
     assert chosen_ami(INSTANCE_TYPES[instance], RELEASES[release]) == ami
 
 
@@ -61,7 +61,7 @@ def runs(instance: InstanceType, release: TritonRelease) -> bool:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_is_chosen_is_never_refused(release: str) -> None:
+def test_chosen_host_image_is_always_compatible(release: str) -> None:
     chosen = {
         instance.name: ami_violation(ami, instance, RELEASES[release])
         for instance in INSTANCE_TYPES.values()
@@ -103,13 +103,13 @@ def test_what_is_chosen_is_never_refused(release: str) -> None:
         ),
     ],
 )
-def test_a_host_image_that_a_file_names(ami: str, instance: str, release: str, message: str | None) -> None:
+def test_host_image_named_in_a_file(ami: str, instance: str, release: str, message: str | None) -> None:
     violation = ami_violation(ami, INSTANCE_TYPES[instance], RELEASES[release])
     assert (violation and violation[0]) == message
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_newest_image_runs_every_release_on_every_gpu_that_it_knows(release: str) -> None:
+def test_newest_host_image_runs_every_release_on_every_supported_gpu(release: str) -> None:
     violations = {
         instance.name: ami_violation(NEWEST.name, instance, RELEASES[release])
         for instance in INSTANCE_TYPES.values()
@@ -129,7 +129,7 @@ def test_the_newest_image_runs_every_release_on_every_gpu_that_it_knows(release:
         ("ml.c7i.large", "23.12", True),
     ],
 )
-def test_a_gpu_needs_a_cuda_that_knows_it(instance: str, release: str, fits: bool) -> None:
+def test_gpu_needs_a_cuda_version_that_supports_it(instance: str, release: str, fits: bool) -> None:
     assert (cuda_violation(INSTANCE_TYPES[instance], RELEASES[release]) is None) == fits
 
 

@@ -34,7 +34,7 @@ def sdk_table():
     }
 
 
-def test_the_releases_are_the_same_but_for_those_named_here():
+def test_releases_match_except_the_listed_ones():
     assert set(RELEASES) - set(sdk_table()) == ONLY_IN_CATALOG
     assert set(sdk_table()) <= set(RELEASES)
 
@@ -43,13 +43,13 @@ def test_the_default_release_is_in_the_sdk_table_in_every_region():
     assert sdk_table()[max(RELEASES)] == set(ACCOUNTS)
 
 
-def test_the_regions_are_the_same():
+def test_regions_match():
     assert set(ACCOUNTS) == set().union(*sdk_table().values())
 
 
 @pytest.mark.parametrize("release", sorted(set(RELEASES) - ONLY_IN_CATALOG))
 @pytest.mark.parametrize("region", sorted(ACCOUNTS))
-def test_the_uris_are_the_same(release, region):
+def test_uris_match(release, region):
     if region not in sdk_table()[release]:
         with pytest.raises(UsageError):
             image_uri(region=region, release=release, gpu=True)

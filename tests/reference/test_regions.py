@@ -37,7 +37,7 @@ def warnings_of(folder: Path, endpoint: str, **changes: object) -> list[str]:
 
 
 @pytest.mark.e2e
-def test_the_table_and_the_page_are_what_aws_publishes() -> None:
+def test_table_and_page_match_aws() -> None:
     """If this fails after an update of cfn-lint or boto3, run `python -m tools.region_table`."""
     from tools import region_table  # slow: it reads every region's schemas
 
@@ -55,7 +55,7 @@ def test_every_type_in_the_templates_belongs_to_a_feature() -> None:
     assert used <= {kind for feature in FEATURES.values() for kind in feature.types}
 
 
-def test_every_service_begins_some_type() -> None:
+def test_every_service_prefixes_a_type() -> None:
     types = {kind.rpartition("::")[0] for feature in FEATURES.values() for kind in feature.types}
     assert set(SERVICES) <= types
 
@@ -114,7 +114,7 @@ def allows(schema: Any, node: Any, path: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("region", NO_BUILDS)
-def test_builds_are_rejected_where_codebuild_is_not(region: str, tmp_path: Path) -> None:
+def test_builds_are_rejected_in_regions_without_codebuild(region: str, tmp_path: Path) -> None:
     instance = "instance_type: ml.c6i.large"
     (complaint,) = complaints(tmp_path / "a", environment(instance, region=region))
     start = (
@@ -136,7 +136,7 @@ def test_only_these_regions_have_no_builds() -> None:
     assert missing == set(NO_BUILDS)
 
 
-def test_components_are_a_warning_where_only_the_schemas_lack_them(tmp_path: Path) -> None:
+def test_components_missing_from_schemas_are_a_warning(tmp_path: Path) -> None:
     (warning,) = warnings_of(tmp_path / "a", COMPONENTS, region="eu-west-3")
     assert re.fullmatch(
         r"\d+: endpoints\.e\.components: CloudFormation's schemas of eu-west-3 do not list "
@@ -151,7 +151,7 @@ def test_components_are_a_warning_where_only_the_schemas_lack_them(tmp_path: Pat
     assert warnings_of(tmp_path / "d", COMPONENTS, **confirmed) == []
 
 
-def test_seventeen_regions_may_lack_components() -> None:
+def test_components_may_be_unavailable_in_seventeen_regions() -> None:
     doubtful = [region for region in ACCOUNTS if missing_feature(region, "inference-components")]
     assert len(doubtful) == 17
     assert {"eu-west-3", "us-west-1"} <= set(doubtful)
@@ -171,7 +171,7 @@ def test_a_region_without_schemas_is_one_warning(tmp_path: Path) -> None:
     )
 
 
-def test_a_network_spans_no_more_zones_than_accounts_see(tmp_path: Path) -> None:
+def test_network_spans_at_most_the_available_zones(tmp_path: Path) -> None:
     network = {"create": {"availability_zones": 3}}
     instance = "instance_type: ml.c5.xlarge"
     assert complaints(tmp_path / "a", environment(instance, region="us-west-1", network=network)) == [

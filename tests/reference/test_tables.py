@@ -70,7 +70,7 @@ def test_machines_are_those_of_ec2() -> None:
         ("ml.p6e-gb200.36xlarge", 144, 960, 4),
     ],
 )
-def test_machines_as_awss_pages_describe_them(name: str, vcpus: int, memory: int, gpus: int) -> None:
+def test_instance_types_match_the_aws_pages(name: str, vcpus: int, memory: int, gpus: int) -> None:
     instance = INSTANCE_TYPES[name]
     assert (instance.vcpus, instance.memory_gib, instance.gpus) == (vcpus, memory, gpus)
 
@@ -93,7 +93,7 @@ def test_regions_offer_what_awss_price_list_names() -> None:
         assert set(families) == priced & triton, region
 
 
-def test_a_family_that_no_region_prices_is_not_judged() -> None:
+def test_family_without_prices_is_not_checked() -> None:
     assert may_offer("eu-west-1", "p3")
     assert may_offer("eu-west-1", "g5")
     assert not may_offer("eu-west-1", "p5")

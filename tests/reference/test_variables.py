@@ -19,7 +19,7 @@ from tritonstack.reference.container_variables import (
 from tritonstack.runtime import serve
 
 
-def test_the_catalog_knows_every_variable_that_serve_reads() -> None:
+def test_catalog_lists_every_variable_of_serve() -> None:
     flags = {flag.variable for flag in serve.FLAGS}
     others = {
         serve.MULTI_MODEL,
@@ -33,13 +33,13 @@ def test_the_catalog_knows_every_variable_that_serve_reads() -> None:
     assert set(READ_BY_SERVE) | set(RESERVED) == flags | others
 
 
-def test_the_catalog_knows_since_when() -> None:
+def test_catalog_records_the_first_release_of_a_variable() -> None:
     first = ".".join(f"{number:02}" for number in serve.INFERENCE_TYPE_SINCE)
     # SageMaker has no image between that release and this one.
     assert SINCE[INFERENCE_TYPE] == "25.04" > first
 
 
-def test_what_a_container_is_started_with() -> None:
+def test_container_variables() -> None:
     assert container_variables({}, ContainerOptions("minilm")) == {
         "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "minilm",
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
@@ -57,12 +57,12 @@ def test_what_a_container_is_started_with() -> None:
 
 
 @pytest.mark.parametrize("given", ["--pinned-memory-pool-byte-size=0", "--disable-auto-complete-config"])
-def test_options_of_the_file_stand_behind_the_projects_own(given: str) -> None:
+def test_given_arguments_are_kept_without_duplicates(given: str) -> None:
     arguments = container_variables({ADDITIONAL_ARGS: given}, ContainerOptions("m"))[ADDITIONAL_ARGS].split()
     assert arguments == list(dict.fromkeys(["--disable-auto-complete-config", given]))
 
 
-def test_models_that_keep_answers_get_something_to_keep_them_in() -> None:
+def test_models_with_a_response_cache_get_a_cache() -> None:
     def arguments(given: str) -> list[str]:
         return container_variables({ADDITIONAL_ARGS: given}, ContainerOptions(keeps_answers=True))[
             ADDITIONAL_ARGS
@@ -86,7 +86,7 @@ def test_language_models_use_the_generate_endpoint() -> None:
     assert INFERENCE_TYPE not in container_variables({}, ContainerOptions("m"))
 
 
-def test_a_file_may_give_more_shared_memory() -> None:
+def test_file_can_increase_shared_memory() -> None:
     assert container_variables({SHARED_MEMORY: "5"}, ContainerOptions("m"))[SHARED_MEMORY] == "5"
 
 
@@ -97,14 +97,14 @@ def test_a_file_can_raise_tritons_log_level() -> None:
 
 
 @pytest.mark.parametrize("mode", ["live", "ready"])
-def test_the_ping_mode_that_a_file_asks_for_reaches_triton(mode: str, tmp_path_factory) -> None:
+def test_ping_mode_of_the_file_is_passed_to_triton(mode: str, tmp_path_factory) -> None:
     root = tmp_path_factory.mktemp("model")
     (root / "m").mkdir()
     variables = container_variables({"SAGEMAKER_TRITON_OVERRIDE_PING_MODE": mode}, ContainerOptions("m"))
     assert serve.serve_command(environment=variables, model_root=root).environment[PING_MODE] == mode
 
 
-def test_every_value_that_is_let_through_gives_a_command_line(tmp_path_factory) -> None:
+def test_every_accepted_value_produces_a_command_line(tmp_path_factory) -> None:
     root = tmp_path_factory.mktemp("model")
     (root / "m").mkdir()
     words = {"true", "0.5", "16", "live", "infer", "--log-info=true"}

@@ -91,7 +91,7 @@ def test_responses_are_read_in_every_framing(pieces, body):
     assert (response.status, response.body) == (200, body)
 
 
-def test_a_request_has_its_headers_and_its_length():
+def test_request_has_its_headers_and_content_length():
     server = Scripted()
     ((response,),) = ask(server)
     assert response.headers == {"content-length": "2", "x-name": "a: b"}
@@ -143,7 +143,7 @@ def test_connections_are_reused_by_any_number_of_concurrent_requests():
     ],
     ids=range(5),
 )
-def test_ended_and_confused_connections_are_not_reused(pieces):
+def test_ended_and_desynchronized_connections_are_not_reused(pieces):
     server = Scripted(pieces)
     (first,), (second,) = ask(server, times=2)
     assert (first.body, second.body) == (b"ok", b"ok")
@@ -158,7 +158,7 @@ def test_a_request_ends_at_its_time_limit():
     assert time.monotonic() - began < 0.9
 
 
-def test_a_server_that_cannot_be_reached_has_not_seen_the_request():
+def test_request_to_an_unreachable_server_was_not_received():
     class Gone:
         def connect(self):
             raise TritonUnreachableError("gone")

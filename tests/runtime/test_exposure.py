@@ -69,7 +69,7 @@ def test_consent_starts_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_up_says_that_no_endpoint_will_start(tmp_path: Path) -> None:
+def test_up_reports_that_no_endpoint_can_start(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     script = f"cd {ROOT} && tritonstack up --detach && tritonstack down --forget"
     done = run_forbidden("sh", "-c", script, TRITONSTACK_HOME=str(tmp_path), PATH=path)

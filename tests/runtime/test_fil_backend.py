@@ -118,7 +118,7 @@ def test_a_lightgbm_regression_and_the_parameter_of_older_releases(start: Start,
     np.testing.assert_allclose(ask(start(tmp_path / "models")), booster.predict(ASKED), atol=1e-6)
 
 
-def test_a_treelite_checkpoint_of_a_forest_under_a_name_of_its_own(start: Start, tmp_path: Path) -> None:
+def test_treelite_checkpoint_of_a_forest_with_a_custom_file_name(start: Start, tmp_path: Path) -> None:
     import treelite
     from sklearn.ensemble import RandomForestClassifier
 
@@ -148,7 +148,7 @@ def test_a_treelite_checkpoint_of_a_forest_under_a_name_of_its_own(start: Start,
     ],
     ids=["kind", "threshold", "number", "type", "file", "width", "treeshap"],
 )
-def test_a_config_that_does_not_fit_the_trees_is_rejected_with_a_message(
+def test_config_that_contradicts_the_trees_is_rejected_with_a_message(
     start: Start, tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
     folder = tmp_path / "models/trees"
@@ -161,7 +161,7 @@ def test_a_config_that_does_not_fit_the_trees_is_rejected_with_a_message(
     assert reason in str(caught.value)
 
 
-def test_a_file_that_holds_no_trees_is_named(start: Start, tmp_path: Path) -> None:
+def test_file_without_trees_is_reported(start: Start, tmp_path: Path) -> None:
     folder = tmp_path / "models/trees"
     write_config(folder, **CLASSIFIER)
     (folder / "1/xgboost.json").write_text("{}")

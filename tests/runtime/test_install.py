@@ -43,7 +43,7 @@ def test_inputs_are_the_requirements_the_backends_and_their_libraries(
 
 
 @pytest.mark.e2e
-def test_a_killed_installation_is_done_again_and_a_finished_one_is_not(tmp_path: Path) -> None:
+def test_killed_installation_is_repeated_and_a_finished_one_is_not(tmp_path: Path) -> None:
     home = tmp_path / "server"
     command = [sys.executable, "-m", "tritonstack.runtime.install", "--home", str(home)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -66,7 +66,7 @@ def test_a_killed_installation_is_done_again_and_a_finished_one_is_not(tmp_path:
     assert home.stat().st_ino == first
 
 
-def test_what_is_linked_is_a_library_with_all_it_needs_but_numpy(tmp_path: Path) -> None:
+def test_library_is_linked_with_its_dependencies_except_numpy(tmp_path: Path) -> None:
     found = find_packages("treelite")
     assert found is not None
     assert set(found.versions) == {"treelite", "scipy", "packaging"}
@@ -85,7 +85,7 @@ def test_what_is_linked_is_a_library_with_all_it_needs_but_numpy(tmp_path: Path)
     assert not (tmp_path / "packages/numpy").exists()
 
 
-def test_a_library_that_is_not_here_links_nothing() -> None:
+def test_missing_library_links_nothing() -> None:
     assert find_packages("no-such-distribution") is None
 
 

@@ -26,7 +26,7 @@ EMBEDDED = TritonInstallation(
 CONTAINER = replace(EMBEDDED, kind="container")
 
 
-def test_the_embedded_servers_own_programs_come_first() -> None:
+def test_programs_of_the_embedded_server_come_first() -> None:
     variables = EMBEDDED.surround({"PATH": "/model/bin", "LD_LIBRARY_PATH": "/model/lib", "HOME": "/root"})
     assert variables == {
         "PATH": "/somewhere/server/python/bin:/usr/local/bin:/usr/bin:/bin:/model/bin",
@@ -36,7 +36,7 @@ def test_the_embedded_servers_own_programs_come_first() -> None:
     }
 
 
-def test_the_local_server_gets_the_paths_of_its_parts() -> None:
+def test_local_server_gets_the_paths_of_its_components() -> None:
     assert EMBEDDED.moved_to(SERVER_ROOT).arguments() == (
         f"--backend-directory={SERVER_ROOT}/backends",
         f"--cache-directory={SERVER_ROOT}/caches",
@@ -58,7 +58,7 @@ def test_a_containers_server_keeps_the_images_variables_but_no_credentials(
     assert CONTAINER.arguments() == ()
 
 
-def test_a_backend_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_missing_backend_is_reported_with_the_available_ones() -> None:
     assert EMBEDDED.why_no_backend("python") is None
     assert EMBEDDED.why_no_backend("tensorrt") == (
         "this server has no tensorrt backend; it has ensemble, python"

@@ -17,7 +17,7 @@ error: creating server: Internal - failed to load all models
 """
 
 
-def test_reasons_are_the_lines_that_matter(tmp_path: Path) -> None:
+def test_reasons_are_the_relevant_log_lines(tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.write_text(FAILED_LOAD)
     assert log.reasons(file).splitlines() == [
@@ -27,7 +27,7 @@ def test_reasons_are_the_lines_that_matter(tmp_path: Path) -> None:
     ]
 
 
-def test_without_errors_the_end_of_the_log_has_to_do(tmp_path: Path) -> None:
+def test_end_of_the_log_is_shown_if_it_has_no_errors(tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.write_text("\n".join(f"line {number}" for number in range(100)))
     assert log.reasons(file, limit=2) == "line 98\nline 99"

@@ -26,9 +26,7 @@ def invoke_together(server: TritonServer, rows: Sequence[int]) -> list[TritonRes
         return list(pool.map(lambda row: invoke(server, [1.0, 2.0], row=row), rows))
 
 
-def test_requests_are_answered_in_one_run_and_a_bad_one_spares_the_others(
-    start: Start, tmp_path: Path
-) -> None:
+def test_requests_share_a_run_and_a_bad_request_fails_alone(start: Start, tmp_path: Path) -> None:
     server = start(add_onnx_model(tmp_path / "models"))
     good = [outputs(response) for response in invoke_together(server, [0, 1, 1, 0])]
     assert [answer["y"] for answer in good] == [[2.0, 4.0], [3.0, 6.0], [3.0, 6.0], [2.0, 4.0]]
@@ -42,7 +40,7 @@ def test_requests_are_answered_in_one_run_and_a_bad_one_spares_the_others(
     assert "Traceback" not in text
 
 
-def test_only_the_outputs_asked_for_are_sent(start: Start, tmp_path: Path) -> None:
+def test_only_requested_outputs_are_sent(start: Start, tmp_path: Path) -> None:
     server = start(add_onnx_model(tmp_path / "models"))
     request = {
         "inputs": [tensor("x", "FP32", [1.0]), tensor("row", "INT64", [1])],
@@ -128,7 +126,7 @@ def test_text_scalars_and_models_without_batching(start: Start, tmp_path: Path) 
     ],
     ids=["type", "name", "missing", "dims", "parameter", "level", "batching", "ragged", "optional"],
 )
-def test_a_config_that_does_not_fit_the_graph_is_rejected_with_a_message(
+def test_config_that_contradicts_the_graph_is_rejected_with_a_message(
     start: Start, tmp_path: Path, written: str, instead: str, reason: str
 ) -> None:
     config = ONNX_CONFIG.replace(written, instead, 1)

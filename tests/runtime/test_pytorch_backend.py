@@ -123,7 +123,7 @@ def ask_together(server: TritonServer, rows: Sequence[int]) -> list[TritonRespon
         return list(pool.map(one, rows))
 
 
-def test_forward_arguments_in_any_order_are_answered_in_one_run_and_a_bad_one_spares_the_others(
+def test_forward_arguments_in_any_order_share_a_run_and_a_bad_request_fails_alone(
     start: Start, tmp_path: Path
 ) -> None:
     server = start(save_module(tmp_path / "models", scale_module()))
@@ -187,9 +187,7 @@ def test_a_module_that_takes_one_dictionary(start: Start, tmp_path: Path) -> Non
         ("dictionary", "It should not be a List / Dictionary of Tensors"),
     ],
 )
-def test_an_answer_that_the_original_would_refuse(
-    start: Start, tmp_path: Path, kind: str, reason: str
-) -> None:
+def test_answer_rejected_by_the_original_client(start: Start, tmp_path: Path, kind: str, reason: str) -> None:
     server = start(save_module(tmp_path / "models", faulty_module(kind), ONE_IN_ONE_OUT))
     answer = ask(server, ("x", "FP32", [1, 2], [1.0, 2.0]))
     assert answer.status == 500
@@ -221,7 +219,7 @@ def test_an_answer_that_the_original_would_refuse(
     ],
     ids=["missing", "type", "text", "boolean", "number", "ragged"],
 )
-def test_a_config_that_does_not_fit_the_module_is_rejected_with_a_message(
+def test_config_that_contradicts_the_module_is_rejected_with_a_message(
     start: Start, tmp_path: Path, written: str, instead: str, reason: str
 ) -> None:
     config = CONFIG.replace(written, instead, 1)

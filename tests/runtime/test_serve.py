@@ -51,7 +51,7 @@ def test_multi_model_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["false", "True", "1", ""])
-def test_only_the_word_true_means_multi_model(root: Path, value: str) -> None:
+def test_only_the_value_true_means_multi_model(root: Path, value: str) -> None:
     assert not serve_command(environment={"SAGEMAKER_MULTI_MODEL": value}, model_root=root).multi_model
 
 
@@ -85,7 +85,7 @@ def test_values_are_split_on_blanks(root: Path) -> None:
     assert command[-3:] == ("--load-model=a", "--load-model=b", "--load-model=bert")
 
 
-def test_gpu_limit_is_given_for_each_gpu(root: Path) -> None:
+def test_gpu_memory_limit_is_per_gpu(root: Path) -> None:
     limited = {"SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT": "0.5"}
     command = serve_command(environment=limited, model_root=root, gpu_count=2)
     assert command.argv[-5:-1] == ("--model-load-gpu-limit", "0:0.5", "--model-load-gpu-limit", "1:0.5")
@@ -93,7 +93,7 @@ def test_gpu_limit_is_given_for_each_gpu(root: Path) -> None:
 
 
 @pytest.mark.parametrize("multi_model", ["true", "false"])
-def test_ping_mode_does_not_reach_the_server_by_itself(root: Path, multi_model: str) -> None:
+def test_ping_mode_variable_is_not_passed_to_the_server(root: Path, multi_model: str) -> None:
     environment = {"SAGEMAKER_MULTI_MODEL": multi_model, "SAGEMAKER_TRITON_OVERRIDE_PING_MODE": "live"}
     seen = serve_command(environment=environment, model_root=root).environment
     assert "SAGEMAKER_TRITON_PING_MODE" not in seen
@@ -108,7 +108,7 @@ def test_ping_mode_does_not_reach_the_server_by_itself(root: Path, multi_model: 
         ({"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TRITON_OVERRIDE_PING_MODE": "ready"}, "ready"),
     ],
 )
-def test_ping_mode_is_assigned_where_the_container_has_it(
+def test_ping_mode_is_set_if_the_container_supports_it(
     root: Path, environment: dict[str, str], seen: str
 ) -> None:
     environment = {**environment, "SAGEMAKER_TRITON_PING_MODE": "anything"}
@@ -122,7 +122,7 @@ def test_port(root: Path) -> None:
         argv(root, SAGEMAKER_BIND_TO_PORT="http")
 
 
-def test_named_model_may_have_siblings(root: Path) -> None:
+def test_given_model_can_have_siblings(root: Path) -> None:
     (root / "tokenizer").mkdir()
     command = serve_command(environment={"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "bert"}, model_root=root)
     assert command.argv[-1] == "--load-model=bert"
@@ -135,7 +135,7 @@ def error_of(root: Path, **environment: str) -> str:
     return caught.value.message
 
 
-def test_rejects_a_flat_model(root: Path) -> None:
+def test_flat_model_is_rejected(root: Path) -> None:
     (root / "config.pbtxt").touch()
     assert error_of(root) == (
         "ERROR: Incorrect directory structure.\n       Model directory needs to contain the top level folder"
@@ -143,20 +143,20 @@ def test_rejects_a_flat_model(root: Path) -> None:
     assert argv(root, SAGEMAKER_MULTI_MODEL="true")
 
 
-def test_rejects_a_named_model_that_is_missing(root: Path) -> None:
+def test_missing_default_model_is_rejected(root: Path) -> None:
     assert error_of(root, SAGEMAKER_TRITON_DEFAULT_MODEL_NAME="gpt") == (
         "ERROR: Directory with provided SAGEMAKER_TRITON_DEFAULT_MODEL_NAME gpt does not exist"
     )
 
 
-def test_rejects_an_empty_folder(tmp_path: Path) -> None:
+def test_empty_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "README").touch()
     (tmp_path / "link").symlink_to("/")
     assert error_of(tmp_path) == "ERROR: No model found in model repository"
     assert error_of(tmp_path / "missing") == "ERROR: No model found in model repository"
 
 
-def test_rejects_to_choose_between_several_models(root: Path) -> None:
+def test_several_models_without_a_default_are_rejected(root: Path) -> None:
     (root / ".git").mkdir()
     first, choice, found = error_of(root).splitlines()
     assert first == "ERROR: More than 1 model directory found in model repository."
@@ -171,13 +171,13 @@ def test_rejects_to_choose_between_several_models(root: Path) -> None:
     )
 
 
-def test_a_name_with_a_blank_counts_twice(tmp_path: Path) -> None:
+def test_name_with_a_space_counts_twice(tmp_path: Path) -> None:
     (tmp_path / "my model").mkdir()
     assert "More than 1 model directory" in error_of(tmp_path)
 
 
 @pytest.mark.parametrize("release", [None, "25.03", "26.01"])
-def test_rejects_an_unknown_inference_type(root: Path, release: str | None) -> None:
+def test_unknown_inference_type_is_rejected(root: Path, release: str | None) -> None:
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "chat"}
     with pytest.raises(ServeRejectedError) as caught:
         serve_command(environment=environment, model_root=root, release=release)
@@ -187,7 +187,7 @@ def test_rejects_an_unknown_inference_type(root: Path, release: str | None) -> N
     )
 
 
-def test_older_releases_do_not_know_inference_types(root: Path) -> None:
+def test_older_releases_have_no_inference_types(root: Path) -> None:
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "chat"}
     assert serve_command(environment=environment, model_root=root, release="24.10")
 

@@ -88,7 +88,7 @@ def on_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("on_host")
-def test_serves_a_python_model_and_leaves_nothing(start: Start, tmp_path: Path) -> None:
+def test_python_model_is_served_and_cleaned_up(start: Start, tmp_path: Path) -> None:
     left_before = shared_memory_left_behind()
     server = start(add_python_model(tmp_path / "models"))
     assert outputs(invoke(server, [1.0, 2.0])) == {"y": [-1.0, -2.0]}
@@ -127,7 +127,7 @@ def test_the_bound_port_is_honoured(start: Start, tmp_path: Path) -> None:
     assert ":9876" in server.log_tail()
 
 
-def test_the_server_sees_the_containers_variables_and_no_others(
+def test_server_gets_only_the_variables_of_the_container(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -142,7 +142,7 @@ def test_the_server_sees_the_containers_variables_and_no_others(
     assert "AWS" not in seen
 
 
-def test_an_execution_environment_is_unpacked_out_of_sight(
+def test_execution_environment_is_unpacked_outside_the_repository(
     start: Start, installation: TritonInstallation, tmp_path: Path
 ) -> None:
     models = add_python_model(tmp_path / "models", source="import only_here\n" + NEGATE)
@@ -209,7 +209,7 @@ def test_a_packed_environment_serves_without_activation(
     assert len([command for command in commands if "/watch_stubs.py" in command]) == 1
 
 
-def test_a_failed_load_says_why(start: Start, tmp_path: Path) -> None:
+def test_failed_load_reports_its_reason(start: Start, tmp_path: Path) -> None:
     models = add_python_model(tmp_path / "models", source="raise RuntimeError('no luck today')\n")
     server = start(models, ready=False)
     with pytest.raises(TritonFailedError) as caught:
@@ -222,14 +222,14 @@ def test_a_failed_load_says_why(start: Start, tmp_path: Path) -> None:
     assert "no luck today" in caught.value.log
 
 
-def test_time_can_run_out(start: Start, tmp_path: Path) -> None:
+def test_timeout_is_reported(start: Start, tmp_path: Path) -> None:
     models = add_python_model(tmp_path / "models", source="import time; time.sleep(100)\n")
     server = start(models, ready=False)
     with pytest.raises(TritonFailedError, match="tritonserver was not ready within 1 s"):
         server.wait_ready(timeout_s=1)
 
 
-def test_refusals_start_nothing(start: Start, tmp_path: Path) -> None:
+def test_rejected_options_start_nothing(start: Start, tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     with pytest.raises(ServeRejectedError, match="ERROR: No model found in model repository"):
         start(tmp_path / "models")

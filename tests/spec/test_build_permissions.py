@@ -40,7 +40,7 @@ def reach(folder: Path, **models: str) -> BuildPermissions:
         (f"{TEXT}trust: {{remote_code: {REASON}}}\n", True),
     ],
 )
-def test_which_models_bring_code_of_their_own(tmp_path: Path, text: str, own_code: bool) -> None:
+def test_models_with_custom_code(tmp_path: Path, text: str, own_code: bool) -> None:
     assert reach(tmp_path, m=text).own_code is own_code
 
 
@@ -53,7 +53,7 @@ def test_sources_on_the_hub_and_in_buckets(tmp_path: Path) -> None:
     )
 
 
-def test_a_pipeline_reaches_for_all_that_its_models_do(tmp_path: Path) -> None:
+def test_pipeline_needs_the_build_permissions_of_its_models(tmp_path: Path) -> None:
     chain = (
         "name: m\ndescription: A pipeline.\nrecipe: {kind: ensemble, steps: [{model: a}, {model: b}]}\n"
         "test_inputs: [A man is eating food.]\n"

@@ -36,19 +36,19 @@ PRIVATE = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10"
         ),
     ],
 )
-def test_tags_that_aws_would_not_take(tmp_path: Path, tags: dict[str, str], expected: str) -> None:
+def test_tags_rejected_by_aws(tmp_path: Path, tags: dict[str, str], expected: str) -> None:
     assert complaints(tmp_path, environment("", tags=tags)) == [expected]
 
 
 @pytest.mark.parametrize("tags", [{"Kosten stelle": "ä/b:c=1+2-3@d"}, {"empty": ""}, {"k" * 128: "v" * 256}])
-def test_tags_that_aws_takes(tmp_path: Path, tags: dict[str, str]) -> None:
+def test_tags_accepted_by_aws(tmp_path: Path, tags: dict[str, str]) -> None:
     load_workspace(write_environment(tmp_path, environment("", tags=tags)), NAME)
 
 
 @pytest.mark.parametrize(
     "cidr", ["127.0.0.0/16", "169.254.0.0/16", "8.8.0.0/16", "10.0.0.0/25", "10.0.0.0/8"]
 )
-def test_blocks_that_no_network_can_have(tmp_path: Path, cidr: str) -> None:
+def test_invalid_network_blocks(tmp_path: Path, cidr: str) -> None:
     assert complaints(tmp_path, environment("", network={"create": {"cidr": cidr}})) == [
         f"network.create.cidr: expected a block from /16 to /24 of {PRIVATE}, got {cidr!r} -- write one "
         "such as 10.40.0.0/16"
@@ -60,7 +60,7 @@ def test_blocks_of_private_addresses(tmp_path: Path, cidr: str) -> None:
     load_workspace(write_environment(tmp_path, environment("", network={"create": {"cidr": cidr}})), NAME)
 
 
-def test_alarms_of_a_challenger_and_of_another_endpoint_have_names_of_their_own(tmp_path: Path) -> None:
+def test_alarms_of_a_challenger_and_of_another_endpoint_have_different_names(tmp_path: Path) -> None:
     data = environment("challenger: {}")
     data["endpoints"]["e-challenger"] = {**data["endpoints"]["e"], "challenger": {"share": 0.5}}
     assert complaints(tmp_path, data) == [
@@ -71,7 +71,7 @@ def test_alarms_of_a_challenger_and_of_another_endpoint_have_names_of_their_own(
 
 
 @pytest.mark.parametrize("days", ["MON-TUE-WED", "MON-", "mon", "MON,,TUE"])
-def test_days_that_are_none(tmp_path: Path, days: str) -> None:
+def test_invalid_days(tmp_path: Path, days: str) -> None:
     schedule = f'{{at: "08:00", days: "{days}", min: 1, max: 1}}'
     assert complaints(tmp_path, environment(f"scaling: {{schedules: {{s: {schedule}}}}}")) == [
         f"endpoints.e.scaling.schedules.s.days: invalid days {days!r} -- write for example MON-FRI, "
@@ -117,7 +117,7 @@ def test_the_key_of_the_bootstrap_is_an_arn(tmp_path: Path, key: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["aws", "aws-team", "ssm"])
-def test_names_that_systems_manager_keeps_for_itself(tmp_path: Path, prefix: str) -> None:
+def test_names_reserved_by_systems_manager(tmp_path: Path, prefix: str) -> None:
     assert complaints(tmp_path, environment("", name_prefix=prefix)) == [
         f"name_prefix: names starting with aws or ssm are reserved by Systems Manager, got {prefix!r} -- "
         "choose another name_prefix"

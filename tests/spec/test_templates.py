@@ -78,7 +78,7 @@ def test_a_template_is_not_an_environment(templated: Project) -> None:
     assert caught.value.remedy == "did you mean 'preview'?"
 
 
-def test_an_instance_is_a_whole_environment_of_its_own(templated: Project) -> None:
+def test_instance_is_a_complete_environment(templated: Project) -> None:
     workspace = instance(templated, most=5, isolated=False)
     spec = workspace.spec
     assert (spec.name, spec.base, spec.removal) == ("pr-1", "tritonstack-pr-1", "destroy")
@@ -94,7 +94,7 @@ def test_an_instance_is_a_whole_environment_of_its_own(templated: Project) -> No
     assert not spec.is_protected
 
 
-def test_it_runs_the_lock_of_the_environment_that_its_template_names(templated: Project) -> None:
+def test_instance_runs_the_lock_of_the_environment_in_its_template(templated: Project) -> None:
     workspace = instance(templated)
     assert workspace.lock.file == templated.lock_file("dev")
     assert workspace.lock_owner == "dev"
@@ -128,7 +128,7 @@ def test_a_synth_with_the_same_context_gives_the_same_instance(templated: Projec
         ({"share": "half"}, "expected a number, got 'half'", "for example the default, 0.5"),
     ],
 )
-def test_parameters_are_of_their_defaults_sort(
+def test_parameters_have_the_type_of_their_default(
     templated: Project, given: dict[str, str], message: str, remedy: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -185,13 +185,13 @@ def test_a_templates_violations_are_reported_with_file_and_line(
     assert violations[0].remedy is not None or "missing" in message
 
 
-def test_a_template_without_a_head_says_what_one_is(templated: Project) -> None:
+def test_template_without_a_header_is_reported_with_an_example(templated: Project) -> None:
     templated.template_file("preview").write_text("name: x\n")
     with pytest.raises(InvalidFilesError, match="required key 'template' is missing"):
         find_template(templated, "preview")
 
 
-def test_a_sound_template_has_no_violations(templated: Project) -> None:
+def test_valid_template_has_no_violations(templated: Project) -> None:
     assert validate_project(templated) == []
 
 
@@ -204,14 +204,12 @@ def test_a_sound_template_has_no_violations(templated: Project) -> None:
         ("a--b", "invalid name"),
     ],
 )
-def test_an_instance_takes_no_name_that_means_something_else(
-    templated: Project, name: str, message: str
-) -> None:
+def test_reserved_instance_names_are_rejected(templated: Project, name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_instance(templated, sample_instance("preview", name))
 
 
-def test_names_that_do_not_fit_are_reported_before_anything_is_deployed(templated: Project) -> None:
+def test_too_long_names_are_reported_before_any_deploy(templated: Project) -> None:
     with pytest.raises(InvalidFilesError, match="at most 63 characters"):
         load_instance(templated, sample_instance("preview", "a" * 40))
 
@@ -235,7 +233,7 @@ def test_invalid_durations_are_rejected(text: str) -> None:
         parse_lifetime(text)
 
 
-def test_moments_are_read_as_they_are_written() -> None:
+def test_times_are_read_back_unchanged() -> None:
     moment = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert parse_moment(moment_text(moment)) == moment
     with pytest.raises(UsageError, match="invalid `expires` time"):

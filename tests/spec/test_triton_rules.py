@@ -151,7 +151,7 @@ REJECTED: list[tuple[str, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("recipe", "blocks", "complaint"), REJECTED)
-def test_what_does_not_go_together(
+def test_incompatible_blocks_are_rejected(
     tmp_path: Path, recipe: str, blocks: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(InvalidFilesError) as caught:
@@ -163,7 +163,7 @@ def test_what_does_not_go_together(
     assert violation.line >= 4
 
 
-def test_everything_at_once(tmp_path: Path) -> None:
+def test_all_changes_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         a_model(
             tmp_path,
@@ -196,7 +196,7 @@ def test_everything_at_once(tmp_path: Path) -> None:
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_what_is_allowed_passes_tritons_own_rules(batching: dict[str, Any]) -> None:
+def test_accepted_batching_passes_the_rules_of_triton(batching: dict[str, Any]) -> None:
     """Triton's rules for dynamic batching, applied to every accepted value."""
     from model_build.repository.config import model_config_schema
     from model_build.repository.scheduling import schedule
@@ -230,7 +230,7 @@ def _json(data: dict[str, Any]) -> str:
     return json.dumps(data)
 
 
-def test_the_fields_of_the_queue_are_all_known() -> None:
+def test_all_fields_of_the_queue_are_known() -> None:
     """A new field of batching needs a rule, or an entry here that it needs none."""
     assert issubclass(Batching, Record)
     assert set(Batching.model_fields) == {

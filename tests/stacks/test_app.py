@@ -71,7 +71,7 @@ def test_the_same_commit_gives_the_same_templates(sample, project, tmp_path):
     assert first == second
 
 
-def test_without_an_environment_the_environments_are_listed(project, tmp_path):
+def test_missing_environment_argument_lists_the_environments(project, tmp_path):
     result = run_app(project, environment=None, outdir=tmp_path)
     assert result.returncode == 2
     assert result.stderr == (
@@ -88,7 +88,7 @@ def test_an_unknown_environment_is_rejected(project, tmp_path):
     )
 
 
-def test_every_violation_of_the_files_is_reported_without_a_traceback(project, tmp_path):
+def test_all_file_violations_are_reported_without_a_traceback(project, tmp_path):
     file = project.environment_file("sample")
     text = file.read_text().replace("ml.c7i.xlarge", "ml.c7i.extralarge").replace("removal:", "removl:")
     file.write_text(text)

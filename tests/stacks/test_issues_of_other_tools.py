@@ -51,7 +51,7 @@ def test_start_and_stop_schedules_317(bare_project, synthesize):
     }
 
 
-def test_the_model_is_not_made_before_the_roles_policy_432(every):
+def test_model_is_created_after_the_policy_of_its_role_432(every):
     templates = every_endpoint(every)
     assert templates
     for template in templates:
@@ -163,7 +163,7 @@ def test_a_rollback_is_not_silent(sample):
 
 
 @pytest.mark.parametrize("name", ["accelerated", "plain"])
-def test_a_start_that_takes_long_is_waited_for_but_not_for_ever(sample, name):
+def test_slow_start_is_awaited_until_a_timeout(sample, name):
     variant = production(sample.endpoint(name))
     assert 60 <= variant["ContainerStartupHealthCheckTimeoutInSeconds"] <= 3600
     assert 60 <= variant["ModelDataDownloadTimeoutInSeconds"] <= 3600

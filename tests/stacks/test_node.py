@@ -68,9 +68,7 @@ def node_22(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("major", [22, 24])
-def test_the_cdk_runs_and_warns_of_nothing(
-    major: int, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_cdk_runs_without_warnings(major: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     folder = request.getfixturevalue(f"node_{major}")
     variables = {key: value for key, value in os.environ.items() if key != SILENCED}
     variables["PATH"] = f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin"

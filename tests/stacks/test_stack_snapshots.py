@@ -42,7 +42,7 @@ STACKS = (
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_template_is_as_it_was_reviewed(sample, every, walled, factory, stack):
+def test_template_matches_the_reviewed_snapshot(sample, every, walled, factory, stack):
     assembly = {"sample": sample, "every": every, "walled": walled, "factory": factory}[stack.split("-")[1]]
     # The archive's name is a hash of the build code, which most changes of this repository change.
     text = re.sub(r"[0-9a-f]{64}\.zip", "BUILD-SOURCE.zip", assembly.text(stack))
@@ -60,7 +60,7 @@ def test_a_difference_gives_the_same_template(stack):
     assert apply(base, difference(base, template)) == template
 
 
-def test_a_difference_keeps_what_it_does_not_name():
+def test_difference_keeps_other_values():
     base = {"kept": 1, "removed": 2, "list": [{"a": 1}, {"b": 2}], "shorter": [1, 2, 3], "kind": {"x": 1}}
     value = {"kept": 1, "list": [{"a": 1}, {"b": 3}], "shorter": [3, 4], "kind": [], "added": {"y": None}}
     changes = difference(base, value)

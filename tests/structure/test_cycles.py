@@ -25,7 +25,7 @@ def test_the_parts_of_a_package_do_not_import_each_other_in_a_cycle(package: str
     assert " -> ".join(find_cycle(sibling_graph(GRAPH, package))) == ""
 
 
-def test_every_kind_of_import_is_seen(tmp_path: Path) -> None:
+def test_every_kind_of_import_is_detected(tmp_path: Path) -> None:
     """A cycle through a type-only, a relative, and a late import, between modules and between folders."""
     files = {
         "p/__init__.py": "",
@@ -48,7 +48,7 @@ def test_every_kind_of_import_is_seen(tmp_path: Path) -> None:
     assert find_cycle(graph) == []
 
 
-def test_the_product_is_read() -> None:
+def test_product_is_detected() -> None:
     assert {"tritonstack.workflows.session", "stacks.endpoint", "model_build.build"} <= set(GRAPH)
     assert "tritonstack.workflows.reporter" in GRAPH["tritonstack.workflows.session"]
     assert "tritonstack_local.server" in GRAPH["tritonstack_local.process"]

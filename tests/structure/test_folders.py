@@ -47,7 +47,7 @@ def packages(root: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_folders_hold_about_a_dozen_modules(root: str) -> None:
+def test_folders_contain_about_a_dozen_modules(root: str) -> None:
     assert any((ROOT / root).rglob("*.py"))
     assert crowded(ROOT / root) == {}
 

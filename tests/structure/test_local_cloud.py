@@ -24,7 +24,7 @@ def test_only_the_environment_reads_whether_it_is_on_aws() -> None:
     assert reading == {FACT}
 
 
-def test_only_workflows_choose_by_it() -> None:
+def test_only_workflows_distinguish_the_local_cloud() -> None:
     """Constructs, stacks, builds, and operations do the same on the local cloud as on AWS."""
     found = _importing("is_local") | _importing("has_registry") | _importing("image_store")
     assert found

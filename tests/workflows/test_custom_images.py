@@ -83,7 +83,7 @@ def publish_by(account: Account, folder: Path, script: str, monkeypatch: pytest.
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_an_image_that_is_there_is_locked_by_its_digest(account: Account) -> None:
+def test_existing_image_is_locked_by_its_digest(account: Account) -> None:
     digest = account.push()
     assert account.lock() is True
     locked = account.workspace.lock.record.images["serving"]["cpu"]
@@ -91,7 +91,7 @@ def test_an_image_that_is_there_is_locked_by_its_digest(account: Account) -> Non
     assert account.lock() is False
 
 
-def test_where_the_account_builds_nothing_this_machine_builds_and_pushes(
+def test_local_machine_builds_and_pushes_without_remote_builds(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = tmp_path / "heard"

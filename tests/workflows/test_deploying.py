@@ -21,7 +21,7 @@ from tritonstack.workflows.session import Session
 
 
 @pytest.mark.parametrize("phase", ["remove_scaling", "_cdk_deploy"])
-def test_ctrl_c_between_two_phases_names_who_serves_without_scaling(
+def test_ctrl_c_between_two_phases_lists_endpoints_without_scaling(
     project: Project, account: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:

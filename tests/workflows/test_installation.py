@@ -76,7 +76,7 @@ def test_the_cdk_command_follows_the_state_folder(
     assert printed(prefix / "bin/cdk", tmp_path) == "state diff"
 
 
-def test_a_link_of_an_earlier_release_is_replaced(prefix: Path, tmp_path: Path) -> None:
+def test_link_from_an_earlier_release_is_replaced(prefix: Path, tmp_path: Path) -> None:
     old = script(tmp_path / "gone/.tritonstack/cdk" / setup.CDK_PROGRAM, "echo old")
     (prefix / "bin/cdk").symlink_to(old)
     set_up(tmp_path / "shop", "shop")
@@ -110,7 +110,7 @@ def states(project: Project) -> dict[str, str]:
         ("tritonstack_local", "extra local", "optional"),
     ],
 )
-def test_doctor_tells_optional_extras(
+def test_doctor_reports_optional_extras(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str, state: str
 ) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda asked: None if asked == module else object())

@@ -22,7 +22,7 @@ def asked(wish: InstanceRequest, standing: Instance | None = None) -> Instance:
     return plan_instance(TEMPLATE, wish, deployed=standing, actor="bob[bot]", now=NOW)
 
 
-def test_a_new_one_is_the_actors_and_lives_as_long_as_said() -> None:
+def test_new_instance_has_the_actor_as_owner_and_the_given_ttl() -> None:
     made = asked(InstanceRequest("pr-1", ttl="4h", settings={"most": "5"}))
     assert made == Instance("preview", "pr-1", "bob-bot-", "2030-01-01T04:00:00Z", {"most": 5})
 
@@ -31,7 +31,7 @@ def test_the_default_expiry_is_the_longest_allowed() -> None:
     assert asked(InstanceRequest("pr-1")).expires == "2030-01-02T00:00:00Z"
 
 
-def test_deployed_again_it_keeps_owner_expiry_and_parameters() -> None:
+def test_redeploy_keeps_owner_expiry_and_parameters() -> None:
     assert asked(InstanceRequest("pr-1"), STANDING) == STANDING
 
 
@@ -63,7 +63,7 @@ def test_a_parameter_set_to_its_default_follows_the_template_again() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_rejected_with_a_remedy(
+def test_invalid_instance_request_is_rejected_with_a_remedy(
     wish: InstanceRequest, standing: Instance | None, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -72,7 +72,7 @@ def test_what_cannot_be_is_rejected_with_a_remedy(
     assert caught.value.remedy
 
 
-def test_an_expired_one_lives_on_where_it_is_given_time() -> None:
+def test_expired_instance_can_be_extended() -> None:
     expired = replace(STANDING, expires="2029-01-01T00:00:00Z")
     assert asked(InstanceRequest("pr-1", ttl="1h"), expired).expires == "2030-01-01T01:00:00Z"
 

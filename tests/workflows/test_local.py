@@ -63,7 +63,7 @@ def test_exposure_is_a_setting_of_one_cloud(
     assert "endpoints cannot start" in notes[0]
 
 
-def test_with_a_callback_it_runs_until_it_ends(project: Project, started: list[tuple[str, Any]]) -> None:
+def test_callback_runs_until_the_end(project: Project, started: list[tuple[str, Any]]) -> None:
     seen: list[tuple[Any, int]] = []
     cloud = up(Session(project), OPTIONS, on_ready=lambda found: seen.append((found, len(started))))
     assert seen == [(cloud, 0)]
@@ -96,7 +96,7 @@ def test_an_unknown_region_starts_nothing(project: Project, started: list[tuple[
     assert started == []
 
 
-def test_stopping_what_does_not_run_is_not_an_error(project: Project) -> None:
+def test_stopping_when_nothing_runs_is_not_an_error(project: Project) -> None:
     session = Session(project)
     assert down(session) == StoppedCloud(stopped=False, forgotten=False)
     assert down_all(session) == StoppedClouds((), ())

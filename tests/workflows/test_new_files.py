@@ -45,7 +45,7 @@ def contents(project: Project) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", RECIPES)
-def test_each_recipe_makes_a_valid_model(project, kind):
+def test_each_recipe_creates_a_valid_model(project, kind):
     add(project, "fresh", kind)
     assert validate_project(project) == []
     record = load_models(project, "fresh")["fresh"].record
@@ -169,7 +169,7 @@ def test_an_endpoint_is_added_to_each_environment(project, environment):
 @pytest.mark.parametrize(
     ("precision", "instance"), [("precision: fp32", "ml.c7i.large"), ("precision: fp16", "ml.g5.xlarge")]
 )
-def test_kind_and_instance_type_suit_the_model(project, precision, instance):
+def test_kind_and_instance_type_match_the_model(project, precision, instance):
     add(project, "fresh", "text-embedding")
     file = project.model_file("fresh")
     file.write_text(file.read_text().replace("# precision: fp32", precision))
@@ -207,7 +207,7 @@ def test_an_invalid_endpoint_writes_nothing(project, monkeypatch, name, options,
     assert contents(project) == before
 
 
-def test_endpoints_on_one_line_are_left_alone(project):
+def test_endpoints_on_one_line_are_unchanged(project):
     file = project.environment_file("local")
     text = file.read_text()
     head = text[: text.index("endpoints:")]
@@ -245,7 +245,7 @@ def test_an_invalid_environment_writes_nothing(project, name, account, region, m
     assert contents(project) == before
 
 
-def test_the_commands_say_what_they_wrote_and_what_comes_next(project, monkeypatch, capsys):
+def test_commands_print_written_files_and_next_steps(project, monkeypatch, capsys):
     monkeypatch.chdir(project.root)
     assert run(["new", "model", "fresh", "--recipe", "python"]) == 0
     assert capsys.readouterr().out == (
@@ -323,7 +323,7 @@ def test_a_source_revision_that_can_move_is_a_warning(project, capsys, revision,
     assert ("[TS221]" in found) == warned
 
 
-def test_a_project_without_models_has_none(tmp_path, capsys):
+def test_project_without_models_lists_none(tmp_path, capsys):
     for folder in ("models", "environments"):
         (tmp_path / folder).mkdir()
     (tmp_path / "cdk.json").write_text("{}")

@@ -52,12 +52,12 @@ def test_an_invalid_file_raises_with_its_line(project: Project) -> None:
         assert {violation.line for violation in caught.value.violations} == {6, 9}
 
 
-def test_an_instance_without_a_template_is_wrong_usage(project: Project) -> None:
+def test_instance_without_a_template_is_a_usage_error(project: Project) -> None:
     with pytest.raises(UsageError, match="--name needs a template"):
         validate(Session(project), instance="pr-1")
 
 
-def test_an_account_that_is_unreachable_is_not_called_valid(project: Project) -> None:
+def test_unreachable_account_is_not_reported_as_valid(project: Project) -> None:
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
     with pytest.raises(NotCheckedError, match=r"dev was not checked online: .*is not running"):
         validate(Session(project), "dev", online=True)

@@ -64,7 +64,7 @@ def test_an_image_gets_its_name_in_the_other_environment(engine: Engine) -> None
 
 
 @pytest.mark.usefixtures("engine")
-def test_an_image_that_another_machine_holds() -> None:
+def test_image_on_another_machine() -> None:
     with pytest.raises(ImageNotBuiltError, match="cannot tag it v1"):
         tag_image(f"sha256:{'cd' * 32}", PROD)
 

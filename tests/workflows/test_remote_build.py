@@ -139,7 +139,7 @@ def test_a_job_is_followed_to_its_artifact(
     assert "hello" not in err
 
 
-def test_a_job_that_ended_meanwhile_is_taken_and_none_is_started(watched: Watched) -> None:
+def test_job_that_just_ended_is_used_instead_of_a_new_one(watched: Watched) -> None:
     watched.run(wait_for_it=False)
     digest = watched.finish(f"{CPU}:1")
     (outcome,) = watched.run()
@@ -147,7 +147,7 @@ def test_a_job_that_ended_meanwhile_is_taken_and_none_is_started(watched: Watche
     assert len(watched.codebuild.started) == 1
 
 
-def test_ctrl_c_leaves_the_job_alone_and_the_next_call_attaches(
+def test_ctrl_c_keeps_the_job_and_the_next_call_attaches(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
@@ -187,7 +187,7 @@ def test_a_failed_job_reports_its_own_error(watched: Watched, monkeypatch: pytes
     assert outcome.error.remedy == "mend it"
 
 
-def test_a_job_that_dies_is_quoted(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_failed_job_is_quoted(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     watched.logs.streams[f"{CPU}/1"] = ["Killed"]
     phase = {"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "exit status 137"}]}
 
@@ -202,14 +202,12 @@ def test_a_job_that_dies_is_quoted(watched: Watched, monkeypatch: pytest.MonkeyP
     assert outcome.error.remedy == f"its log is {CPU}/1 in /t-dev/builds"
 
 
-def test_without_waiting_the_job_is_started_and_no_more(
-    watched: Watched, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_wait_only_starts_the_job(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
     assert watched.run(wait_for_it=False) == []
     assert f"minilm for cpu: started {CPU}:1" in capsys.readouterr().err
 
 
-def test_credentials_that_expire_end_the_watching_and_not_the_build(
+def test_expired_credentials_end_monitoring_and_not_the_build(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def expire(_: str) -> None:
@@ -224,7 +222,7 @@ def test_credentials_that_expire_end_the_watching_and_not_the_build(
 
 
 @pytest.mark.parametrize(("concurrent", "quota", "at_once"), [(4, 60, 4), (None, 60, 9), (None, 1, 1)])
-def test_as_many_builds_run_at_once_as_the_project_and_the_account_allow(
+def test_concurrent_builds_are_limited_by_project_and_account(
     watched: Watched,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -253,13 +251,11 @@ def test_as_many_builds_run_at_once_as_the_project_and_the_account_allow(
     assert said.count("model-8 for cpu is waiting") <= 1
 
 
-def test_without_a_limit_nothing_of_a_project_is_held_back(watched: Watched) -> None:
+def test_builds_without_a_limit_start_immediately(watched: Watched) -> None:
     assert watched.ground.concurrent is None
 
 
-def test_where_others_build_as_much_as_may_be_room_is_waited_for(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_build_waits_for_a_free_slot(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     others, list_builds = watched.fill(), watched.codebuild.list_builds_for_project
 
     def in_time(**parameters: Any) -> dict[str, Any]:
@@ -307,7 +303,7 @@ def test_without_waiting_builds_without_a_slot_are_reported(watched: Watched) ->
     assert len(watched.codebuild.started) == 4
 
 
-def test_credentials_that_expire_before_there_is_room_do_not_end_the_watching_of_what_runs(
+def test_credentials_that_expire_before_a_free_slot_do_not_end_monitoring_of_running_builds(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.models = [f"model-{number}" for number in range(5)]
@@ -329,7 +325,7 @@ def test_credentials_that_expire_before_there_is_room_do_not_end_the_watching_of
     assert list(outcomes.values()) == [None] * 4
 
 
-def test_the_builders_image_waits_for_room_too(
+def test_builder_image_waits_for_a_free_slot(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers: list[Any] = [NoRoomError("no room"), NoRoomError("no room")]

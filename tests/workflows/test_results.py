@@ -83,7 +83,7 @@ def test_no_workflow_imports_the_aws_sdk() -> None:
     assert [str(file) for file in files if sdk.search(file.read_text())] == []
 
 
-def test_a_script_destroys_in_silence_and_only_by_name(
+def test_script_destroys_without_a_prompt_and_only_by_name(
     project: Project, account: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tritonstack.operations.stacks._POLL_S", 0)

@@ -59,7 +59,7 @@ def folder(tmp_path):
     stop(state_dir=tmp_path / "state")
 
 
-def test_exposure_is_allowed_to_the_process_of_one_cloud_only(folder, monkeypatch):
+def test_exposure_is_allowed_for_the_process_of_one_cloud_only(folder, monkeypatch):
     monkeypatch.delenv(EXPOSE, raising=False)
     seen = folder.parent / "seen.json"
     program = """

@@ -69,7 +69,7 @@ def explained(capsys: pytest.CaptureFixture[str], project: Project, *arguments: 
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_lock_that_is_current_means_that_nothing_is_built(
+def test_nothing_is_built_if_the_lock_is_current(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert build(capsys, project, "--no-publish")[0] == 0
@@ -98,7 +98,7 @@ def test_a_model_no_longer_bound_to_a_python_drops_its_older_artifact(
 
 @pytest.mark.usefixtures("stand_in")
 @pytest.mark.parametrize("damage", ["gone", "damaged", "without examples"])
-def test_an_artifact_that_is_not_whole_on_this_machine_is_built_again(
+def test_incomplete_local_artifact_is_rebuilt(
     project: Project, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     build(capsys, project, "--no-publish")
@@ -184,7 +184,7 @@ def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
+def test_build_creates_a_missing_bucket(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = load_workspace(project, "dev").spec.artifact_bucket
@@ -216,7 +216,7 @@ def test_a_missing_bucket_is_made_before_a_build_and_not_missed_after_it(
         assert len(deployed) == 2
 
 
-def test_explain_before_anything_was_built(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_before_the_first_build(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     there = "in CodeBuild, project tritonstack-dev-build-cpu"
     assert explained(capsys, project) == f"minilm for cpu: to build {there}: never built for cpu"
     here = "minilm for cpu: to build on this machine: never built for cpu"
@@ -232,7 +232,7 @@ def test_explain_before_anything_was_built(project: Project, capsys: pytest.Capt
         ("26.03", "; CUDA 13.2.0 needs NVIDIA driver 550 or newer, which the job checks first"),
     ],
 )
-def test_explain_names_the_driver_that_a_machine_may_lack(
+def test_explain_names_the_required_driver(
     project: Project, capsys: pytest.CaptureFixture[str], release: str, note: str
 ) -> None:
     file = project.environment_file("dev")
@@ -263,7 +263,7 @@ def test_explain_reports_an_entry_that_cannot_be_deployed(
         ("ml.g6.2xlarge", "25.04", "in a SageMaker Processing job on ml.g6.2xlarge"),
     ],
 )
-def test_explain_says_which_machine_a_gpu_needs(
+def test_explain_names_the_instance_type_of_a_gpu(
     project: Project, capsys: pytest.CaptureFixture[str], instance: str, release: str, where: str
 ) -> None:
     edit(project.environment_file("dev"), "ml.c7i.xlarge", instance)
@@ -310,7 +310,7 @@ test_inputs: [{inputs: {x: [1.0]}}]
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_explain_names_a_file_beside_and_a_model_that_another_is_made_of(
+def test_explain_names_an_extra_file_and_the_models_of_an_ensemble(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in (("one", PYTHON.format("one")), ("two", PYTHON.format("two")), ("chain", CHAIN)):
@@ -343,7 +343,7 @@ def test_explain_with_a_lock_without_build_inputs(
     assert explained(capsys, project, "--local").endswith("model.yaml or its files have changed")
 
 
-def test_explain_for_machines(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     from tritonstack.cli.main import run
 
     assert run(["--project", str(project.root), "--json", "build", "dev", "--explain"]) == 0
@@ -368,9 +368,7 @@ def test_exposure_is_allowed_for_the_builds_of_one_command(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_one_that_fails_does_not_lose_the_others(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_build_keeps_the_others(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     serve(project, "broken", "crashing")
     code, _, err = build(capsys, project, "--no-publish", "--jobs", "3")
     assert code == 1
@@ -390,9 +388,7 @@ def test_one_that_fails_does_not_lose_the_others(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_only_the_models_that_are_named_are_built(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_the_given_models_are_built(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     serve(project, "other")
     assert build(capsys, project, "other", "--no-publish")[0] == 0
     assert started(project) == ["other"]
@@ -423,7 +419,7 @@ def command_line(project: Project) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_the_builds_here_and_locks_what_was_done(
+def test_interrupt_ends_local_builds_and_locks_finished_ones(
     project: Project, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
     serve(project, "endless")
@@ -469,7 +465,7 @@ def test_a_build_that_is_killed_is_reported_with_its_name(
 
 
 @pytest.mark.parametrize(("gib", "cores", "most"), [(1, 8, 1), (13, 8, 2), (100, 8, 4), (100, 1, 1)])
-def test_as_many_at_once_as_memory_and_processors_allow(
+def test_concurrency_is_limited_by_memory_and_processors(
     monkeypatch: pytest.MonkeyPatch, gib: int, cores: int, most: int
 ) -> None:
     monkeypatch.setattr(local_build, "available_memory", lambda: gib * 2**30)

@@ -70,7 +70,7 @@ def tell(project: Project, *arguments: str) -> int:
 KEPT = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
 
 
-def test_what_is_protected_is_rejected_with_the_way_to_lift_it(
+def test_protected_environment_is_rejected_with_the_remedy(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand(account, "tritonstack-dev-foundation")
@@ -91,7 +91,7 @@ def test_what_is_protected_is_rejected_with_the_way_to_lift_it(
         (("--yes", "--confirm", "dev"), 0, "kept (retained by its stack): AWS::S3::Bucket kept"),
     ],
 )
-def test_data_to_keep_requires_the_name_beside_yes(
+def test_retained_data_requires_the_name_with_yes(
     here: Project,
     account: str,
     capsys: pytest.CaptureFixture[str],
@@ -109,7 +109,7 @@ def test_data_to_keep_requires_the_name_beside_yes(
         assert "except 1 retained resources:\n  AWS::S3::Bucket kept" in out
 
 
-def test_an_instance_goes_with_a_yes_and_by_its_name_alone(
+def test_instance_is_destroyed_by_name_with_yes(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand(account, "tritonstack-pr-1-foundation")
@@ -123,7 +123,7 @@ def test_an_instance_goes_with_a_yes_and_by_its_name_alone(
     assert standing(account) == ["tritonstack-pr-10-foundation"]
 
 
-def test_a_dry_run_says_what_would_go_and_changes_nothing(
+def test_dry_run_lists_deletions_and_changes_nothing(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand(account, "tritonstack-pr-1-endpoint-search")
@@ -155,7 +155,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(
     assert capsys.readouterr().out == "pr-1: nothing to destroy\n"
 
 
-def test_what_has_no_file_is_looked_for_where_environments_live(
+def test_environment_without_a_file_is_searched_in_known_accounts(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand(account, "other-gone-foundation")
@@ -188,7 +188,7 @@ def test_an_environment_is_not_destroyed_as_an_instance_of_its_name(
     assert standing(account) == ["tritonstack-dev-foundation"]
 
 
-def test_naming_the_place_of_an_environment_lifts_nothing(
+def test_protection_applies_with_explicit_account_and_region(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand(account, "tritonstack-dev-foundation")
@@ -210,7 +210,7 @@ def reaped(project: Project, capsys: pytest.CaptureFixture[str], *words: str) ->
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_reap_takes_what_has_expired_and_nothing_else(
+def test_reap_deletes_only_expired_environments(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expiring_environments(account)
@@ -243,7 +243,7 @@ def test_the_status_of_all_lists_temporary_environments(
     assert "for a while" not in capsys.readouterr().out
 
 
-def test_a_destruction_that_fails_stops_no_other(
+def test_failed_destruction_does_not_stop_others(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expiring_environments(account)
@@ -300,7 +300,7 @@ def test_reap_reports_an_extended_environment_as_kept(
     assert "tritonstack-old-foundation" in standing(account)
 
 
-def test_an_account_that_rejects_to_answer_does_not_stop_others(
+def test_account_that_rejects_calls_does_not_stop_others(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expiring_environments(account)
@@ -318,7 +318,7 @@ def test_an_account_that_rejects_to_answer_does_not_stop_others(
     assert "eu-central-1" in facts["not_searched"][0]
 
 
-def test_where_no_place_can_be_looked_at_reap_fails(
+def test_reap_fails_if_no_account_is_reachable(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(here.environment_file("dev"), account, "1" * 12)
@@ -327,7 +327,7 @@ def test_where_no_place_can_be_looked_at_reap_fails(
     assert "no location could be searched" in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
+def test_unreachable_account_does_not_stop_the_audit_of_others(
     here: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit(here.template_file("preview"), account, "2" * 12)
@@ -344,7 +344,7 @@ def test_a_place_that_cannot_be_reached_stops_no_audit_of_the_others(
     )
 
 
-def test_where_no_place_can_be_reached_an_audit_fails(
+def test_audit_fails_if_no_account_is_reachable(
     here: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(here.environment_file("dev"), account, "1" * 12)

@@ -71,7 +71,7 @@ def said(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) 
     return code, capsys.readouterr().out
 
 
-def test_the_cdks_diff_comes_first_then_the_plan(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cdk_diff_precedes_the_plan(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = said(capsys, built)
     assert code == 0
     assert out.splitlines() == [
@@ -84,7 +84,7 @@ def test_the_cdks_diff_comes_first_then_the_plan(built: Project, capsys: pytest.
     ]
 
 
-def test_what_would_be_rejected_is_reported_with_exit_code_1(
+def test_rejected_change_is_reported_with_exit_code_1(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
@@ -95,7 +95,7 @@ def test_what_would_be_rejected_is_reported_with_exit_code_1(
     assert "`tritonstack deploy dev` rejects this before it changes anything." in out
 
 
-def test_for_machines_it_is_one_document(
+def test_json_output_is_one_document(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
@@ -119,7 +119,7 @@ def test_models_of_multi_model_endpoints_are_listed(
     )
 
 
-def test_looking_makes_nothing(built: Project, capsys: pytest.CaptureFixture[str], account: str) -> None:
+def test_reading_creates_nothing(built: Project, capsys: pytest.CaptureFixture[str], account: str) -> None:
     said(capsys, built)
     cloud = Cloud(account, "eu-west-1", {})
     assert cloud.client("cloudformation").describe_stacks()["Stacks"] == []
@@ -167,7 +167,7 @@ def test_a_comment_lists_what_would_be_rejected(
     assert "**This deployment would be rejected.**" in capsys.readouterr().out
 
 
-def test_what_cloudformation_would_refuse_is_exit_1(
+def test_change_rejected_by_cloudformation_is_exit_1(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The CDK reports that an endpoint of the same name must be replaced."""
@@ -197,7 +197,7 @@ def retained(built: Project, account: str) -> Project:
 TAKEN = "rejected: AWS::Logs::LogGroup Log must be created, but /kept already exists outside this stack"
 
 
-def test_what_is_to_be_made_under_a_name_that_is_taken_is_rejected(
+def test_taken_names_are_rejected(
     retained: Project, account: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out = said(capsys, retained)
@@ -224,7 +224,7 @@ def test_a_deploy_rejects_with_the_same_message_before_it_changes_anything(
     assert f"{STACK}: {TAKEN}" in capsys.readouterr().err
 
 
-def test_a_deploy_rejects_what_would_be_replaced_under_its_own_name(
+def test_deploy_rejects_replacements_with_a_fixed_name(
     built: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def template(**more: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def promote(*arguments: str, expected: int = 0) -> None:
     assert run(["promote", "dev", "prod", *arguments]) == expected
 
 
-def test_an_artifact_goes_from_account_to_account(site: TwoAccounts, capsys: Any) -> None:
+def test_artifact_is_promoted_between_accounts(site: TwoAccounts, capsys: Any) -> None:
     built = site.build("minilm", CONTENT)
     assert run(["--json", "promote", "dev", "prod"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -68,7 +68,7 @@ def test_an_artifact_goes_from_account_to_account(site: TwoAccounts, capsys: Any
     assert "S3's checksum" in said["copied"][0]["summary"]
 
 
-def test_a_second_time_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
+def test_second_run_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
     site.build("minilm", CONTENT)
     promote()
     before = site.project.lock_file("prod").read_text()
@@ -79,7 +79,7 @@ def test_a_second_time_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
     assert len(site.promotions()) == 1
 
 
-def test_what_the_lock_names_and_the_bucket_lacks_is_copied_again(site: TwoAccounts) -> None:
+def test_locked_artifact_missing_from_the_bucket_is_copied_again(site: TwoAccounts) -> None:
     built = site.build("minilm", CONTENT)
     promote()
     s3 = site.prod.client("s3")
@@ -105,7 +105,7 @@ def test_an_unverified_artifact_is_promoted_for_a_reason_only(site: TwoAccounts,
     assert entry.unverified == "compared with itself only"
 
 
-def test_examples_come_along_and_bad_ones_do_not(site: TwoAccounts, capsys: Any) -> None:
+def test_examples_are_copied_and_invalid_ones_are_rejected(site: TwoAccounts, capsys: Any) -> None:
     examples = b'{"examples": "of this artifact"}'
     sha256 = hashlib.sha256(examples).hexdigest()
     built = site.build("minilm", CONTENT, examples_sha256=sha256)
@@ -140,7 +140,7 @@ def test_a_local_artifact_is_not_fetched_if_the_source_has_the_same(
     assert site.held(built) is None
 
 
-def test_where_s3_has_no_checksum_the_archive_is_read_back(
+def test_archive_is_read_back_if_s3_has_no_checksum(
     site: TwoAccounts, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     site.build("minilm", CONTENT)
@@ -157,7 +157,7 @@ def test_where_s3_has_no_checksum_the_archive_is_read_back(
     assert "verified: read back" in capsys.readouterr().err
 
 
-def test_what_was_to_expire_is_kept_again(site: TwoAccounts) -> None:
+def test_promotion_removes_the_expiry_tag(site: TwoAccounts) -> None:
     built = site.build("minilm", CONTENT)
     promote()
     site.build("minilm", CONTENT[::-1])
@@ -175,7 +175,7 @@ def test_what_was_to_expire_is_kept_again(site: TwoAccounts) -> None:
     assert [event.artifacts[0].digest for event in site.promotions()].count(built.digest) == 2
 
 
-def test_a_dry_run_tells_all_and_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
+def test_dry_run_reports_everything_and_changes_nothing(site: TwoAccounts, capsys: Any) -> None:
     site.build("minilm", CONTENT)
     assert run(["--json", "promote", "dev", "prod", "--dry-run"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -186,7 +186,7 @@ def test_a_dry_run_tells_all_and_changes_nothing(site: TwoAccounts, capsys: Any)
     assert "Contents" not in site.prod.client("s3").list_objects_v2(Bucket=site.bucket("prod"))
 
 
-def test_several_models_side_by_side_and_one_by_name(site: TwoAccounts) -> None:
+def test_several_models_are_listed_and_one_is_selected_by_name(site: TwoAccounts) -> None:
     add_model(site.project, "ranker", "dev", "prod")
     first, second = site.build("minilm", CONTENT), site.build("ranker", CONTENT[::-1])
     promote("ranker")
@@ -204,14 +204,14 @@ def test_another_source_is_rejected(site: TwoAccounts, capsys: Any) -> None:
     assert "run `tritonstack promote staging prod`" in capsys.readouterr().err
 
 
-def test_an_environment_that_takes_from_nowhere(site: TwoAccounts, capsys: Any) -> None:
+def test_environment_without_a_promotion_source(site: TwoAccounts, capsys: Any) -> None:
     edit(site.project.environment_file("prod"), PROMOTION, "")
     promote(expected=2)
     assert "add `promotion: {source: dev}`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["bytes", "size", "manifest", "missing"])
-def test_a_bad_artifact_is_stopped(site: TwoAccounts, capsys: Any, damage: str) -> None:
+def test_bad_artifact_is_rejected(site: TwoAccounts, capsys: Any, damage: str) -> None:
     built = site.build("minilm", CONTENT)
     s3, prefix = site.dev.client("s3"), artifact_prefix("minilm", built.digest)
     place = {"Bucket": site.bucket("dev"), "Key": f"{prefix}/model.tar.gz"}
@@ -308,7 +308,9 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("in_parts")
-def test_killed_at_every_call_and_resumed(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deploy_resumes_after_a_kill_at_every_call(
+    site: TwoAccounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One project for all, so that every run meets the leftovers of all killed ones."""
     number, finished = 0, False
     while not finished:
@@ -344,7 +346,7 @@ def _survives() -> bool:
 
 
 @pytest.mark.usefixtures("in_parts")
-def test_parts_that_were_sent_are_not_sent_again(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uploaded_parts_are_not_uploaded_again(site: TwoAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
     built = site.build("minilm", CONTENT)
     parts = -(-len(CONTENT) // 4096)
     with monkeypatch.context() as patched:
@@ -366,7 +368,7 @@ def test_parts_that_were_sent_are_not_sent_again(site: TwoAccounts, monkeypatch:
     assert site.held(built) == CONTENT
 
 
-def test_a_fetch_goes_on_from_where_it_was(site: TwoAccounts) -> None:
+def test_interrupted_fetch_resumes(site: TwoAccounts) -> None:
     built = site.build("minilm", CONTENT)
     partial = site.project.artifacts_dir / ".fetching/minilm" / built.digest / "artifact/model.tar.gz"
     partial.parent.mkdir(parents=True)
@@ -375,7 +377,7 @@ def test_a_fetch_goes_on_from_where_it_was(site: TwoAccounts) -> None:
     assert site.held(built) == CONTENT
 
 
-def test_what_an_earlier_fetch_left_wrong_is_fetched_again(site: TwoAccounts) -> None:
+def test_corrupt_partial_download_is_fetched_again(site: TwoAccounts) -> None:
     built = site.build("minilm", CONTENT)
     partial = site.project.artifacts_dir / ".fetching/minilm" / built.digest / "artifact/model.tar.gz"
     partial.parent.mkdir(parents=True)
@@ -384,7 +386,7 @@ def test_what_an_earlier_fetch_left_wrong_is_fetched_again(site: TwoAccounts) ->
     assert site.held(built) == CONTENT
 
 
-def test_of_two_checkouts_one_promotes_and_the_other_takes_it_over(
+def test_second_checkout_adopts_the_promotion_of_the_first(
     site: TwoAccounts, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     site.build("minilm", CONTENT)
@@ -399,7 +401,7 @@ def test_of_two_checkouts_one_promotes_and_the_other_takes_it_over(
     assert len(site.promotions()) == 1
 
 
-def test_of_two_checkouts_with_two_artifacts_at_once_one_wins(
+def test_one_of_two_concurrent_promotions_wins(
     site: TwoAccounts, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     first = site.build("minilm", CONTENT)
@@ -424,7 +426,7 @@ def _killed(*_: object) -> None:
     raise Killed
 
 
-def test_a_lock_that_another_process_changes_meanwhile_is_left_alone(
+def test_concurrently_changed_lock_is_kept(
     site: TwoAccounts, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     site.build("minilm", CONTENT)

@@ -92,7 +92,7 @@ def rollback(
     return outcome(capsys, dev.project, "rollback", "dev", endpoint, *arguments)
 
 
-def test_a_rollback_writes_the_lock_deploys_and_is_written_down(
+def test_rollback_writes_the_lock_deploys_and_is_recorded(
     dev: Dev, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = rollback(capsys, dev)
@@ -111,7 +111,7 @@ def test_a_rollback_writes_the_lock_deploys_and_is_written_down(
     assert outcome(capsys, dev.project, "validate", "dev")[0] == 0
 
 
-def test_a_dry_run_says_it_and_changes_nothing(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_reports_it_and_changes_nothing(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = rollback(capsys, dev, "--dry-run")
     assert code == 0
     assert "search would be rolled back to commit " in out
@@ -128,7 +128,7 @@ def test_manual_edits_are_replaced_and_reported(dev: Dev, capsys: pytest.Capture
     assert outcome(capsys, dev.project, "validate", "dev")[0] == 0
 
 
-def test_for_machines(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, dev.project, "--json", "rollback", "dev", "search")
     told = json.loads(out)
     assert code == 0
@@ -137,7 +137,7 @@ def test_for_machines(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_a_rollback_that_is_done_does_nothing_more(
+def test_repeated_rollback_changes_nothing(
     dev: Dev, capsys: pytest.CaptureFixture[str], committed: bool
 ) -> None:
     dev.build("33")
@@ -156,7 +156,7 @@ def test_a_rollback_that_is_done_does_nothing_more(
     "place", ["replace_entries", "load_workspace", "deploy", "verify_workspace", "record_rollback"]
 )
 @pytest.mark.parametrize("committed", [False, True])
-def test_killed_anywhere_the_same_command_resumes(
+def test_command_resumes_after_a_kill_at_any_point(
     dev: Dev,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -222,7 +222,7 @@ def test_a_permanently_deleted_artifact_is_reported_before_anything_changes(
     assert (dev.locked(), dev.deployed) == ("22", [])
 
 
-def test_an_endpoint_that_is_not_there(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_endpoint(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = rollback(capsys, dev, endpoint="serch")
     assert code == 2
     assert "did you mean 'search'?" in err
@@ -243,7 +243,7 @@ def test_an_instance_is_rolled_back_with_the_lock_that_it_runs(
     assert (dev.locked(), dev.deployed) == ("22", [])
 
 
-def test_another_promotion_meanwhile_is_not_overwritten(
+def test_concurrent_promotion_is_not_overwritten(
     dev: Dev, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(*_: Any, **__: Any) -> bool:

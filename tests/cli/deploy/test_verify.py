@@ -40,7 +40,7 @@ def said(
     return code, capsys.readouterr()
 
 
-def test_what_was_never_deployed_is_exit_1(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_environment_never_deployed_is_exit_1(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, words = said(capsys, built, "verify", "dev")
     assert code == 1
     assert words.out.splitlines() == [
@@ -52,7 +52,7 @@ def test_what_was_never_deployed_is_exit_1(built: Project, capsys: pytest.Captur
     ]
 
 
-def test_for_machines_it_is_one_document(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_one_document(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, words = said(capsys, built, "--json", "verify", "dev", "--endpoint", "search")
     result = json.loads(words.out)
     assert (code, result["passed"], result["environment"]) == (1, False, "dev")
@@ -60,7 +60,7 @@ def test_for_machines_it_is_one_document(built: Project, capsys: pytest.CaptureF
     assert result["endpoints"][0]["checks"][0]["passed"] is False
 
 
-def test_it_is_written_down_unless_that_is_not_wanted(
+def test_verdict_is_recorded_unless_disabled(
     built: Project, capsys: pytest.CaptureFixture[str], account: str
 ) -> None:
     bucket = load_workspace(built, "dev").spec.artifact_bucket
@@ -78,7 +78,7 @@ def test_it_is_written_down_unless_that_is_not_wanted(
 @pytest.mark.parametrize(
     ("endpoint", "help_text"), [("serch", "did you mean 'search'?"), ("other", "it has: search")]
 )
-def test_an_endpoint_that_is_none_is_exit_2(
+def test_unknown_endpoint_is_exit_2(
     built: Project, capsys: pytest.CaptureFixture[str], endpoint: str, help_text: str
 ) -> None:
     code, words = said(capsys, built, "verify", "dev", "--endpoint", endpoint)
@@ -86,7 +86,7 @@ def test_an_endpoint_that_is_none_is_exit_2(
     assert help_text in words.err
 
 
-def test_a_verdict_for_people() -> None:
+def test_verdict_as_text() -> None:
     good = EndpointVerdict(
         "search",
         "t-dev-search",
@@ -133,7 +133,7 @@ def test_environments_that_cannot_be_reached_do_not_stop_the_others(
     assert any(line.split()[:3] == ["search", "not", "deployed"] for line in lines)
 
 
-def test_the_state_of_environments_for_machines(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_of_environments_as_json(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, words = said(capsys, built, "--json", "status", "dev")
     (environment,) = json.loads(words.out)["environments"]
     assert (code, environment["error"], environment["deployed"]) == (0, None, None)
@@ -152,7 +152,7 @@ def test_a_verdict_on_a_removed_endpoint_is_not_shown(
     assert (endpoint["status"], endpoint["verdict"]) == ("not deployed", None)
 
 
-def test_a_name_goes_with_one_template(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_name_option_requires_one_template(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, words = said(capsys, built, "status", "--name", "pr-1")
     assert code == 2
     assert "--name requires one template" in words.err

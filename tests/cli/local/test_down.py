@@ -17,7 +17,7 @@ def test_no_cloud_is_not_a_failure(project: Project, capsys: pytest.CaptureFixtu
     assert (code, out) == (0, "no local cloud was running\n")
 
 
-def test_all_of_them_forget_what_they_remember(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_all_with_forget_removes_all_state(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     for account in ("000000000000", "000000000003"):
         state = project.cloud_dir(account) / "state"
         state.mkdir(parents=True)

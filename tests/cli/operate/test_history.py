@@ -80,7 +80,7 @@ def deploy_instance(project: Project) -> None:
     record_event(cloud_of(spec, variables={}), spec.artifact_bucket, event)
 
 
-def test_an_instance_is_listed_beside_the_environment_whose_lock_it_uses(
+def test_instance_is_listed_with_the_environment_of_its_lock(
     templated: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ("--json", "history", "minilm", "--env", "preview", "--name", "pr-1")
@@ -116,7 +116,7 @@ def test_an_instance_is_named_by_its_template_and_its_name(
     assert words in err
 
 
-def test_for_machines(deployed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output(deployed: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, deployed, "--json", "history", "minilm", "--env", "dev")
     told = json.loads(out)
     (artifact,) = told["artifacts"]
@@ -132,9 +132,7 @@ def test_offline_makes_no_call(built: Project, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.usefixtures("account")
-def test_environments_that_cannot_be_reached_are_named(
-    built: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreachable_environments_are_reported(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, built, "history", "minilm")
     assert code == 0
     assert "dev was not read: the current credentials belong to account" in err
@@ -157,7 +155,7 @@ def test_unknown_names_get_a_suggestion(
     assert "did you mean" in err
 
 
-def test_a_model_to_which_nothing_has_happened(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_without_history(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, project, "history", "minilm", "--offline")
     assert (code, out) == (0, "minilm: no history\n")
     assert "the git history may be incomplete: the project is not in git" in err

@@ -69,7 +69,7 @@ def addressed(workspace: Workspace, **wanted: Any) -> dict[str, str]:
     return {name: value for name, value in runtime.request.items() if name not in ("Body", "ContentType")}
 
 
-def test_an_endpoint_of_one_model_needs_no_address(project: Project) -> None:
+def test_single_model_endpoint_needs_no_target_model(project: Project) -> None:
     workspace = load_workspace(project, "dev")
     assert addressed(workspace) == {"EndpointName": "tritonstack-dev-search"}
     assert addressed(workspace, model="minilm", variant="main") == {
@@ -87,7 +87,7 @@ def test_a_model_of_several_is_found_by_the_lock(project: Project) -> None:
     assert find_target(workspace, "search", model="other").model.name == "other"
 
 
-def test_the_only_model_of_a_multi_model_endpoint_is_meant(project: Project) -> None:
+def test_only_model_of_a_multi_model_endpoint_is_the_default(project: Project) -> None:
     workspace = project_with(project, MULTI.replace(", other", ""))
     assert addressed(workspace)["TargetModel"] == f"minilm/{DIGEST}/model.tar.gz"
 
@@ -118,7 +118,7 @@ def test_the_only_model_of_a_multi_model_endpoint_is_meant(project: Project) -> 
         ),
     ],
 )
-def test_who_is_a_valid_owner(
+def test_invalid_invoke_targets_are_rejected(
     project: Project, endpoint: str, wanted: dict[str, str], message: str, remedy: str
 ) -> None:
     workspace = project_with(project, endpoint)
@@ -142,21 +142,21 @@ def test_a_component_is_addressed_by_its_name(project: Project) -> None:
     }
 
 
-def test_an_asynchronous_endpoint_is_asked_otherwise(project: Project) -> None:
+def test_asynchronous_endpoint_is_invoked_through_s3(project: Project) -> None:
     queued = "    kind: ensemble\n    model: minilm\n    asynchronous: {}\n"
     with pytest.raises(UsageError, match="queues requests") as caught:
         find_target(project_with(project, queued), "search")
     assert "requests/tritonstack-dev-search/" in str(caught.value.remedy)
 
 
-def test_a_model_that_is_not_built_has_no_address(project: Project) -> None:
+def test_unbuilt_model_has_no_url(project: Project) -> None:
     project_with(project, MULTI)
     project.lock_file("dev").unlink()
     with pytest.raises(InvalidFilesError, match="has no artifact of 'other'"):
         find_target(load_workspace(project, "dev"), "search", model="other")
 
 
-def test_a_model_of_tokens_is_not_asked_with_texts(
+def test_texts_are_rejected_for_a_model_with_token_inputs(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embedding\n  input: tokens")

@@ -35,7 +35,7 @@ def dev(project: Project, account: str) -> Project:
         ((KEY, SUBSCRIPTION), "1 key and 1 subscription scheduled for deletion"),
     ],
 )
-def test_what_waits_for_its_deletion_is_counted_by_its_sort_and_is_not_left_over(
+def test_resources_pending_deletion_are_counted_by_type(
     dev: Project,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

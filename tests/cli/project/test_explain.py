@@ -24,7 +24,7 @@ def test_a_code_is_explained(capsys: pytest.CaptureFixture[str], code: str) -> N
     )
 
 
-def test_a_code_is_explained_to_machines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_is_explained_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--json", "explain", "TS105"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found.pop("message").startswith("error: environments/dev.yaml:")
@@ -62,7 +62,7 @@ def test_help_with_the_tool_itself_needs_no_project(
     assert captured.out
 
 
-def test_without_a_code_all_codes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_code_argument_lists_all_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in lines if line.startswith("  TS")} == set(KINDS)

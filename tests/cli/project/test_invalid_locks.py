@@ -24,7 +24,7 @@ def edited(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("command", ["deploy", "diff", "verify", "validate"])
-def test_it_is_rejected_before_any_call(
+def test_invalid_lock_is_rejected_before_any_call(
     edited: Project, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     code, _, err = outcome(capsys, edited, command, "dev")
@@ -33,13 +33,13 @@ def test_it_is_rejected_before_any_call(
     assert "`git checkout -- environments/dev.lock.yaml` discards uncommitted changes" in err
 
 
-def test_a_synth_rejects_it_as_well(edited: Project) -> None:
+def test_synth_rejects_it(edited: Project) -> None:
     violations = plan_deployment(load_workspace(edited, "dev"), "search")
     assert isinstance(violations, list)
     assert [violation.field for violation in violations] == ["models.minilm.cpu.seal"]
 
 
-def test_a_build_takes_it_and_rewrites_the_entry(edited: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_accepts_an_invalid_entry(edited: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, edited, "build", "dev", "--explain")
     assert code == 0
     assert "minilm for cpu" in out

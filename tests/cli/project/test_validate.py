@@ -50,12 +50,14 @@ def test_environments_that_share_bootstrap_roles_are_named(
 
 
 @pytest.mark.usefixtures("built")
-def test_a_lock_as_it_was_written_is_valid(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unmodified_lock_is_valid(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome(capsys, project, "validate") == (0, "valid: environments dev; models minilm\n", "")
 
 
 @pytest.mark.usefixtures("built")
-def test_what_a_region_may_lack_is_a_warning(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unavailable_region_feature_is_a_warning(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     edit(project.environment_file("dev"), "eu-west-1", "me-central-1")
     edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.m5.xlarge")
     code, out, err = outcome(capsys, project, "validate")
@@ -79,7 +81,7 @@ def test_templates_are_named_that_were_checked(project: Project, capsys: pytest.
 
 
 @pytest.mark.usefixtures("built")
-def test_a_lock_that_no_environment_is_left_of_is_named_and_checked(
+def test_lock_without_its_environment_is_reported_and_checked(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_to_lock(project.lock_file("gone"), [manifest("minilm", **measured())], built=BUILT)
@@ -100,7 +102,7 @@ def test_a_lock_that_no_environment_is_left_of_is_named_and_checked(
 
 @pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("names", [[], ["dev"]])
-def test_a_lock_that_was_edited_is_rejected_with_file_line_and_remedy(
+def test_edited_lock_is_rejected_with_file_line_and_remedy(
     project: Project, capsys: pytest.CaptureFixture[str], names: list[str]
 ) -> None:
     edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
@@ -123,9 +125,7 @@ def test_errors_of_locks_and_other_files_are_reported_together(
 
 
 @pytest.mark.usefixtures("built")
-def test_an_entry_copied_by_hand_into_the_next_environment_is_rejected(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_manually_copied_entry_is_rejected(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     text = project.environment_file("dev").read_text()
     project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
     project.lock_file("prod").write_text(project.lock_file("dev").read_text())
@@ -137,9 +137,7 @@ def test_an_entry_copied_by_hand_into_the_next_environment_is_rejected(
 
 
 @pytest.mark.usefixtures("built")
-def test_what_the_source_never_held_was_not_promoted_from_it(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_entry_never_in_the_source_is_rejected(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     repository = Repository(project.root)
     repository.commit("all")
     text = project.environment_file("dev").read_text()
@@ -183,7 +181,7 @@ def published(dev: Account, made: Manifest, *, archive: str = "x", digest: str =
     dev.put("manifest.json", made.to_json())
 
 
-def test_online_a_lock_is_true_when_the_bucket_holds_what_it_names(
+def test_online_check_accepts_a_lock_whose_objects_exist(
     dev: Account, built: Manifest, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(dev, built)
@@ -216,7 +214,7 @@ def test_online_a_lock_is_true_when_the_bucket_holds_what_it_names(
         ),
     ],
 )
-def test_online_what_the_bucket_holds_otherwise_is_a_failure(
+def test_online_check_fails_on_a_different_object(
     dev: Account,
     built: Manifest,
     project: Project,
@@ -234,7 +232,7 @@ def test_online_what_the_bucket_holds_otherwise_is_a_failure(
 
 
 @pytest.mark.usefixtures("built")
-def test_online_an_artifact_that_is_not_there(
+def test_online_check_reports_a_missing_artifact(
     dev: Account, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dev.make_bucket()
@@ -244,7 +242,7 @@ def test_online_an_artifact_that_is_not_there(
 
 
 @pytest.mark.usefixtures("built", "dev")
-def test_online_an_environment_that_was_never_deployed_is_named_and_not_called_true(
+def test_online_check_reports_an_environment_never_deployed(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = outcome(capsys, project, "validate", "dev", "--online")
@@ -252,7 +250,7 @@ def test_online_an_environment_that_was_never_deployed_is_named_and_not_called_t
     assert "dev was not checked online: bucket" in err
 
 
-def test_online_those_that_cannot_be_reached_are_named_beside_those_that_can(
+def test_online_check_lists_unreachable_environments(
     dev: Account, built: Manifest, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(dev, built)
@@ -274,7 +272,7 @@ def test_online_those_that_cannot_be_reached_are_named_beside_those_that_can(
     ],
     ids=["true", "moved", "absent"],
 )
-def test_online_images_are_looked_at_in_their_registry(
+def test_online_check_looks_up_images_in_their_registry(
     project: Project,
     account: str,
     capsys: pytest.CaptureFixture[str],
@@ -308,7 +306,7 @@ def test_online_images_are_looked_at_in_their_registry(
     assert words in err
 
 
-def test_a_name_without_a_template_is_wrong_usage(
+def test_name_without_a_template_is_a_usage_error(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = outcome(capsys, project, "validate", "--name", "pr-1")

@@ -130,7 +130,7 @@ class TestResults:
             ({"ContentType": "a\nb"}, HTTPClientError),
         ],
     )
-    def test_an_invalid_call_is_refused_before_it_is_sent(self, serve, call, fields, error):
+    def test_invalid_call_is_rejected_before_it_is_sent(self, serve, call, fields, error):
         server = serve()
         runtime = LightRuntime(endpoint_url=server.url)
         for _ in range(2):
@@ -156,7 +156,7 @@ class TestConnections:
         assert [request.connection for request in server.requests] == [0, 1, 2]
 
     @pytest.mark.parametrize("tls", [False, True])
-    def test_a_connection_whose_end_the_event_loop_has_seen_is_replaced(self, serve, tmp_path, tls):
+    def test_connection_closed_by_the_peer_is_replaced(self, serve, tmp_path, tls):
         bundle = write_certificate(tmp_path / "tls.pem")
         server = serve(tls=server_context(bundle) if tls else None)
         runtime = LightRuntime(endpoint_url=server.url, verify=str(bundle), config=ONCE)
@@ -176,7 +176,7 @@ class TestConnections:
         repeatedly(LightRuntime(endpoint_url=server.url, config=ONCE), call, 3)
         assert [request.connection for request in server.requests] == [0, 1, 2]
 
-    def test_a_request_that_a_closed_connection_never_took_is_sent_again(self, serve, monkeypatch):
+    def test_request_not_sent_on_a_closed_connection_is_retried(self, serve, monkeypatch):
         """The server closes between the check of the connection and the request."""
         server = serve()
         runtime = LightRuntime(endpoint_url=server.url, config=ONCE)
@@ -213,19 +213,19 @@ class TestConnections:
         with pytest.raises(ConnectionClosedError):
             call(LightRuntime(endpoint_url=serve(lambda request: wire).url, config=ONCE))
 
-    def test_a_body_that_breaks_off_is_no_reason_to_retry(self, serve, call):
+    def test_truncated_body_is_not_retried(self, serve, call):
         server = serve(lambda request: reply(b"abc", Content_Length="9"), close_after_reply=True)
         with pytest.raises(ResponseStreamingError):
             call(LightRuntime(endpoint_url=server.url))
         assert len(server.requests) == 1
 
-    def test_a_body_that_stalls_is_no_reason_to_retry(self, serve, call):
+    def test_stalled_body_is_not_retried(self, serve, call):
         server = serve(lambda request: reply(b"abc", Content_Length="9"))
         with pytest.raises(ReadTimeoutError):
             call(LightRuntime(endpoint_url=server.url, config=Config(read_timeout=0.2)))
         assert len(server.requests) == 1
 
-    def test_only_so_many_unused_connections_are_kept(self, serve):
+    def test_number_of_idle_connections_is_limited(self, serve):
         both = threading.Barrier(4)
         server = serve(lambda request: (both.wait(10) and reply()) or reply())
         runtime = LightRuntime(endpoint_url=server.url, config=Config(max_pool_connections=2))
@@ -380,7 +380,7 @@ class TestCredentials:
         assert len(threads) == 2
         assert threading.get_ident() not in threads
 
-    def test_none(self, serve, call, monkeypatch):
+    def test_no_credentials(self, serve, call, monkeypatch):
         monkeypatch.delenv("AWS_ACCESS_KEY_ID")
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
         server = serve()
@@ -456,7 +456,7 @@ class TestConfiguration:
         repeatedly(runtime, call, 3)
         assert {request.connection for request in server.requests} == {0}
 
-    def test_a_certificate_of_another_host_is_refused(self, serve, call, tmp_path):
+    def test_certificate_of_another_host_is_rejected(self, serve, call, tmp_path):
         bundle = write_certificate(tmp_path / "tls.pem", address="127.0.0.2")
         server = serve(tls=server_context(bundle))
         with pytest.raises(SSLError, match="IP address mismatch"):
@@ -491,7 +491,7 @@ class TestConfiguration:
             (None, {"HTTPS_PROXY": "http://proxy:3128"}, "a proxy for https://runtime.sagemaker"),
         ],
     )
-    def test_what_it_does_not_support_it_refuses(self, monkeypatch, config, environment, setting):
+    def test_unsupported_settings_are_rejected(self, monkeypatch, config, environment, setting):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(UnsupportedSettingError, match=setting) as caught:
@@ -503,11 +503,11 @@ class TestConfiguration:
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         assert call(LightRuntime(endpoint_url=serve().url))["Body"].read() == b"{}"
 
-    def test_an_endpoint_url_with_a_query_is_refused(self, serve, call):
+    def test_endpoint_url_with_a_query_is_rejected(self, serve, call):
         with pytest.raises(UnsupportedSettingError, match="query"):
             call(LightRuntime(endpoint_url=f"{serve().url}/?a=1"))
 
-    def test_unsigned_requests_are_refused(self, serve, call):
+    def test_unsigned_requests_are_rejected(self, serve, call):
         config = Config(signature_version=botocore.UNSIGNED)
         with pytest.raises(UnsupportedSettingError, match="signature version"):
             call(LightRuntime(endpoint_url=serve().url, config=config))
@@ -555,7 +555,7 @@ class TestConcurrency:
         asyncio.run(many())
         assert len(server.connections) == 32
 
-    def test_a_cancelled_call_leaves_no_connection_behind(self, serve):
+    def test_cancelled_call_leaves_no_connection(self, serve):
         event = threading.Event()
         server = serve(
             lambda request: (

@@ -29,7 +29,7 @@ def chunked(body, sizes):
 
 @given(data=st.data(), body=st.binary(max_size=400), interim=st.booleans(), trailer=st.booleans())
 @pytest.mark.parametrize("form", ["length", "chunks", "until the end"])
-def test_a_reply_arrives_in_any_pieces(data, body, form, interim, trailer):
+def test_reply_can_arrive_in_any_pieces(data, body, form, interim, trailer):
     head = b"HTTP/1.1 100 Continue\r\n\r\n" if interim else b""
     head += b"HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nX-A: 1\r\nx-a:2\r\n"
     if form == "length":
@@ -87,7 +87,7 @@ def test_a_connection_is_reused_only_in_step(head, rest, reusable):
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * HEAD_LIMIT,
     ],
 )
-def test_a_broken_reply_is_refused(wire):
+def test_broken_reply_is_rejected(wire):
     with pytest.raises(InvalidReplyError):
         read(*([wire] if wire else []), end=True)
 

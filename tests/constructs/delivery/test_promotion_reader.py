@@ -24,7 +24,7 @@ def resources(project: Project) -> dict[str, dict[str, Any]]:
     return {item["Type"]: item["Properties"] for item in template["Resources"].values()}
 
 
-def test_only_the_promoting_accounts_take_it_on(resources: dict[str, dict[str, Any]]) -> None:
+def test_only_promoting_accounts_can_assume_the_reader(resources: dict[str, dict[str, Any]]) -> None:
     role = resources["AWS::IAM::Role"]
     assert role["RoleName"] == "tritonstack-delivery-dev-promotion-reader"
     (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
@@ -33,7 +33,7 @@ def test_only_the_promoting_accounts_take_it_on(resources: dict[str, dict[str, A
     assert ["3" * 12 in arn for arn in trusted] == [False, True]
 
 
-def test_it_reads_and_changes_nothing(resources: dict[str, dict[str, Any]]) -> None:
+def test_promotion_reader_has_only_read_permissions(resources: dict[str, dict[str, Any]]) -> None:
     statements = resources["AWS::IAM::Policy"]["PolicyDocument"]["Statement"]
     actions = {action for statement in statements for action in _listed(statement["Action"])}
     assert actions == {

@@ -92,7 +92,7 @@ def test_every_variant_has_its_own_scaling_including_the_shadow():
     assert tracking["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 4
 
 
-def test_a_fixed_number_holds_beside_one_that_varies_though_updates_keep_the_numbers_of_both():
+def test_fixed_instance_count_is_restored_next_to_a_scaled_variant():
     fixed = variant("shadow", shadow=True, scaling=Scaling(min_instances=3, max_instances=3))
     found = scaled(monitored(variant(), fixed), options())
     limits = {
@@ -103,7 +103,7 @@ def test_a_fixed_number_holds_beside_one_that_varies_though_updates_keep_the_num
     assert [key for key in of_type(found, POLICY) if "shadow" in key] == []
 
 
-def test_burstable_variants_beside_others_are_not_registered():
+def test_burstable_variants_among_others_are_not_registered():
     fixed = variant("shadow", "ml.t2.medium", shadow=True, scaling=Scaling(min_instances=1, max_instances=1))
     assert len(of_type(scaled(monitored(variant(), fixed), options()), TARGET)) == 1
 
@@ -118,7 +118,7 @@ def test_burstable_variants_beside_others_are_not_registered():
         ("concurrent_requests_per_model", "SageMakerVariantConcurrentRequestsPerModelHighResolution"),
     ],
 )
-def test_measures_that_aws_has_a_name_for(measure, predefined):
+def test_measures_with_an_aws_name(measure, predefined):
     found = with_scaling(**{measure: 7, "scale_out_cooldown_s": 11, "scale_in_cooldown_s": 22})
     tracked = only(found, POLICY)
     assert tracked["PolicyType"] == "TargetTrackingScaling"
@@ -162,7 +162,7 @@ def asynchronous(**scaling: Any) -> dict[str, dict[str, Any]]:
     )
 
 
-def test_a_queue_is_followed_down_to_no_machine():
+def test_asynchronous_endpoint_scales_in_to_zero():
     found = asynchronous()
     assert only(found, TARGET)["MinCapacity"] == 0
     _, tracked = policy(found, "backlog-per-instance")
@@ -175,7 +175,7 @@ def test_a_queue_is_followed_down_to_no_machine():
     assert dimensions(metric) == {"EndpointName": NAME}
 
 
-def test_a_request_leads_a_queue_out_of_zero():
+def test_request_scales_an_asynchronous_endpoint_out_from_zero():
     found = asynchronous()
     key, step = policy(found, "wake-up")
     assert step["StepScalingPolicyConfiguration"] == {
@@ -193,11 +193,11 @@ def test_a_request_leads_a_queue_out_of_zero():
     assert woken["AlarmActions"] == [{"Ref": key}]
 
 
-def test_a_queue_that_always_has_a_machine_needs_no_waking():
+def test_asynchronous_endpoint_with_minimum_one_needs_no_scale_out_from_zero():
     assert of_type(asynchronous(min_instances=1), ALARM) == {}
 
 
-def test_a_queue_that_has_no_machine_at_night_only_is_woken_too():
+def test_asynchronous_endpoint_scheduled_to_zero_scales_out_from_zero():
     night = {"night": {"at": "20:00", "min": 0, "max": 4}}
     assert alarm(asynchronous(min_instances=1, schedules=night), "wake-up")
 
@@ -212,7 +212,7 @@ STEPS = {
 }
 
 
-def test_steps_upwards_are_measured_from_the_first_bound():
+def test_scale_out_steps_start_at_the_first_bound():
     found = with_scaling(steps=STEPS, scale_out_cooldown_s=90)
     key, step = policy(found, "scale-out")
     assert step["PolicyType"] == "StepScaling"
@@ -230,7 +230,7 @@ def test_steps_upwards_are_measured_from_the_first_bound():
     assert fires["AlarmActions"] == [{"Ref": key}]
 
 
-def test_the_step_downwards_is_below_its_own_bound_and_takes_no_data_for_no_load():
+def test_scale_in_step_is_below_its_bound_and_treats_missing_data_as_idle():
     found = with_scaling(steps=STEPS, scale_in_cooldown_s=600)
     _, step = policy(found, "scale-in")
     configuration = step["StepScalingPolicyConfiguration"]
@@ -346,7 +346,7 @@ def test_copies_follow_requests_in_flight():
     }
 
 
-def test_a_failed_request_leads_copies_out_of_zero():
+def test_failed_request_scales_copies_out_from_zero():
     found = components()
     key, step = policy(found, "wake-up")
     assert step["StepScalingPolicyConfiguration"]["StepAdjustments"] == [
@@ -370,7 +370,7 @@ def test_schedules_of_components_count_copies():
     assert alarm(found, "wake-up")
 
 
-def test_steps_of_components_look_at_copies():
+def test_step_scaling_of_components_uses_copies():
     steps = STEPS | {"metric": "gpu_utilization_percent", "scale_out": [{"above": 50, "add": 1}]}
     fires = alarm(components({"steps": steps | {"scale_in": {"below": 10}}}, min_copies=1), "scale-out")
     assert fires["Namespace"] == "/aws/sagemaker/InferenceComponents"

@@ -192,7 +192,7 @@ def test_every_kind_of_alarm_is_in_the_table(plain, queued):
     assert ends == set(get_args(AlarmId))
 
 
-def test_without_a_topic_alarms_have_no_actions():
+def test_alarms_without_a_topic_have_no_actions():
     alarms = made(monitored(), topic=None)
     assert alarms
     acting = [name for name, alarm in alarms.items() if alarm.keys() & {"AlarmActions", "OKActions"}]
@@ -225,7 +225,7 @@ def test_an_asynchronous_endpoint_has_alarms_on_its_published_metrics_only(queue
     }
 
 
-def test_the_queue_is_the_endpoints(queued):
+def test_queue_belongs_to_the_endpoint(queued):
     backlog = queued[f"{NAME}-backlog"]
     assert backlog["MetricName"] == "ApproximateBacklogSize"
     assert dimensions(backlog) == {"EndpointName": NAME}

@@ -148,14 +148,14 @@ def test_widgets_per_kind_of_endpoint(any_kind):
     assert json.loads(json.dumps(any_kind)) == any_kind
 
 
-def test_a_plain_endpoint_shows_no_more_than_it_has():
+def test_minimal_endpoint_shows_only_its_own_settings():
     found = charts(body(monitored()))
     assert not {title for title in found if "GPU" in title or "queue" in title or "shadow" in title}
     assert "Copies" not in found
     assert "Models loaded per instance" not in found
 
 
-def test_charts_show_requests_beside_errors_per_variant():
+def test_charts_show_requests_and_errors_per_variant():
     found = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
     assert shown(found["Requests"]) == ["main", "challenger", "shadow"]
     assert found["Requests"]["metrics"][1] == [
@@ -236,7 +236,7 @@ def test_asynchronous_endpoints_show_the_queue_and_published_metrics():
     assert published(found["Age of oldest request"]) == {("ApproximateAgeOfOldestRequest", "Maximum")}
 
 
-def test_inference_components_show_copies_and_failures_for_want_of_them():
+def test_inference_components_show_copies_and_capacity_failures():
     found = charts(body(monitored(component=COMPONENT), components=COMPONENTS.model_dump()))
     copies = found["Copies"]
     assert computed(copies, "copies", copies=15) == 3
@@ -297,7 +297,7 @@ def test_alarms_are_shown_by_their_arns():
     assert len(arns) == 5
 
 
-def test_without_alarms_there_is_no_widget_for_them():
+def test_dashboard_without_alarms_has_no_alarm_widget():
     found = endpoint_dashboard_body(monitored(), options=options(), alarm_names=[], location=LOCATION)
     assert not [widget for widget in found["widgets"] if widget["type"] == "alarm"]
 
@@ -309,7 +309,7 @@ def test_tritons_errors_are_read_from_the_endpoints_log():
     assert "CudaDriverHelper" in query
 
 
-def test_the_construct_makes_one_dashboard_named_after_endpoint_and_region():
+def test_construct_creates_one_dashboard_named_after_endpoint_and_region():
     def build(stack: Any) -> None:
         alarms = EndpointAlarms(stack, "Alarms", monitored=monitored(), alarms=Alarms())
         EndpointDashboard(stack, "Dashboard", monitored=monitored(), alarms=alarms, options=options())
@@ -344,7 +344,7 @@ def test_one_page_holds_hundreds_of_endpoints(count):
     assert len(read) == count
 
 
-def test_overflow_goes_to_the_next_page():
+def test_overflow_is_on_the_next_page():
     three = (priced(), priced("challenger"), priced("shadow", shadow=True))
     pages = environment_dashboard_bodies("shop-dev", overseen(250, *three), location=LOCATION)
     assert len(pages) > 1
@@ -386,7 +386,7 @@ def test_each_endpoint_has_its_line_in_each_chart():
     assert computed(charts(page)["p99 model latency"], "search-2 main", e2_0=9000) == 9
 
 
-def test_firing_alarms_are_shown_alone():
+def test_only_firing_alarms_are_shown():
     (page,) = environment_dashboard_bodies("shop-dev", overseen(100), location=LOCATION)
     widgets = [widget["properties"] for widget in page["widgets"] if widget["type"] == "alarm"]
     assert len({arn for widget in widgets for arn in widget["alarms"]}) == 600
@@ -402,7 +402,7 @@ def test_endpoints_without_a_price_are_named_and_not_counted():
     assert "Cost per hour" not in charts(bare)
 
 
-def test_asynchronous_endpoints_and_components_are_seen_under_their_own_metrics():
+def test_asynchronous_endpoints_and_components_use_their_own_metrics():
     endpoints = [
         DashboardEndpoint("queue", monitored(priced(), asynchronous=True), []),
         DashboardEndpoint("copies", monitored(priced(), component=COMPONENT), []),
@@ -413,7 +413,7 @@ def test_asynchronous_endpoints_and_components_are_seen_under_their_own_metrics(
     assert requests[1][1:4] == ["Invocations", "InferenceComponentName", COMPONENT]
 
 
-def test_the_construct_makes_a_dashboard_a_page():
+def test_construct_creates_one_dashboard_per_page():
     names: list[str] = []
 
     def build(stack: Any) -> None:

@@ -50,7 +50,7 @@ def deployed(folder: Path, affected: list[str], **ends: str) -> str:
         (["dev", "prod"], {"delivery": "failure"}, "skipped"),
     ],
 )
-def test_prod_gets_no_commit_that_dev_was_to_see_and_did_not(tmp_path, affected, ends, prod):
+def test_prod_is_skipped_if_dev_did_not_get_the_commit(tmp_path, affected, ends, prod):
     assert deployed(tmp_path, affected, **ends) == prod
 
 
@@ -71,7 +71,7 @@ GOING_ON = [
 
 
 @pytest.mark.parametrize(("job", "before"), GOING_ON)
-def test_no_job_goes_on_after_one_that_was_cancelled(job: dict[str, Any], before: str):
+def test_no_job_runs_after_a_cancelled_one(job: dict[str, Any], before: str):
     """Except the one that reports the status of a dispatched run; this is a push."""
     outputs = {"affected": '["dev", "prod"]', "stages": "{}", "previews": "{}", "environments": "[]"}
     scope = Scope(

@@ -89,7 +89,7 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
     ]
 
 
-def test_nothing_changed_is_nothing_proposed(checkout):
+def test_nothing_is_proposed_without_changes(checkout):
     done = propose(checkout)
     assert (done.returncode, done.stdout) == (0, "no changes to propose\n")
     assert recorded_calls(checkout.parent) == []
@@ -146,7 +146,7 @@ def test_an_incomplete_proposal_has_no_checks_and_the_next_run_completes_it(chec
 
 
 @pytest.mark.parametrize("whose", ["somebody/tritonstack", "example/another"])
-def test_a_forks_branch_of_that_name_is_not_the_proposal(checkout, whose):
+def test_branch_of_a_fork_with_the_same_name_is_not_the_proposal(checkout, whose):
     """Anyone can open such a pull request: it must neither be changed nor hide the proposal."""
     theirs = {"head": "promote/prod", "title": "Mine", "body": "", "from": whose, "open": True}
     (checkout.parent / "github.json").write_text(json.dumps({"pulls": [theirs]}))
@@ -177,7 +177,7 @@ def test_each_subject_has_one_comment_which_is_changed(checkout):
     ]
 
 
-def test_what_github_does_not_take_is_cut(checkout):
+def test_oversized_comment_is_truncated(checkout):
     (checkout / "said.md").write_text("x" * 70_000)
     comment(checkout, "diff-dev")
     (found,) = held(checkout)["comments"]
@@ -185,7 +185,7 @@ def test_what_github_does_not_take_is_cut(checkout):
     assert found["body"].endswith("… (truncated; the workflow's log has the full text)")
 
 
-def test_the_text_of_a_proposal_is_cut(checkout):
+def test_text_of_a_proposal_is_truncated(checkout):
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
     (checkout / "said.md").write_text("x" * 70_000)
     assert propose(checkout).returncode == 0
@@ -211,7 +211,7 @@ def test_a_command_without_output_replaces_the_comment(checkout):
         (["1a2b"], "", ""),  # asked for by a person: everything
     ],
 )
-def test_what_was_deployed_last_is_compared_with(checkout, deployed, given, said):
+def test_last_deployed_commit_is_the_base(checkout, deployed, given, said):
     (checkout.parent / "github.json").write_text(json.dumps({"deployed": deployed}))
     done = run(checkout, "previous-deploy", "--workflow", "deploy.yml", "--or", given)
     assert (done.returncode, done.stdout) == (0, f"before={said}\n"), done.stderr
@@ -231,7 +231,7 @@ def test_what_was_deployed_last_is_compared_with(checkout, deployed, given, said
         ),
     ],
 )
-def test_what_is_missing_is_named_before_anything_is_done(checkout, step, arguments, missing, message):
+def test_missing_inputs_are_reported_before_any_change(checkout, step, arguments, missing, message):
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
     done = run(checkout, step, *arguments, leave_out=missing)
     assert done.returncode == 2

@@ -40,7 +40,7 @@ SCOPE = Scope(
         ("true && (false && needs.delivery.outputs.satges || 'b')", "b"),
     ],
 )
-def test_what_is_known_comes_to_its_value(text, value):
+def test_known_expressions_are_evaluated(text, value):
     assert evaluate(text, SCOPE) == value
 
 
@@ -57,7 +57,7 @@ def test_what_is_known_comes_to_its_value(text, value):
         "a b",
     ],
 )
-def test_what_is_not_known_is_rejected(text):
+def test_unknown_expressions_are_rejected(text):
     with pytest.raises(UnknownExpressionError):
         evaluate(text, SCOPE)
 
@@ -66,7 +66,7 @@ def test_texts_are_filled():
     assert filled("${{ matrix.environment }}-${{ github.event.number }}!", SCOPE) == "dev-!"
 
 
-def test_what_was_left_out_has_not_failed():
+def test_skipped_is_not_failed():
     after = Scope({}, succeeded=False, skipped=True)
     assert holds("${{ !failure() && !cancelled() }}", after)
     assert not holds("${{ success() }}", after)

@@ -200,7 +200,7 @@ def test_a_change_of_a_model_is_built_and_its_lock_proposed(delivered: GithubDel
     assert delivered.runner.taken == [("build", "tritonstack-delivery-dev-deploy")]
 
 
-def test_merged_it_is_deployed_to_dev_and_verified_there_alone(delivered: GithubDelivery) -> None:
+def test_merge_deploys_to_dev_and_verifies_there(delivered: GithubDelivery) -> None:
     event = delivered.merge("build/dev")
     results = delivered.run("deploy.yml", event)
     assert results == {"delivery": "success", "dev": "success", "prod": "skipped"}, delivered.told()
@@ -222,7 +222,7 @@ def test_promotion_is_proposed_with_the_output_of_the_dry_run(delivered: GithubD
     assert recorded_calls(delivered.runner.folder)[-1][-1] == "promote/prod"
 
 
-def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(delivered: GithubDelivery) -> None:
+def test_proposal_gets_the_required_check(delivered: GithubDelivery) -> None:
     event = Event("workflow_dispatch", "refs/heads/promote/prod", {})
     results = delivered.run("pull-request.yml", event)
     assert results["checks"] == results["status"] == "success", delivered.told()
@@ -230,7 +230,7 @@ def test_a_proposal_gets_its_checks_by_the_name_that_has_to_be_there(delivered: 
     assert (status["sha"], status["context"]) == (delivered.runner.commit_of(event.ref), "checks")
 
 
-def test_merged_it_is_deployed_to_prod_and_verified(delivered: GithubDelivery) -> None:
+def test_merge_of_the_promotion_deploys_to_prod_and_verifies(delivered: GithubDelivery) -> None:
     event = delivered.merge("promote/prod")
     results = delivered.run("deploy.yml", event)
     assert results == {"delivery": "success", "dev": "success", "prod": "success"}, delivered.told()
@@ -239,7 +239,7 @@ def test_merged_it_is_deployed_to_prod_and_verified(delivered: GithubDelivery) -
     assert digests(delivered, "dev") == digests(delivered, "prod") != set()
 
 
-def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(delivered: GithubDelivery) -> None:
+def test_pull_request_is_compared_and_gets_its_own_environment(delivered: GithubDelivery) -> None:
     event = pull_request(delivered, "opened")
     done = {
         **dict.fromkeys(("checks", "delivery", "diff"), "success"),
@@ -266,7 +266,7 @@ def test_a_pull_request_is_compared_and_gets_an_environment_of_its_own(delivered
     assert any(item["Key"].endswith(".json") for item in listed["Contents"])
 
 
-def test_closed_its_environment_goes(delivered: GithubDelivery) -> None:
+def test_closed_pull_request_destroys_its_environment(delivered: GithubDelivery) -> None:
     event = pull_request(delivered, "closed")
     assert delivered.run("preview.yml", event) == {
         "delivery": "success",
@@ -277,7 +277,7 @@ def test_closed_its_environment_goes(delivered: GithubDelivery) -> None:
 
 
 @pytest.mark.parametrize("whose", [{"fork": "somebody/tritonstack"}, {"actor": "dependabot[bot]"}])
-def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(
+def test_forks_without_credentials_get_checks_and_a_note(
     delivered: GithubDelivery, whose: dict[str, str]
 ) -> None:
     event = pull_request(delivered, "opened", **whose)
@@ -294,7 +294,7 @@ def test_who_gets_no_credentials_gets_checks_and_a_word_about_it(
     assert len(delivered.runner.taken) == before
 
 
-def test_every_night_what_is_left_is_looked_for(delivered: GithubDelivery) -> None:
+def test_nightly_run_audits_leftovers(delivered: GithubDelivery) -> None:
     event = Event("schedule", MAIN, {"schedule": "41 3 * * *"})
     assert delivered.run("clean-up.yml", event) == dict.fromkeys(("delivery", "reap", "audit"), "success"), (
         delivered.told()
@@ -311,7 +311,7 @@ def test_a_rollback_without_a_target_fails_and_proposes_nothing(delivered: Githu
     assert [call for call in recorded_calls(delivered.runner.folder)[before:] if call[0] == "gh"] == []
 
 
-def test_a_rollback_is_deployed_at_once_and_its_lock_proposed(delivered: GithubDelivery) -> None:
+def test_rollback_is_deployed_immediately_and_its_lock_proposed(delivered: GithubDelivery) -> None:
     """A second version of the model is delivered to dev, and rolled back."""
     first = digests(delivered, "dev")
     model = delivered.site.project.model_file("minilm-embedding")
@@ -337,7 +337,7 @@ def test_every_command_of_every_workflow_was_run(delivered: GithubDelivery) -> N
     assert set(DELIVERY_COMMANDS) <= {ran.command for ran in delivered.runner.ran}
 
 
-def test_each_call_to_aws_was_one_that_the_jobs_role_may_make(delivered: GithubDelivery) -> None:
+def test_job_role_allows_each_call_to_aws(delivered: GithubDelivery) -> None:
     assert len(delivered.runner.called) > 100
     rejected = {
         f"{role}: {action_of(service, operation)}"

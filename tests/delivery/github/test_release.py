@@ -91,7 +91,7 @@ def test_another_tag_fails_for_each_file(repository: Path, check: Release) -> No
 
 
 @pytest.mark.parametrize("tag", ["0.2.0", "v0.2", "v0.2.0-rc1", "v0.2.0.dev1", "v", "main"])
-def test_a_tag_that_is_no_version_fails(check: Release, tag: str) -> None:
+def test_tag_that_is_not_a_version_fails(check: Release, tag: str) -> None:
     found = check(tag)
     assert (found.returncode, found.stderr.splitlines()) == (
         1,

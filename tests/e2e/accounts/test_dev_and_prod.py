@@ -63,14 +63,14 @@ def test_dev_is_deployed_and_verified(two: Site) -> None:
     two.tritonstack("verify", "dev")
 
 
-def test_prod_waits_as_long_as_its_file_says(two: Site) -> None:
+def test_prod_waits_for_the_configured_soak_time(two: Site) -> None:
     output = two.tritonstack("promote", "dev", "prod", "--bootstrap", exit_code=1)
     assert "24" in output
     assert "soaked" in output
     assert not two.project.lock_file("prod").exists()
 
 
-def test_prod_gets_what_dev_runs(two: Site) -> None:
+def test_prod_gets_the_artifacts_of_dev(two: Site) -> None:
     edit(two.project.environment_file("prod"), "soaked_hours: 24", "soaked_hours: 0")
     commit(two, "Today prod does not wait")
     two.tritonstack("promote", "dev", "prod", "--bootstrap")
@@ -87,12 +87,12 @@ def test_dev_is_destroyed_to_nothing(two: Site) -> None:
     assert left(two, "dev") == []
 
 
-def test_prod_is_protected_as_what_keeps_data_is(two: Site) -> None:
+def test_prod_is_protected_because_it_retains_data(two: Site) -> None:
     output = two.tritonstack("destroy", "prod", "--yes", "--confirm", "prod", exit_code=2)
     assert "is protected by" in output
 
 
-def test_prod_keeps_what_it_is_to_and_that_is_named(two: Site) -> None:
+def test_prod_retains_data_and_reports_it(two: Site) -> None:
     edit(two.project.environment_file("prod"), "removal: retain", "removal: retain\nprotected: false")
     commit(two, "prod may go")
     two.tritonstack("deploy", "prod")
@@ -115,13 +115,13 @@ def test_prod_keeps_what_it_is_to_and_that_is_named(two: Site) -> None:
     assert {item["id"] for item in left(two, "prod")} == bearing_names
 
 
-def test_what_prod_kept_stands_in_the_way_of_another_and_that_is_said(two: Site) -> None:
+def test_retained_data_of_prod_blocks_a_new_deploy(two: Site) -> None:
     output = two.tritonstack("deploy", "prod", exit_code=1)
     assert "tritonstack-prod-artifacts-" in output
     assert "already exists outside this stack" in output
 
 
-def test_prod_is_gone_when_what_it_kept_was_deleted(two: Site) -> None:
+def test_prod_is_gone_after_retained_data_is_deleted(two: Site) -> None:
     cloud = two.cloud_of("prod")
     for item in left(two, "prod"):
         delete(cloud, item["service"], item["id"])

@@ -100,7 +100,7 @@ def clouds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClouds]:
             here.tritonstack("down", "--account", account)
 
 
-def test_killed_at_many_moments_and_gone_on_with(clouds: TwoClouds) -> None:
+def test_command_resumes_after_kills_at_many_times(clouds: TwoClouds) -> None:
     digest = clouds.publish(0)
     began = time.monotonic()
     clouds.tritonstack("promote", "dev", "prod")

@@ -119,7 +119,7 @@ def objects(site: Site, environment: str, model_digest: str) -> set[str]:
     return {item["Key"].removeprefix(f"{prefix}/") for item in found.get("Contents", ())}
 
 
-def test_two_accounts_stand_side_by_side(site: Site) -> None:
+def test_two_accounts_are_deployed_together(site: Site) -> None:
     for account in (DEV, PROD):
         site.tritonstack("up", "--detach", "--account", account)
     assert site.address_of("dev").port != site.address_of("prod").port
@@ -133,7 +133,7 @@ def test_the_first_version_is_built_and_serves_in_dev(site: Site) -> None:
     assert gross(site, "dev") == 12.0
 
 
-def test_it_is_promoted_and_serves_in_prod(site: Site) -> None:
+def test_promoted_model_serves_in_prod(site: Site) -> None:
     site.tritonstack("promote", "dev", "prod", "--bootstrap")
     assert digest(site, "prod") == digest(site, "dev")
     commit(site, "Promote the first version")
@@ -149,7 +149,7 @@ def test_a_second_promotion_of_the_same_changes_nothing(site: Site) -> None:
     assert site.project.lock_file("prod").read_text() == locked
 
 
-def test_what_dev_has_not_verified_is_stopped_at_the_gate(site: Site) -> None:
+def test_unverified_artifact_fails_the_gate(site: Site) -> None:
     code = site.project.root / "models/price/model.py"
     edit(code, "RATE = 0.2\n", 'RATE = float(os.environ.get("TAX_RATE", "0.2"))\n')
     edit(code, "import triton", "import os\n\nimport triton")
@@ -161,7 +161,7 @@ def test_what_dev_has_not_verified_is_stopped_at_the_gate(site: Site) -> None:
     assert objects(site, "prod", digest(site, "dev")) == set()
 
 
-def test_a_damaged_artifact_is_stopped_at_the_gate(site: Site) -> None:
+def test_damaged_artifact_fails_the_gate(site: Site) -> None:
     """Deployed and verified in dev; then its bytes change in dev's bucket."""
     site.tritonstack("deploy", "dev")
     site.tritonstack("verify", "dev")
@@ -179,7 +179,7 @@ def test_a_damaged_artifact_is_stopped_at_the_gate(site: Site) -> None:
     s3.put_object(Bucket=bucket, Key=key, Body=body, Metadata=whole["Metadata"])
 
 
-def test_a_good_artifact_that_answers_wrongly_is_found_out(site: Site) -> None:
+def test_valid_artifact_with_wrong_answers_is_detected(site: Site) -> None:
     """It now reads a variable, and prod already has one of that name."""
     site.tritonstack("promote", "dev", "prod")
     commit(site, "Promote the second version")
@@ -189,7 +189,7 @@ def test_a_good_artifact_that_answers_wrongly_is_found_out(site: Site) -> None:
     assert gross(site, "prod") == 12.5
 
 
-def test_one_command_takes_it_back(site: Site) -> None:
+def test_one_command_rolls_it_back(site: Site) -> None:
     output = site.tritonstack("rollback", "prod", "prices")
     assert digest(site, "dev") not in output or "goes back" in output
     assert gross(site, "prod") == 12.0
@@ -197,7 +197,7 @@ def test_one_command_takes_it_back(site: Site) -> None:
     site.tritonstack("verify", "prod")
 
 
-def test_the_history_tells_it_all(site: Site) -> None:
+def test_history_lists_all_events(site: Site) -> None:
     kinds = [
         (entry["environment"], entry["kind"])
         for artifact in site.asked("history", "price")["artifacts"]
@@ -217,7 +217,7 @@ def test_the_history_tells_it_all(site: Site) -> None:
     site.tritonstack("status")
 
 
-def test_prod_is_destroyed_only_when_its_protection_was_lifted_twice(site: Site) -> None:
+def test_prod_is_destroyed_only_after_file_and_stack_protection_are_removed(site: Site) -> None:
     site.tritonstack("destroy", "prod", "--yes", exit_code=2)
     edit(site.project.environment_file("prod"), "protected: true", "protected: false")
     commit(site, "prod may go")
@@ -228,7 +228,7 @@ def test_prod_is_destroyed_only_when_its_protection_was_lifted_twice(site: Site)
     assert gone(site, "prod")
 
 
-def test_nothing_is_left(site: Site) -> None:
+def test_nothing_remains(site: Site) -> None:
     site.tritonstack("destroy", "dev", "--yes")
     for environment in ("dev", "prod"):
         site.tritonstack("audit", environment, "--gone")

@@ -57,7 +57,7 @@ def cloud(tmp_path: Path) -> Iterator[HostedCloud]:
         yield cloud
 
 
-def test_no_request_fails_while_an_update_succeeds_and_another_one_is_taken_back(cloud: HostedCloud) -> None:
+def test_no_request_fails_during_an_update_and_a_rollback(cloud: HostedCloud) -> None:
     cloud.config("better", ensemble(adds=3), instances=2)
     cloud.config("broken", ensemble(adds=4, delay_s=SLOW_S), instances=2)
     with asking(cloud.ask, clients=CLIENTS, pause_s=PAUSE_S) as crowd:

@@ -119,7 +119,7 @@ def invoke(name: str, value: float, **fields: str) -> Any:
 
 
 class TestBoto3:
-    def test_it_knows_who_it_is(self, exported: dict[str, str]) -> None:
+    def test_caller_identity_is_the_exported_account(self, exported: dict[str, str]) -> None:
         identity = boto3.client("sts").get_caller_identity()
         assert identity["Account"] == exported["CDK_DEFAULT_ACCOUNT"]
 
@@ -129,7 +129,7 @@ class TestBoto3:
         assert invoke(many, 4, TargetModel=models.DOUBLE_TARGET) == [8]
         assert invoke(many, 4, TargetModel=models.CHAIN_TARGET) == [24]
 
-    def test_a_models_error_has_its_own_status_and_words(self, endpoints: tuple[str, str]) -> None:
+    def test_model_error_keeps_its_status_and_message(self, endpoints: tuple[str, str]) -> None:
         with pytest.raises(ClientError) as caught:
             invoke(endpoints[0], models.REJECTS)
         told = caught.value.response
@@ -185,7 +185,7 @@ class TestBoto3:
         cloudformation.delete_stack(StackName="by-boto3")
         cloudformation.get_waiter("stack_delete_complete").wait(StackName="by-boto3", WaiterConfig=quick)
 
-    def test_an_endpoint_that_goes_is_awaited(self, archives: str) -> None:
+    def test_deletion_of_an_endpoint_is_awaited(self, archives: str) -> None:
         sagemaker = boto3.client("sagemaker")
         deploy("short-lived", ModelDataUrl=f"{archives}/single.tar.gz")
         quick = {"Delay": 1, "MaxAttempts": 120}
@@ -208,7 +208,7 @@ class TestAwsCli:
     def read(self, *arguments: str) -> Any:
         return json.loads(self.aws(*arguments, "--output", "json"))
 
-    def test_it_knows_who_it_is(self, exported: dict[str, str]) -> None:
+    def test_caller_identity_is_the_exported_account(self, exported: dict[str, str]) -> None:
         assert self.read("sts", "get-caller-identity")["Account"] == exported["CDK_DEFAULT_ACCOUNT"]
 
     def test_an_endpoint_is_described_and_awaited(self, endpoints: tuple[str, str]) -> None:
@@ -284,7 +284,7 @@ class TestSageMakerSdk:
     def sdk(self) -> None:
         pytest.importorskip("sagemaker.core", reason="the extra tritonstack[sagemaker] is not installed")
 
-    def test_an_endpoint_is_found_and_asked(self, endpoints: tuple[str, str]) -> None:
+    def test_endpoint_is_found_and_invoked(self, endpoints: tuple[str, str]) -> None:
         from sagemaker.core.resources import Endpoint
 
         from tritonstack.client.sagemaker_sdk import TritonDeserializer, TritonSerializer
@@ -296,7 +296,7 @@ class TestSageMakerSdk:
         answer = endpoint.invoke(body={"x": row}, content_type=endpoint.serializer.CONTENT_TYPE)
         assert np.array_equal(answer.body["y"], row * 2)
 
-    def test_a_model_among_many_is_asked(self, endpoints: tuple[str, str]) -> None:
+    def test_invoke_sends_the_target_model(self, endpoints: tuple[str, str]) -> None:
         from sagemaker.core.resources import Endpoint
 
         from tritonstack.client.sagemaker_sdk import TritonDeserializer, TritonSerializer
@@ -340,7 +340,7 @@ class TestEndpointClient:
         ("which", "target", "factor"),
         [(0, None, 2), (1, models.DOUBLE_TARGET, 2), (1, models.CHAIN_TARGET, 6)],
     )
-    def test_now_and_later(
+    def test_sync_and_async_requests(
         self, endpoints: tuple[str, str], runtime: Any, which: int, target: str | None, factor: int
     ) -> None:
         client = EndpointClient(endpoint_name=endpoints[which], runtime=runtime, target_model=target)
@@ -361,7 +361,7 @@ class TestEndpointClient:
         with pytest.raises(ModelFailedError, match="minus one is no input"):
             asyncio.run(client.ainfer(rejected))
 
-    def test_another_key_is_refused(self, endpoints: tuple[str, str]) -> None:
+    def test_another_key_is_rejected(self, endpoints: tuple[str, str]) -> None:
         """The cloud verifies signatures, so the light transport's are valid."""
         key = boto3.Session().get_credentials().get_frozen_credentials()
         session = boto3.Session(key.access_key, f"{key.secret_key}x", key.token)

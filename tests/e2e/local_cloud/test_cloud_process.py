@@ -44,9 +44,7 @@ def await_address(site: Site, within_s: float = 30) -> int:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_in_the_foreground_it_says_where_it_is_and_ends_with_a_signal(
-    site: Site, ending: signal.Signals
-) -> None:
+def test_foreground_command_prints_its_url_and_ends_on_a_signal(site: Site, ending: signal.Signals) -> None:
     process = site.start("tritonstack", "up")
     pid = await_address(site)
     os.kill(pid, ending)
@@ -56,7 +54,7 @@ def test_in_the_foreground_it_says_where_it_is_and_ends_with_a_signal(
     assert read_address(site.project.cloud_dir()) is None
 
 
-def test_in_the_foreground_it_ends_with_its_parent(site: Site) -> None:
+def test_foreground_agent_ends_with_its_parent(site: Site) -> None:
     start = "import subprocess, sys, time; subprocess.Popen(['tritonstack', 'up']); time.sleep(600)"
     parent = subprocess.Popen(
         [sys.executable, "-c", start],
@@ -72,7 +70,7 @@ def test_in_the_foreground_it_ends_with_its_parent(site: Site) -> None:
     await_gone(pid)
 
 
-def test_killed_outright_it_leaves_nothing_that_the_next_one_stumbles_over(site: Site) -> None:
+def test_cloud_starts_after_a_killed_one(site: Site) -> None:
     site.tritonstack("up", "--detach")
     pid = site.address.pid
     os.kill(pid, signal.SIGKILL)
@@ -93,7 +91,7 @@ def test_two_clouds_run_side_by_side(site: Site) -> None:
         site.tritonstack("down")
 
 
-def test_two_accounts_are_two_clouds_and_know_nothing_of_each_other(site: Site) -> None:
+def test_two_accounts_are_isolated_clouds(site: Site) -> None:
     first, second = "000000000000", "000000000001"
     site.tritonstack("up", "--detach")
     said = site.tritonstack("up", "--detach", "--account", second)
@@ -114,7 +112,7 @@ def test_two_accounts_are_two_clouds_and_know_nothing_of_each_other(site: Site) 
     assert read_address(site.project.cloud_dir()) is None
 
 
-def test_no_account_is_reached_from_another(site: Site) -> None:
+def test_accounts_have_no_access_to_each_other(site: Site) -> None:
     site.tritonstack("up", "--detach")
     sts = client_of(site.address, "sts")
     with pytest.raises(ClientError) as caught:

@@ -56,7 +56,7 @@ class TritonPythonModel:
 
 
 @pytest.mark.parametrize("text", [COMPLETE, INCOMPLETE])
-def test_a_graph_under_a_configuration_of_ones_own(text: str, tmp_path: Path, folders: BuildFolders) -> None:
+def test_graph_with_a_custom_configuration(text: str, tmp_path: Path, folders: BuildFolders) -> None:
     save_onnx(tmp_path / "model/weights/model.onnx")
     (tmp_path / "model/config.pbtxt").write_text(text)
     asked = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]
@@ -81,9 +81,7 @@ def test_a_graph_under_a_configuration_of_ones_own(text: str, tmp_path: Path, fo
         'output { name: "y" data_type: TYPE_FP32 dims: -1 }\n',
     ],
 )
-def test_a_python_model_under_a_configuration_of_ones_own(
-    text: str, tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_python_model_with_a_custom_configuration(text: str, tmp_path: Path, folders: BuildFolders) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.pbtxt").write_text(text)

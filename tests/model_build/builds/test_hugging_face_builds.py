@@ -111,7 +111,7 @@ def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) 
 
 
 @pytest.mark.soak
-def test_torchscript_of_texts_twice_the_same(tmp_path: Path, folders: BuildFolders) -> None:
+def test_torchscript_of_texts_is_reproducible(tmp_path: Path, folders: BuildFolders) -> None:
     """It is traced from the module that is exported; callers see the same names, and the bytes are
     reproducible.
     """

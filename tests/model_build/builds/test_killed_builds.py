@@ -30,7 +30,7 @@ def build(where: str, folder: Path, folders: BuildFolders) -> subprocess.Complet
     )
 
 
-def test_killed_everywhere_and_then_built(tmp_path: Path, folders: BuildFolders) -> None:
+def test_build_succeeds_after_kills_at_every_step(tmp_path: Path, folders: BuildFolders) -> None:
     """One folder for all, so that every build meets the leftovers of all killed ones."""
     write_wheel(tmp_path / "index", "plain", "1.0")
     store = ArtifactStore(artifacts_dir=folders.artifacts, model="plain")

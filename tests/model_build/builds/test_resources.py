@@ -76,7 +76,7 @@ def test_a_resource_shortage_is_explained(tmp_path: Path, error: Exception, mess
         raise ArchiveError("cannot be unpacked") from error
 
 
-def test_a_tool_that_hides_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_hidden_by_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError), shortages_explained(tmp_path):
         raise RuntimeError("the writer failed")
     monkeypatch.setattr(resources, "free_space", lambda _: 4096)
@@ -138,7 +138,7 @@ def failing(function: Callable[..., object]) -> Callable[..., object]:
         "model_build.checking.serving_check.unpack_own",
     ],
 )
-def test_a_disk_that_fills_up_leaves_nothing(
+def test_full_disk_leaves_nothing(
     tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setattr(place, failing(environments.build_environment))
@@ -165,7 +165,7 @@ except ResourceError as error:
 """
 
 
-def test_a_file_that_may_not_grow_ends_packing_and_its_threads(tmp_path: Path) -> None:
+def test_file_size_limit_ends_packing_and_its_threads(tmp_path: Path) -> None:
     """The compressing threads must not keep the process alive, nor hide the cause."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path)],

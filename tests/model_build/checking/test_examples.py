@@ -36,7 +36,7 @@ def names(examples: Examples) -> list[str]:
     return [example.name for example in examples.requests]
 
 
-def test_three_of_the_smallest_that_users_send() -> None:
+def test_three_smallest_requests_are_chosen() -> None:
     cases = [case(f"{size}", size) for size in (9, 8, 7, 6)]
     examples = chosen(*cases, case("made up", 1, typical=False))
     assert names(examples) == ["6", "7", "8"]
@@ -57,7 +57,7 @@ def test_long_texts_are_large() -> None:
     assert names(chosen(text("long", 5000), text("short", 5))) == ["short", "long"]
 
 
-def test_there_is_room_for_so_many() -> None:
+def test_examples_are_limited_by_size() -> None:
     # In base64 and noise, which does not compress: about 170 kB each.
     large = [case(f"{number}", 16_000 + number) for number in range(3)]
     examples = chosen(*large)
@@ -71,13 +71,13 @@ def test_a_single_example_may_be_larger() -> None:
     assert len(examples.to_json()) > MOST_BYTES
 
 
-def test_one_that_is_too_large_leaves_none_and_the_reason() -> None:
+def test_oversized_example_is_omitted_with_a_reason() -> None:
     examples = chosen(case("volume", 1_000_000))
     assert names(examples) == []
     assert "the smallest test input and its answer take 10 MB" in examples.none_because
 
 
-def test_a_sequence_keeps_its_order_and_its_beginning() -> None:
+def test_sequence_keeps_its_order_and_start_flag() -> None:
     steps = [case(f"{number}", 20 - number) for number in range(MOST_IN_SEQUENCE + 2)]
     examples = chosen(*steps, keeps_state=True)
     assert names(examples) == [f"{number}" for number in range(MOST_IN_SEQUENCE)]
@@ -116,7 +116,7 @@ def test_a_sequence_keeps_its_order_and_its_beginning() -> None:
         ),
     ],
 )
-def test_the_tolerance_is_that_of_the_builds_own_check(
+def test_tolerance_equals_the_one_of_the_build(
     accept: ModelTolerance, precision: PrecisionOption, output: str, held: Tolerance
 ) -> None:
     answers: dict[str, Any] = {

@@ -65,7 +65,7 @@ def serve(server: TritonInstallation, folder: Path, *, mode: str = "", damage: s
     return check.run()
 
 
-def test_every_text_is_answered_and_answered_alike(server: TritonInstallation, tmp_path: Path) -> None:
+def test_every_text_gets_the_same_answer(server: TritonInstallation, tmp_path: Path) -> None:
     served = serve(server, tmp_path)
     assert served.generation == GenerationReport(cases=2, times=2, tokens=16)
     assert served.parity is None
@@ -124,7 +124,7 @@ def test_a_build_records_what_was_verified(
     assert (built.artifact_dir / "model.tar.gz").is_file()
 
 
-def test_a_build_that_does_not_answer_leaves_nothing(
+def test_unresponsive_build_leaves_nothing(
     server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "find_installation", lambda **_: server)

@@ -148,7 +148,7 @@ def test_a_model_without_test_requests_fails_the_check(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("lasting", [False, True])
-def test_a_silent_model_is_served_once_more(
+def test_unresponsive_model_is_served_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
 ) -> None:
     """Triton's message about a silent process disappears with a new server if the machine was only busy."""

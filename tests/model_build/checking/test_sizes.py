@@ -93,7 +93,7 @@ def test_a_single_value_requires_a_second_size(tmp_path: Path, body: str) -> Non
 
 
 @pytest.mark.parametrize("dimension", [0, 1])
-def test_each_dimension_is_tried_by_itself(tmp_path: Path, dimension: int) -> None:
+def test_each_dimension_is_tested_separately(tmp_path: Path, dimension: int) -> None:
     """If both dimensions have size 3, dividing by one equals dividing by the other."""
     rows = [{"inputs": {"x": [[1.0, 2.0, 3.0]] * 3}}]
     varies = {"x": {"datatype": "FP32", "shape": [-1, -1]}}
@@ -244,7 +244,7 @@ def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path
     assert "batching.max_batch: the graph: a batch of 2 and its rows alone get different answers" in told
 
 
-def test_a_graph_of_fixed_sizes_needs_no_second_one(tmp_path: Path) -> None:
+def test_graph_of_fixed_sizes_needs_no_second_size(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx")
     right = [{"inputs": {"x": [0.0, 0.0, 0.0]}, "outputs": {"y": [0.0, 0.0], "best": 0}}]
     written = write_repository(

@@ -107,7 +107,7 @@ def order(version: tuple[int, ...], **more: Any) -> EngineOrder:
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
 @pytest.mark.parametrize("portability", ["exact", "same-capability", "ampere-plus"])
 @pytest.mark.parametrize("profiles", [1, 2])
-def test_every_release_takes_the_flags_that_the_rules_let_through(
+def test_every_release_accepts_the_allowed_flags(
     release: str, precision: str, portability: str, profiles: int
 ) -> None:
     version = RELEASES[release].tensorrt_version
@@ -192,7 +192,7 @@ def test_several_profiles_are_numbered_and_need_tensorrt_10() -> None:
         order((8, 6, 1), profiles=[SHAPES, LONG]).flags()
 
 
-def test_a_version_that_no_release_has_is_rejected() -> None:
+def test_version_not_in_any_release_is_rejected() -> None:
     with pytest.raises(EngineError, match=r"unsupported TensorRT version 11\.0\.0"):
         order((11, 0, 0)).flags()
 
@@ -259,7 +259,7 @@ def test_an_engine_from_graph_to_folder(
     assert lines[0].startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v100400] [b26] #")
 
 
-def test_the_same_order_gives_the_same_engine_without_building_again(
+def test_repeated_order_reuses_the_engine(
     tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     first = settle(lookup(tmp_path / "a" / "graph"), extra=VARYING)
@@ -282,7 +282,7 @@ def test_integers_of_64_bits_become_32_before_tensorrt_10(
     assert [value.name for value in (*model.graph.input, *model.graph.output)] == ["ids", "states", "same"]
 
 
-def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
+def test_operators_misread_by_tensorrt_8_are_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     here = simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
@@ -297,7 +297,7 @@ def test_operators_that_tensorrt_8_misreads_are_written_as_it_reads_them(
     assert onnx.load(graph.file).opset_import[0].version == 18
 
 
-def test_operators_that_tensorrt_8_does_not_have_are_rejected(
+def test_operators_unsupported_by_tensorrt_8_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
 ) -> None:
     simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
@@ -307,7 +307,7 @@ def test_operators_that_tensorrt_8_does_not_have_are_rejected(
     assert "triton_release 24.05" in caught.value.remedy
 
 
-def test_types_that_engines_do_not_have_are_rejected(
+def test_types_unsupported_by_engines_are_rejected(
     tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     graph = perceptron(tmp_path / "graph")
@@ -319,7 +319,7 @@ def test_types_that_engines_do_not_have_are_rejected(
         settle(wide)
 
 
-def test_int8_is_spelt_out_in_the_graph(
+def test_int8_is_explicit_in_the_graph(
     tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
 ) -> None:
     settle(perceptron(tmp_path / "graph"), extra="precision: int8\n")
@@ -359,7 +359,7 @@ def test_a_trtexec_failure_is_shown_with_the_command(
 
 
 @pytest.mark.parametrize("release", ["24.03", "24.09"])
-def test_an_error_is_shown_and_not_the_help_behind_it(
+def test_error_is_shown_instead_of_help(
     release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = simulated_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
@@ -385,7 +385,7 @@ def test_missing_tensorrt_is_reported_immediately() -> None:
         machine.require_trtexec()
 
 
-def test_a_damaged_timing_cache_does_no_harm(tmp_path: Path, machine_here: Machine) -> None:
+def test_damaged_timing_cache_is_ignored(tmp_path: Path, machine_here: Machine) -> None:
     graph = lookup(tmp_path / "graph")
     said: list[str] = []
     make = builder(machine_here, tmp_path, said)
@@ -436,7 +436,7 @@ def test_engines_of_several_gpus_become_one_artifact(
     assert sorted(file.name for file in servable.folder.iterdir()) == sorted(servable.engines.values())
 
 
-def test_shared_files_that_cannot_be_had_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_shared_files_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     said: list[str] = []
     with simulated_aws():

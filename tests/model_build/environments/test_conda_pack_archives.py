@@ -85,7 +85,7 @@ def test_a_python_of_no_image_is_rejected(tmp_path: Path) -> None:
     ],
     ids=["absolute", "symbolic", "hard"],
 )
-def test_a_link_that_leads_outside_is_rejected(tmp_path: Path, links: dict[str, str], kind: bytes) -> None:
+def test_link_to_outside_is_rejected(tmp_path: Path, links: dict[str, str], kind: bytes) -> None:
     given = write_archive(tmp_path / "given.tar.gz", links=links, kind=kind)
     with pytest.raises(EnvironmentBuildError, match=r"points to .*outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
@@ -98,13 +98,13 @@ def test_a_path_outside_the_archive_is_rejected(tmp_path: Path, name: str) -> No
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
-def test_a_device_is_rejected(tmp_path: Path) -> None:
+def test_device_file_is_rejected(tmp_path: Path) -> None:
     given = write_archive(tmp_path / "given.tar.gz", links={"dev/zero": ""}, kind=tarfile.CHRTYPE)
     with pytest.raises(EnvironmentBuildError, match="is not a file, folder, or link"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
-def test_too_much_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = write_archive(tmp_path / "given.tar.gz")
     monkeypatch.setattr("model_build.environments.given.LIMIT_MEMBERS", 3)
     with pytest.raises(EnvironmentBuildError, match="3 files"):

@@ -145,7 +145,7 @@ def other_python(version: str) -> Path:
     pytest.skip(f"no Python {version} on this machine")
 
 
-def test_it_runs_on_any_python(packed: Packed) -> None:
+def test_environment_runs_on_any_python(packed: Packed) -> None:
     assert packed.report.pythons == ()
     assert packed.report.packages == (installed_requirement("tokenizers"),)
 
@@ -157,7 +157,7 @@ def test_an_environment_contains_only_required_packages(packed: Packed) -> None:
     assert not [name for name in names if "numpy" in name or name.endswith(".pyi") or "__pycache__" in name]
 
 
-def test_same_bytes_again(packed: Packed, tmp_path: Path) -> None:
+def test_output_is_byte_for_byte_reproducible(packed: Packed, tmp_path: Path) -> None:
     file = tmp_path / "env.tar.gz"
     build_environment(
         [installed_requirement("tokenizers")], file=file, cache_dir=tmp_path / "cache", dependencies=False
@@ -176,7 +176,7 @@ def test_activated_by_this_python(packed: Packed, tmp_path: Path) -> None:
     assert version == installed_requirement("tokenizers").partition("==")[2]
 
 
-def test_activated_again_and_by_many_at_once(packed: Packed, tmp_path: Path) -> None:
+def test_activation_is_repeatable_and_concurrent(packed: Packed, tmp_path: Path) -> None:
     environment = unpacked(packed, tmp_path / "env")
     with ThreadPoolExecutor(6) as pool:
         done = list(pool.map(lambda _: activate(environment, Path(sys.executable).parent), range(12)))
@@ -198,7 +198,7 @@ def test_a_python_without_numpy_is_reported(packed: Packed, tmp_path: Path) -> N
     assert "has no NumPy" in done.stderr
 
 
-def test_entered_by_releases_that_do_not_activate(packed: Packed, tmp_path: Path) -> None:
+def test_environment_is_entered_by_releases_without_activation(packed: Packed, tmp_path: Path) -> None:
     """25.08 and later do not run bin/activate."""
     require_image_python()
     environment = unpacked(packed, tmp_path / "env")
@@ -255,7 +255,7 @@ def test_an_environment_is_cached_and_rebuilt_if_damaged(packed: Packed, tmp_pat
     assert sha256_of(kept) == packed.report.sha256
 
 
-def test_a_killed_build_of_an_environment_is_done_again(tmp_path: Path, plain_cache: Path) -> None:
+def test_killed_environment_build_is_repeated(tmp_path: Path, plain_cache: Path) -> None:
     """Its partial result is beside the folder of complete ones."""
     first = build_environment(["plain==1.0"], file=tmp_path / "a.tar.gz", cache_dir=plain_cache)
     (kept,) = (plain_cache / "environments").glob("*/env.tar.gz")
@@ -369,9 +369,7 @@ idna==3.7 ; python_version >= '3.9'  # note
     )
 
 
-def test_dependencies_are_those_of_the_images_python_not_of_this_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dependencies_match_the_python_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pip evaluates `python_version` for its own Python, so packages that only 3.10 needs are requested
     again.
     """
@@ -400,7 +398,7 @@ def test_dependencies_are_those_of_the_images_python_not_of_this_one(
     assert [wheel_name(wheel) for wheel in wheels] == ["numpy==2.1.0", "plain==1.0"]
 
 
-def test_hashes_are_checked_and_have_to_be_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashes_are_checked_and_must_be_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = tmp_path / "index"
     wheel = write_wheel(index, "plain", "1.0", requires=["old ; python_version < '3.11'"])
     write_wheel(index, "old", "2.0")
@@ -420,7 +418,7 @@ def test_hashes_are_checked_and_have_to_be_complete(tmp_path: Path, monkeypatch:
         fetch(sha256_of(wheel), "3.10")
 
 
-def test_a_wheels_data_is_laid_where_it_is_imported_from(
+def test_data_of_a_wheel_is_placed_next_to_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = tmp_path / "index"

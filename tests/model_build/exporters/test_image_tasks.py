@@ -89,7 +89,7 @@ def test_the_served_step_prepares_images_as_transformers_does(
         np.testing.assert_allclose(response.outputs["pixel_values"], expected, atol=1e-6)
 
 
-def test_a_bad_image_spares_its_neighbours(
+def test_bad_image_does_not_fail_other_requests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_model: Path
 ) -> None:
     framework = framework_of(image_model)
@@ -106,16 +106,14 @@ def test_a_bad_image_spares_its_neighbours(
         assert "BMP, GIF, JPEG" in response.error
 
 
-def test_an_image_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_image_that_exceeds_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 1000)
     model = served(monkeypatch, tmp_path, {"geometry": []})
     (response,) = model.execute([request(noise(40, 40, 3))])
     assert "exceeds limit of 1000 pixels" in response.error
 
 
-def test_an_image_that_would_fill_the_memory_once_it_is_scaled(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_image_that_exceeds_memory_after_scaling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plain: dict[str, Any] = {"resample": 2, "scale": None, "mean": None, "deviation": None}
     model = served(monkeypatch, tmp_path, {"geometry": [{"shorter": 256}, {"crop": [224, 224]}], **plain})
     good, long = noise(300, 300, 3), noise(1, 50_000, 3)

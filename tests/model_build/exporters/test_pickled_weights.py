@@ -98,7 +98,7 @@ def test_safetensors_take_precedence_over_a_pickle(tiny_source: FetchedSource, t
     TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
 
 
-def test_a_pickle_that_is_cut_short_or_holds_no_weights(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_pickle_that_is_truncated_or_has_no_weights(tiny_source: FetchedSource, tmp_path: Path) -> None:
     import torch
 
     source = as_pickle(tiny_source, tmp_path / "model")

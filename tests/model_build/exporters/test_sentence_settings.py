@@ -395,9 +395,7 @@ def test_dense_layers_that_cannot_be_applied_are_rejected(
     assert told in str(caught.value)
 
 
-def test_pickled_weights_of_a_dense_layer_are_read_where_pickles_are_trusted(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder: Path, tmp_path: Path) -> None:
     folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
     weights = add_dense(folder / "2_Dense", (HIDDEN, 8))
     (folder / "2_Dense/model.safetensors").unlink()
@@ -410,7 +408,7 @@ def test_pickled_weights_of_a_dense_layer_are_read_where_pickles_are_trusted(
     assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
 
 
-def test_a_model_that_sentence_transformers_has_not_saved_has_no_settings(tiny_folder: Path) -> None:
+def test_model_not_saved_by_sentence_transformers_has_no_settings(tiny_folder: Path) -> None:
     assert read_settings(tiny_folder) is None
 
 

@@ -94,7 +94,7 @@ def test_text_classification(saved: Saved, tmp_path: Path, architecture: str) ->
         (None, None, "softmax"),
     ],
 )
-def test_activation_is_the_recipes_or_the_models(
+def test_activation_comes_from_the_recipe_or_the_model(
     saved: Saved, said: str | None, wanted: str | None, expected: str
 ) -> None:
     model = saved("BertForSequenceClassification", labels=LABELS, problem_type=said)
@@ -203,13 +203,13 @@ def test_an_encoder_is_found_in_a_model_with_a_decoder(saved: Saved) -> None:
     assert type(framework.head.encoder).__name__ == "BartEncoder"
 
 
-def test_a_model_without_the_end_of_the_task(saved: Saved) -> None:
+def test_model_without_the_head_of_its_task(saved: Saved) -> None:
     with pytest.raises(ExportError, match=r"missing for: classifier\.bias, classifier\.weight") as caught:
         framework_of(saved("BertModel"), kind="text-classification")
     assert "trained for text classification" in str(caught.value)
 
 
-def test_an_architecture_that_has_no_such_task(saved: Saved) -> None:
+def test_architecture_without_the_task(saved: Saved) -> None:
     with pytest.raises(ExportError, match="has no bart model for token classification"):
         framework_of(
             saved("BartModel", d_model=32, encoder_layers=1, decoder_layers=1, decoder_start_token_id=3),

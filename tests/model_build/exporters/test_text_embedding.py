@@ -85,7 +85,7 @@ def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
 
 
 @pytest.mark.soak  # another process loads the framework again
-def test_same_bytes_in_another_process_and_folder(
+def test_output_is_the_same_in_another_process_and_folder(
     tiny_source: FetchedSource, tiny_graph: ExportedGraph, tmp_path: Path
 ) -> None:
     source = copied(tiny_source, tmp_path / "elsewhere")
@@ -104,7 +104,7 @@ def test_same_bytes_in_another_process_and_folder(
     assert sha256_of(tmp_path / "other" / "model.onnx") == sha256_of(tiny_graph.file)
 
 
-def test_large_weights_are_stored_beside_the_graph(
+def test_large_weights_are_stored_as_external_data(
     tiny_graph: ExportedGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model_build.graphs.onnx_file.INLINE_LIMIT", 1000)
@@ -116,7 +116,7 @@ def test_large_weights_are_stored_beside_the_graph(
     np.testing.assert_array_equal(run(moved, ids, ids * 0 + 1), run(tiny_graph, ids, ids * 0 + 1))
 
 
-def test_served_tokenizer_spells_out_padding_and_truncation(
+def test_served_tokenizer_has_explicit_padding_and_truncation(
     tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe
 ) -> None:
     framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
@@ -128,12 +128,12 @@ def test_served_tokenizer_spells_out_padding_and_truncation(
     assert [encoding.attention_mask for encoding in encodings] == tokens["attention_mask"].tolist()
 
 
-def test_longer_texts_than_the_model_has_positions_for(tiny_source: FetchedSource) -> None:
+def test_texts_longer_than_the_model_positions(tiny_source: FetchedSource) -> None:
     with pytest.raises(ExportError, match=f"texts of {POSITIONS + 1} tokens.*has {POSITIONS} positions"):
         TextFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1))
 
 
-def test_weights_that_do_not_fill_the_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_weights_that_do_not_cover_the_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
     source = copied(tiny_source, tmp_path / "model")
     weights = load_file(source.folder / "model.safetensors")
     del weights["encoder.layer.1.output.dense.weight"]
@@ -173,7 +173,7 @@ def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str)
         TextFramework(source=source, recipe=recipe())
 
 
-def test_shapes_reach_the_bounds_and_not_beyond() -> None:
+def test_shapes_stay_within_the_bounds() -> None:
     assert {(1, 1), (1, 2), (2, 256), (32, 13)} <= set(shapes_to_compare(32, 256))
     assert set(shapes_to_compare(1, 2)) == {(1, 1), (1, 2)}
 
@@ -185,7 +185,7 @@ def test_names_of_ensemble_steps_are_reserved(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "model"])
-def test_a_model_without_parts_may_have_their_names(tmp_path: Path, name: str) -> None:
+def test_model_without_parts_can_use_the_names_of_parts(tmp_path: Path, name: str) -> None:
     model = write_model(tmp_path, name=name, source="file://x", takes="tokens")
     assert recipe_for(model)
     assert model.record.layout == "single"

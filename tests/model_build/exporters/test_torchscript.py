@@ -65,7 +65,7 @@ def test_saved_modules_answer_the_same_for_other_shapes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.answer({"x": x, "mask": mask})["y"], expected)
 
 
-def test_the_same_module_is_the_same_bytes_whatever_was_traced_before(tmp_path: Path) -> None:
+def test_module_bytes_do_not_depend_on_earlier_traces(tmp_path: Path) -> None:
     digests = set()
     for number in range(2):
         traced = trace_module(Layers(), {"x": X, "mask": MASK})
@@ -81,14 +81,14 @@ def test_a_saved_module_contains_no_local_paths(tmp_path: Path) -> None:
         assert not any(here in archive.read(name) for name in archive.namelist())
 
 
-def test_tensors_begin_where_they_can_be_mapped(tmp_path: Path) -> None:
+def test_tensors_start_at_mappable_offsets(tmp_path: Path) -> None:
     file = save_torchscript(trace_module(Layers(), {"x": X, "mask": MASK}), tmp_path)
     content = file.read_bytes()
     for layer in (Layers().first, Layers().second):
         assert content.index(layer.weight.detach().numpy().tobytes()) % 64 == 0
 
 
-def test_an_input_that_forward_does_not_take() -> None:
+def test_input_not_accepted_by_forward() -> None:
     with pytest.raises(ExportError, match="has no input 'masks'; inputs: x, mask") as caught:
         trace_module(Layers(), {"x": X, "masks": MASK})
     assert "did you mean 'mask'?" in str(caught.value)
@@ -104,12 +104,12 @@ def test_an_output_that_is_not_a_tensor() -> None:
         trace_module(Layers("odd"), {"x": X, "mask": MASK})
 
 
-def test_a_module_that_cannot_answer() -> None:
+def test_module_that_raises_an_exception() -> None:
     with pytest.raises(ExportError, match="fails on the test inputs: mat1 and mat2"):
         trace_module(Layers(), {"x": X[:, :2], "mask": MASK})
 
 
-def test_names_that_the_backend_would_read_as_other_positions() -> None:
+def test_names_that_the_backend_reads_as_positions() -> None:
     class Numbered(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
             return {"a__1": x, "b__0": x}

@@ -57,7 +57,7 @@ HALVES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("architecture", "changes", "lost"), HALVES.values(), ids=HALVES)
-def test_half_a_model_is_rejected(
+def test_incomplete_model_is_rejected(
     tmp_path: Path, architecture: str, changes: dict[str, Any], lost: str
 ) -> None:
     folder = change_config(save_text_model(tmp_path, architecture), **changes)
@@ -69,7 +69,7 @@ def test_half_a_model_is_rejected(
     assert load(folder, **{lost: REASON}).unused_weights[-1 if "bert." not in lost else 0] == f"{lost} (16)"
 
 
-def test_half_a_classifier_is_rejected(tmp_path: Path) -> None:
+def test_incomplete_classifier_is_rejected(tmp_path: Path) -> None:
     folder = save_text_model(tmp_path, "BertForSequenceClassification", labels=LABELS)
     change_config(folder, num_hidden_layers=1)
     recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
@@ -77,7 +77,7 @@ def test_half_a_classifier_is_rejected(tmp_path: Path) -> None:
         load(folder, recipe)
 
 
-def test_half_an_image_model_is_rejected(tmp_path: Path) -> None:
+def test_incomplete_image_model_is_rejected(tmp_path: Path) -> None:
     from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
     folder = change_config(save_image_model(tmp_path), num_hidden_layers=1)
@@ -114,7 +114,7 @@ def test_poolers_and_old_buffers_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["adapter.weight", "encoder.layer.0.lora_A.weight", "visual.proj"])
-def test_tensors_that_no_task_drops_are_rejected(tmp_path: Path, name: str) -> None:
+def test_unused_tensors_without_a_known_task_are_rejected(tmp_path: Path, name: str) -> None:
     folder = add_tensors(save_text_model(tmp_path, "BertModel"), name)
     with pytest.raises(FieldError) as caught:
         load(folder)

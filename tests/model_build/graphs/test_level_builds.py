@@ -34,7 +34,9 @@ def write_classifier(folder: Path, source: Path, precision: str) -> Path:
     return file
 
 
-def test_auto_serves_one_and_writes_all_down(tmp_path: Path, classifier: Path, folders: BuildFolders) -> None:
+def test_auto_serves_one_precision_and_records_all(
+    tmp_path: Path, classifier: Path, folders: BuildFolders
+) -> None:
     file = write_classifier(tmp_path, classifier, "auto")
     result = build_model(model=load_document(file, ModelSpec), folders=folders)
     manifest = read_manifest(result.artifact_dir)
@@ -44,7 +46,7 @@ def test_auto_serves_one_and_writes_all_down(tmp_path: Path, classifier: Path, f
     assert (kept.precision, kept.parity) == (manifest.precision, manifest.parity[0])
 
 
-def test_int8_gives_the_same_bytes_again(tmp_path: Path, classifier: Path, folders: BuildFolders) -> None:
+def test_int8_is_reproducible(tmp_path: Path, classifier: Path, folders: BuildFolders) -> None:
     file = write_classifier(tmp_path, classifier, "int8")
     model = load_document(file, ModelSpec)
     first = build_model(model=model, folders=folders)

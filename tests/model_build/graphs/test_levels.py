@@ -95,7 +95,7 @@ def test_the_same_graph_gives_the_same_bytes(convert: levels.Converter, tmp_path
     assert str(tmp_path).encode() not in (files[0] / "model.onnx").read_bytes()
 
 
-def test_int8_is_named_once_and_always_the_same_graph(tmp_path: Path) -> None:
+def test_int8_graph_is_shared_and_reproducible(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="int8")
     assert servable.precision == "int8"
@@ -147,7 +147,7 @@ def test_a_newer_opset_with_old_operators_is_lowered(tmp_path: Path) -> None:
     assert servable.parity.max_absolute_error == 0
 
 
-def test_a_newer_file_format_is_written_again_where_that_loses_nothing(tmp_path: Path) -> None:
+def test_newer_file_format_is_rewritten_if_lossless(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     model = onnx.load(graph.file)
     model.ir_version = 11
@@ -210,9 +210,7 @@ def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path: Path) -> No
     assert servable.folder == graph.file.parent
 
 
-def test_a_converter_that_fails_is_a_reason_not_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_converter_is_reported_as_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> ExportedGraph:
         raise KeyError("a shape")
 
@@ -226,7 +224,7 @@ def test_a_converter_that_fails_is_a_reason_not_the_end(
     assert not broken_one.kept
 
 
-def test_answers_that_are_not_numbers_are_a_reason_that_can_be_written_down(
+def test_answers_that_are_not_numbers_can_be_recorded_as_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
@@ -240,7 +238,7 @@ def test_answers_that_are_not_numbers_are_a_reason_that_can_be_written_down(
     assert CandidateReport.model_validate_json(one.model_dump_json()) == one
 
 
-def test_the_fastest_right_one_is_chosen_by_all_shapes(tmp_path: Path) -> None:
+def test_fastest_correct_candidate_over_all_shapes_is_chosen(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     parity = report_of("graph", compare_graph(GraphSession(graph.file), answered(graph)))
     fused = replace(INT8, name="fused")
@@ -303,7 +301,7 @@ def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
         ({"outputs": {"y": {"cosine": 0.9}}}, "relative 4."),
     ],
 )
-def test_auto_rejects_an_error_that_the_file_does_not_allow(
+def test_auto_rejects_errors_above_the_tolerance(
     accept: dict[str, Any], rejected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All answers of the graph are 4.5 % too small; its cosine is 1."""
@@ -328,7 +326,7 @@ def test_auto_rejects_an_error_that_the_file_does_not_allow(
     assert "tolerance <= 0.0" in shrunk_one.reason
 
 
-def test_no_accept_at_all_means_the_precisions_own(tmp_path: Path) -> None:
+def test_missing_accept_uses_the_defaults_of_the_precision(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="int8")
     assert ModelTolerance().tolerance("y", "int8").cosine == 0.97
@@ -360,7 +358,7 @@ def encoder_cases(graph: ExportedGraph, shapes: list[tuple[int, int]]) -> list[C
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)
-def test_an_encoder_takes_any_batch_and_length_at_every_level(
+def test_encoder_accepts_any_batch_and_length_at_every_level(
     convert: levels.Converter, tiny_graph: ExportedGraph, tmp_path: Path
 ) -> None:
     made = convert(tiny_graph, tmp_path / "made", encoder_cases(tiny_graph, [(2, 9)]))
@@ -371,7 +369,7 @@ def test_an_encoder_takes_any_batch_and_length_at_every_level(
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)
-def test_weights_too_large_for_protobuf_are_stored_beside_the_graph(
+def test_weights_too_large_for_protobuf_are_stored_as_external_data(
     convert: levels.Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = perceptron(tmp_path / "small")

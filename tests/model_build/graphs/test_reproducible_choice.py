@@ -80,7 +80,7 @@ def block(folder: Path) -> ExportedGraph:
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("busy_processes")
-def test_ten_builds_beside_busy_processes_make_one_file(tmp_path: Path) -> None:
+def test_ten_builds_under_load_write_the_same_file(tmp_path: Path) -> None:
     made = {}
     for build in range(BUILDS):
         graph = block(tmp_path / str(build) / "graph")
@@ -107,7 +107,7 @@ def test_a_recorded_choice_is_reused_without_timing(
 
 
 @pytest.mark.parametrize("choice", ["int8", "a graph of another version"])
-def test_a_record_that_does_not_hold_here_is_replaced_by_a_new_choice(choice: str, tmp_path: Path) -> None:
+def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice: str, tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
     assert [one.name for one in servable.candidates] == ["fp32", "int8, GELU fused", "int8"]

@@ -124,7 +124,7 @@ def test_unknown_and_missing_names(tmp_path: Path) -> None:
     assert "the model also takes x, ids" in told
 
 
-def test_values_of_several_sorts_and_unknown_types(tmp_path: Path) -> None:
+def test_values_of_several_kinds_and_unknown_types(tmp_path: Path) -> None:
     assert "its values have mixed types" in violation(
         model(tmp_path, "test_inputs:\n- inputs: {x: [1, a]}\n")
     )
@@ -190,7 +190,7 @@ def test_a_file_of_one_array_has_no_names(tmp_path: Path) -> None:
     assert "is not an .npz archive" in violation(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
 
 
-def test_random_numbers_are_the_same_every_time(tmp_path: Path) -> None:
+def test_random_numbers_are_reproducible(tmp_path: Path) -> None:
     first, second = "{rows: 3, sizes: {ids: [7]}, below: 9}", "{rows: 1, sizes: {ids: [2]}}"
     document = model(tmp_path, f"test_inputs:\n- random: {first}\n- random: {second}\n")
     rows = read_rows(document, [X, IDS])
@@ -204,7 +204,7 @@ def test_random_numbers_are_the_same_every_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("datatype", [name for name in NUMPY_TYPES if name != "BYTES"])
-def test_every_type_but_text_is_made_up(tmp_path: Path, datatype: str) -> None:
+def test_inputs_of_every_type_except_text_are_generated(tmp_path: Path, datatype: str) -> None:
     spec = TensorSpec(name="x", datatype=datatype, shape=(50,))
     (row,) = read_rows(model(tmp_path, "test_inputs:\n- random: {rows: 1, below: 1000}\n"), [spec])
     assert row.inputs["x"].dtype == NUMPY_TYPES[datatype]
@@ -221,7 +221,7 @@ def test_every_type_but_text_is_made_up(tmp_path: Path, datatype: str) -> None:
         ("{}", [], "this model does not declare its inputs, so random ones cannot be generated"),
     ],
 )
-def test_random_numbers_that_cannot_be(
+def test_invalid_random_number_requests(
     tmp_path: Path, asked: str, specs: list[TensorSpec], message: str
 ) -> None:
     told = violation(model(tmp_path, f"test_inputs:\n- random: {asked}\n"), *specs)
@@ -312,7 +312,7 @@ def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path: Path) 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
-def test_an_array_that_no_memory_can_hold_is_rejected(tmp_path: Path) -> None:
+def test_array_larger_than_memory_is_rejected(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "rows.npz", "w") as archive, archive.open("x.npy", "w") as stream:
         np.lib.format.write_array_header_1_0(
             stream, {"descr": "<f4", "fortran_order": False, "shape": (2**50, 2)}

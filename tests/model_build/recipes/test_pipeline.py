@@ -65,7 +65,7 @@ def names(tensors: tuple[TensorSpec, ...]) -> list[str]:
     return [spec.name for spec in tensors]
 
 
-def test_tensors_meet_by_name(tmp_path: Path) -> None:
+def test_tensors_are_connected_by_name(tmp_path: Path) -> None:
     pipeline = wired(tmp_path, "{model: encode}; {model: classify}; {model: rank}")
     assert (names(pipeline.inputs), names(pipeline.outputs)) == (["TEXT", "limit"], ["debug", "order"])
     assert pipeline.max_batch == 4
@@ -92,7 +92,7 @@ def test_one_model_twice_by_mapping(tmp_path: Path) -> None:
     assert pipeline.max_batch == 2
 
 
-def test_an_input_of_two_steps_is_as_narrow_as_both(tmp_path: Path) -> None:
+def test_input_of_two_steps_has_the_limits_of_both(tmp_path: Path) -> None:
     pipeline = wired(tmp_path, "{model: wide}; {model: encode}")
     assert pipeline.inputs[0].shape == (1,)
 
@@ -154,7 +154,7 @@ def test_invalid_pipelines_are_rejected(tmp_path: Path, extra: str, outputs: str
     assert any(complaint in str(violation) for violation in wiring.violations), wiring.violations
 
 
-def test_every_violation_at_once(tmp_path: Path) -> None:
+def test_all_violations_are_reported_at_once(tmp_path: Path) -> None:
     wiring = wire(tmp_path, "{model: encode}; {model: typed, outputs: {y: a}}; {model: flat}")
     assert wiring.run() is None
     assert len(wiring.violations) == 2

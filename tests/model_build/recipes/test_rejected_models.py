@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_refused(case: str, tmp_path: Path) -> None:
+def test_rejected_models(case: str, tmp_path: Path) -> None:
     make, facts, message, remedy = CASES[case]
     make(tmp_path / "weights")
     tests = facts.get("test_inputs", [{"file": "rows.npz"}])

@@ -104,13 +104,13 @@ def test_a_test_input_that_the_graph_cannot_answer(tmp_path: Path) -> None:
     assert "idx=7 must be within" in found
 
 
-def test_a_graph_with_operators_that_triton_lacks(tmp_path: Path) -> None:
+def test_graph_with_operators_unsupported_by_triton(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx", domain="my.own")
     told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "uses operators that Triton's ONNX Runtime lacks: my.own:Relu" in told
 
 
-def test_a_graph_that_is_damaged_or_lacks_its_data(tmp_path: Path) -> None:
+def test_graph_that_is_damaged_or_has_no_external_data(tmp_path: Path) -> None:
     file = save_onnx(tmp_path / "weights/model.onnx", external=True)
     (tmp_path / "weights/model.onnx.data").unlink()
     model = write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X)
@@ -130,7 +130,7 @@ def test_a_graph_with_external_data_outside_its_folder(tmp_path: Path) -> None:
     assert "'../secret' is not a safe file name" in told
 
 
-def test_a_saved_module_is_served_as_it_is(tmp_path: Path) -> None:
+def test_saved_module_is_served_unchanged(tmp_path: Path) -> None:
     file = save_scripted(tmp_path / "weights/net.pt")
     model = write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
     written = write_repository(model, tmp_path / "work")
@@ -144,7 +144,7 @@ def test_a_saved_module_is_served_as_it_is(tmp_path: Path) -> None:
     assert read_config(written.folder / "tiny" / "config.pbtxt").backend == "pytorch"
 
 
-def test_a_function_that_makes_a_module(tmp_path: Path) -> None:
+def test_function_that_creates_a_module(tmp_path: Path) -> None:
     write_entry(tmp_path)
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
     model = write_supplied(tmp_path, recipe, test_inputs=MASKED)
@@ -170,7 +170,7 @@ def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path: Path) -> 
     assert len(write_repository(model, tmp_path / "work").cases) == 3
 
 
-def test_an_input_that_forward_does_not_take(tmp_path: Path) -> None:
+def test_input_not_accepted_by_forward(tmp_path: Path) -> None:
     save_scripted(tmp_path / "weights/net.pt")
     wrong = [{"inputs": {"x": [1.0, 2.0, 3.5], "scales": [2.0]}}]
     told = error_of(
@@ -196,7 +196,7 @@ def test_an_entry_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
     assert "returned a int, not a torch.nn.Module" in told
 
 
-def test_a_pickle_is_not_torchscript_even_where_it_is_trusted(tmp_path: Path) -> None:
+def test_trusted_pickle_is_not_torchscript(tmp_path: Path) -> None:
     import torch
 
     (tmp_path / "weights").mkdir()

@@ -81,7 +81,7 @@ def test_trees_of_every_library(
 
 
 @pytest.mark.parametrize(("name", "save"), [("a.ubj", save_xgboost), ("l.txt", save_lightgbm)])
-def test_the_same_bytes_every_time(tmp_path: Path, name: str, save: Save) -> None:
+def test_bytes_are_reproducible(tmp_path: Path, name: str, save: Save) -> None:
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
@@ -110,7 +110,7 @@ def test_a_treelite_checkpoint(tmp_path: Path) -> None:
     assert "written by treelite 5." in error_of(lambda: model, tmp_path)
 
 
-def test_checkpoints_are_for_releases_that_read_them(tmp_path: Path) -> None:
+def test_checkpoints_need_a_release_that_reads_them(tmp_path: Path) -> None:
     save_xgboost(tmp_path / "weights/a.json")
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
@@ -177,7 +177,7 @@ def test_files_that_are_not_trees(tmp_path: Path, name: str, content: bytes, mes
         write_repository(model, tmp_path / "work")
 
 
-def test_pickled_trees_are_loaded_only_where_they_are_trusted(tmp_path: Path) -> None:
+def test_pickled_trees_are_loaded_only_if_trusted(tmp_path: Path) -> None:
     save_sklearn(tmp_path / "weights/f.joblib")
     save_sklearn(tmp_path / "weights/f.bin")
     save_rows(tmp_path / "rows.npz")
@@ -188,7 +188,7 @@ def test_pickled_trees_are_loaded_only_where_they_are_trusted(tmp_path: Path) ->
         write_repository(disguised, tmp_path / "work")
 
 
-def test_forests_that_fil_does_not_know(tmp_path: Path) -> None:
+def test_forests_unsupported_by_fil(tmp_path: Path) -> None:
     save_sklearn(tmp_path / "weights/f.pkl", "AdaBoostClassifier")
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)

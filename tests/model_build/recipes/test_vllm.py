@@ -60,13 +60,13 @@ def test_a_vllm_model(tmp_path: Path) -> None:
         ({"enable_lora": True}, "adapters are not supported: they need another file next to the weights"),
     ],
 )
-def test_arguments_that_the_engine_must_not_get(tmp_path: Path, engine: dict[str, Any], message: str) -> None:
+def test_arguments_not_passed_to_the_engine(tmp_path: Path, engine: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         recipe_for(vllm_model(tmp_path, engine))
     assert message in str(caught.value)
 
 
-def test_newer_arguments_are_vllms_own_matter(tmp_path: Path) -> None:
+def test_newer_arguments_are_left_to_vllm(tmp_path: Path) -> None:
     recipe_for(vllm_model(tmp_path, {"kv_sharing_fast_prefill": True}))
 
 

@@ -97,7 +97,7 @@ def test_an_empty_file_is_completed(tmp_path: Path) -> None:
     assert config.WhichOneof("scheduling_choice") is None
 
 
-def test_parameters_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+def test_parameters_are_added_to_existing_ones(tmp_path: Path) -> None:
     text = WHOLE["parameters"]
     config = parse_config(
         write_config(
@@ -131,7 +131,7 @@ def test_invalid_configurations(tmp_path: Path, text: str, place: str, message: 
         write_config(tmp_path, text)
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "config.pbtxt").write_bytes(b'name: "\xff"')
     from model_build.repository.existing import read_existing
 
@@ -218,7 +218,7 @@ def test_contradictions_name_both_places(
         write_config(tmp_path, text, **blocks)
 
 
-def test_a_cache_that_both_ask_for(tmp_path: Path) -> None:
+def test_cache_used_by_both(tmp_path: Path) -> None:
     text = HEAD + TENSORS + "response_cache { enable: true }\n"
     assert write_config(tmp_path, text, triton="config: config.pbtxt, response_cache: true") == text
 

@@ -232,7 +232,7 @@ def append(file: Path, text: str) -> None:
         (broken_config, "run/config.pbtxt:1:1 : .*no_such_field"),
     ],
 )
-def test_unfit_repositories(repository: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_invalid_repositories(repository: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(repository)
     with pytest.raises(LayoutError, match=message):
         check_layout(repository)

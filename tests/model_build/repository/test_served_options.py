@@ -230,7 +230,7 @@ def test_sequences_have_separate_state(host: Host, name: str) -> None:
     assert totals == [10, 100, 11, 101]
 
 
-def test_labels_answer_triton_s_classification(host: Host) -> None:
+def test_labels_are_used_by_the_classification_extension(host: Host) -> None:
     host.load("labelled")
     answer = host.ask("labelled", numbers(1), outputs=[TopClasses("scores", 2)])
     (row,) = parse_classes(answer["scores"])

@@ -93,7 +93,7 @@ def test_ragged_inputs_of_a_model_in_python(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_where_copies_run(tmp_path: Path, target: str, instances: str, expected: list[str]) -> None:
+def test_instance_groups_per_target(tmp_path: Path, target: str, instances: str, expected: list[str]) -> None:
     config = graph_config(tmp_path, target=target, triton=f"{{{instances}}}")
     assert len(config.instance_group) == len(expected)
     for group, text in zip(config.instance_group, expected, strict=True):
@@ -122,9 +122,7 @@ def test_profiles_of_an_engine(tmp_path: Path) -> None:
         ("BOOL", "bool_false_true: [false, true]"),
     ],
 )
-def test_sequences_have_controls_of_the_models_own_types(
-    tmp_path: Path, datatype: str, expected: str
-) -> None:
+def test_sequence_controls_have_the_types_of_the_model(tmp_path: Path, datatype: str, expected: str) -> None:
     start = TensorSpec(name="first", datatype=datatype, shape=(1,))
     number = TensorSpec(name="which", datatype="UINT64", shape=(1,))
     config = python_config(
@@ -182,7 +180,7 @@ def test_parameters_of_people_and_of_the_graph(tmp_path: Path) -> None:
     assert values == {"intra_op_thread_count": "2", "a": "b"}
 
 
-def test_labels_are_stored_beside_the_configuration(tmp_path: Path) -> None:
+def test_labels_are_stored_with_the_configuration(tmp_path: Path) -> None:
     config = graph_config(tmp_path)
     folder = tmp_path / "repository/scorer"
     assert (folder / config.output[0].label_filename).read_text() == "no\nyes\n"
@@ -253,7 +251,7 @@ def test_warm_up_without_one_sends_zeros(tmp_path: Path) -> None:
     assert not (tmp_path / "repository/scorer/warmup").exists()
 
 
-def test_a_language_model_answers_in_parts(tmp_path: Path) -> None:
+def test_language_model_streams_its_answer(tmp_path: Path) -> None:
     version = add_vllm_model(tmp_path, name="chat", engine={"model": "weights", "dtype": "float16"})
     assert (version / "model.json").read_text() == '{\n  "dtype": "float16",\n  "model": "weights"\n}\n'
     text = (tmp_path / "chat/config.pbtxt").read_text()
@@ -266,7 +264,7 @@ def test_a_language_model_answers_in_parts(tmp_path: Path) -> None:
     assert config.output[0].data_type == model_config_schema().DataType.Value("TYPE_STRING")
 
 
-def test_an_ensemble_may_keep_answers(tmp_path: Path) -> None:
+def test_ensemble_can_use_the_response_cache(tmp_path: Path) -> None:
     add_ensemble(
         tmp_path, name="all", inputs=(IDS,), outputs=(SCORES,), steps=(), max_batch=1, response_cache=True
     )
@@ -309,7 +307,7 @@ def test_an_unknown_ragged_input_is_rejected(tmp_path: Path) -> None:
         python_config(tmp_path, inputs=(IDS, MASK), batching="{ragged: [maks]}")
 
 
-def test_the_same_text_every_time(tmp_path: Path) -> None:
+def test_text_is_reproducible(tmp_path: Path) -> None:
     triton = '{parameters: {b: "1", a: "2"}, response_cache: true, instances: [{count: 2}]}'
     texts = []
     for folder in (tmp_path / "one", tmp_path / "two"):

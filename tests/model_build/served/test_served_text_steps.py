@@ -85,7 +85,7 @@ def assert_same(outputs: dict[str, np.ndarray], expected: dict[str, np.ndarray])
         assert outputs[name].dtype == np.int64
 
 
-def test_each_request_of_texts_is_padded_by_itself(
+def test_each_request_of_texts_is_padded_separately(
     tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows are tokens, so they must not depend on concurrent requests."""
@@ -111,7 +111,7 @@ def test_pairs_are_padded_together_and_only_the_context_is_cut(
     assert cut.outputs["token_type_ids"][0, question:].all()
 
 
-def test_a_question_that_leaves_no_room_spares_its_neighbours(
+def test_question_that_is_too_long_does_not_fail_other_requests(
     reader: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tokenizer(reader, tmp_path, monkeypatch, ("QUESTION", "CONTEXT"))
@@ -137,7 +137,7 @@ def answerer(folder: Path, monkeypatch: pytest.MonkeyPatch, longest: int) -> Any
 
 
 @pytest.mark.parametrize("longest", [1, 3, 40])
-def test_the_best_span_is_the_one_found_step_by_step(
+def test_best_span_equals_a_step_by_step_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
 ) -> None:
     model = answerer(tmp_path, monkeypatch, longest)

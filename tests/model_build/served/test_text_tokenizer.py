@@ -61,7 +61,7 @@ def test_requests_are_tokenized_together_and_answered_separately(model: Any) -> 
     assert not short.outputs["input_ids"][0, used:].any()
 
 
-def test_a_bad_request_spares_its_neighbours(model: Any) -> None:
+def test_bad_request_does_not_fail_other_requests(model: Any) -> None:
     before, bad, after = model.execute([request("a man"), request("fine", b"\xff\xfe"), request("food")])
     assert (before.error, after.error) == (None, None)
     assert "not UTF-8" in bad.error

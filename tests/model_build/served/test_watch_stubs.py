@@ -154,7 +154,9 @@ def test_many_models(
 
 
 @pytest.mark.parametrize("known", [(), ("/ping",)], ids=["still starting", "reaped"])
-def test_other_ends_are_not_an_error(servers: list[Server], tmp_path: Path, known: tuple[str, ...]) -> None:
+def test_other_exit_reasons_are_not_an_error(
+    servers: list[Server], tmp_path: Path, known: tuple[str, ...]
+) -> None:
     server = start(servers, tmp_path, *known)
     watcher = server.watch()
     os.kill(server.stub, signal.SIGKILL)

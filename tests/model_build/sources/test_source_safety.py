@@ -105,7 +105,7 @@ def test_an_index_that_names_files_outside_its_folder(tmp_path: Path, index: str
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": {"a": 5}}', '{"weight_map": ["a"]}', "no"])
-def test_an_index_that_is_none(tmp_path: Path, content: str) -> None:
+def test_invalid_index(tmp_path: Path, content: str) -> None:
     folder = write(tmp_path, **{"model-1__safetensors": WEIGHTS})
     (folder / "model.safetensors.index.json").write_text(content)
     with pytest.raises(SourceError, match="has no valid weight map:"):
@@ -119,7 +119,7 @@ def test_an_index_of_pickles_that_were_not_fetched(tmp_path: Path) -> None:
     check_weights([folder / "model.safetensors"])
 
 
-def test_pickles_are_fetched_only_where_they_are_trusted(tmp_path: Path) -> None:
+def test_pickles_are_fetched_only_if_trusted(tmp_path: Path) -> None:
     recipe = {"kind": "text-embedding"}
     trusted = spec(recipe, trust={"pickle": "made by ourselves last year"})
     write(tmp_path / "weights", pytorch_model__bin=b"pickle", training_args__bin=b"pickle too")
@@ -135,7 +135,7 @@ def test_pickles_are_fetched_only_where_they_are_trusted(tmp_path: Path) -> None
     assert wanted.among(tmp_path / "weights") == ["pytorch_model.bin"]
 
 
-def test_code_is_fetched_only_where_it_is_trusted() -> None:
+def test_code_is_fetched_only_if_trusted() -> None:
     recipe = {"kind": "text-embedding"}
     assert not file_selection(spec(recipe)).holds("modeling_own.py")
     assert file_selection(spec(recipe, trust={"remote_code": "read by ourselves"})).holds("modeling_own.py")
@@ -148,7 +148,7 @@ def test_python_model_code_outside_its_folder_needs_trust() -> None:
     assert file_selection(trusted).holds("helpers.py")
 
 
-def test_weights_in_inner_folders_are_other_forms_of_the_model() -> None:
+def test_weights_in_subfolders_are_not_selected() -> None:
     wanted = file_selection(spec({"kind": "text-embedding"}))
     assert wanted.holds("1_Pooling/config.json")
     assert not wanted.holds("original/consolidated.safetensors")
@@ -184,7 +184,7 @@ def test_a_file_missing_from_the_source(tmp_path: Path) -> None:
     assert "did you mean 'churn.json'?" in str(e.value)
 
 
-def test_data_beside_a_graph_is_part_of_its_hash(tmp_path: Path) -> None:
+def test_external_data_of_a_graph_is_part_of_its_hash(tmp_path: Path) -> None:
     wanted = file_selection(spec({"kind": "onnx", "file": "m.onnx"}))
     write(tmp_path / "w", m__onnx=b"graph", m__onnx__data=b"one")
 
@@ -263,7 +263,7 @@ def test_an_object_that_changes_between_listing_and_download(
     assert list((tmp_path / "s3").iterdir()) == []
 
 
-def test_an_object_that_does_not_arrive_as_it_is_listed(
+def test_object_that_differs_from_its_listing(
     bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model_build.sources.object_store.os.pwrite", lambda *_: 0)

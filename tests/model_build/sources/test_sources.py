@@ -241,7 +241,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.server_close()
 
 
-def test_hub_gives_a_commit_and_no_pickle(hub: str) -> None:
+def test_hub_source_has_a_commit_and_no_pickle(hub: str) -> None:
     found = fetch_from_hub("org/tiny@main", endpoint=hub)
     assert found.revision == COMMIT
     assert {file.name for file in found.folder.iterdir()} == {
@@ -253,7 +253,7 @@ def test_hub_gives_a_commit_and_no_pickle(hub: str) -> None:
     assert not any("pytorch_model" in path for path in Hub.asked)
 
 
-def test_hub_answers_from_its_cache_when_it_is_away(hub: str) -> None:
+def test_unreachable_hub_is_replaced_by_the_cache(hub: str) -> None:
     first = fetch_from_hub("org/tiny@main", endpoint=hub)
     assert fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1") == first
 
@@ -271,19 +271,19 @@ def test_a_hub_repository_with_only_a_pickle(hub: str, monkeypatch: pytest.Monke
     assert not any("pytorch_model" in path for path in Hub.asked)
 
 
-def test_hub_without_that_model_or_revision(hub: str) -> None:
+def test_model_or_revision_missing_from_the_hub(hub: str) -> None:
     with pytest.raises(SourceError, match="has no revision 'v9'"):
         fetch_from_hub("org/tiny@v9", endpoint=hub)
     with pytest.raises(SourceError, match="org/other does not exist on the Hub"):
         fetch_from_hub("org/other@main", endpoint=hub)
 
 
-def test_hub_name_that_cannot_be(hub: str) -> None:
+def test_invalid_hub_name(hub: str) -> None:
     with pytest.raises(SourceError, match="Repo id must use"):
         fetch_from_hub("org/-tiny@main", endpoint=hub)
 
 
-def test_hub_that_cannot_be_reached(hub: str) -> None:
+def test_unreachable_hub(hub: str) -> None:
     with pytest.raises(SourceError, match="is unreachable"):
         fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1")
 
@@ -327,7 +327,7 @@ def test_a_bucket_key_that_is_not_a_file_name(tmp_path: Path, bucket: Any) -> No
     ("source", "message"),
     [("s3://absent/x", "bucket 'absent' does not exist"), ("s3://weights/none", "no model files below")],
 )
-def test_bucket_without_it(tmp_path: Path, bucket: Any, source: str, message: str) -> None:
+def test_bucket_without_the_option(tmp_path: Path, bucket: Any, source: str, message: str) -> None:
     with pytest.raises(SourceError, match=message):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path)
 

@@ -100,7 +100,7 @@ def test_more_files_than_usual_are_unpacked_again(tmp_path: Path, monkeypatch: p
         unpack(packed.file, tmp_path / "again", limit_bytes=packed.unpacked_bytes, limit_members=2)
 
 
-def test_folders_within_folders_without_end_are_rejected(tmp_path: Path) -> None:
+def test_endless_nested_folders_are_rejected(tmp_path: Path) -> None:
     file = several(tmp_path / "h.tar.gz", ("a/" * 3000 + "x", b"1"))
     with pytest.raises(ArchiveError, match="unsafe name"):
         unpack(file, tmp_path / "out", limit_bytes=10)
@@ -182,7 +182,7 @@ def test_a_header_that_would_fill_the_memory_is_rejected(tmp_path: Path) -> None
         unpack(file, tmp_path / "out", limit_bytes=10, limit_members=10)
 
 
-def test_bytes_behind_the_last_file_are_rejected(tmp_path: Path) -> None:
+def test_bytes_after_the_last_file_are_rejected(tmp_path: Path) -> None:
     file = several(tmp_path / "h.tar.gz", ("x", b"1"))
     file.write_bytes(file.read_bytes() + gzip.compress(b"more"))
     with pytest.raises(ArchiveError, match="has data after its last file"):
@@ -190,7 +190,7 @@ def test_bytes_behind_the_last_file_are_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [0, 1])
-def test_the_bytes_do_not_depend_on_how_they_were_packed(
+def test_bytes_do_not_depend_on_the_packing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     """With many blocks: as on a machine with one core, and as tar's own stream would be cut."""
@@ -223,7 +223,7 @@ def test_damaged_archives_are_rejected(tmp_path: Path, damage: str) -> None:
         unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
 
 
-def test_unpacking_needs_no_recent_python_and_keeps_no_owner_and_no_odd_bits(
+def test_unpacking_works_on_old_python_and_drops_owner_and_special_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Python of Ubuntu 22.04 has no filters: its `extract` rejects the argument."""

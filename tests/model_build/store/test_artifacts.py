@@ -88,7 +88,7 @@ def forget_examples(artifact: Path) -> Path:
     return artifact
 
 
-def test_it_has_the_layout_of_the_bucket(artifact: Path, tmp_path: Path) -> None:
+def test_local_artifact_has_the_bucket_layout(artifact: Path, tmp_path: Path) -> None:
     manifest = verify_artifact(artifact)
     assert artifact == tmp_path / "artifacts" / "models" / "tiny" / manifest.digest
     assert {file.name for file in artifact.iterdir()} == {ARCHIVE_NAME, EXAMPLES_NAME, MANIFEST_NAME}
@@ -139,7 +139,7 @@ def change_digest(artifact: Path) -> None:
         (change_examples, r"checksum mismatch for .*examples\.json: got \w+, manifest expects"),
     ],
 )
-def test_damage_is_found_and_named(artifact: Path, damage: Any, message: str) -> None:
+def test_damage_is_detected_and_reported(artifact: Path, damage: Any, message: str) -> None:
     damage(artifact)
     with pytest.raises(CorruptArtifactError, match=message) as caught:
         verify_artifact(artifact)
@@ -230,14 +230,14 @@ def test_published_under_a_key(artifact: Path, s3: Any) -> None:
         assert head["ServerSideEncryption"] == "aws:kms"
 
 
-def test_an_upload_that_was_cut_short_is_done_again(artifact: Path, s3: Any) -> None:
+def test_interrupted_upload_is_repeated(artifact: Path, s3: Any) -> None:
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{ARCHIVE_NAME}", Body=b"half")
     assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
 
 
 @pytest.mark.parametrize("body", [b"other", None])
-def test_a_manifest_beside_a_wrong_archive_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
+def test_manifest_with_a_wrong_archive_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
     s3.create_bucket(Bucket=BUCKET)
     key = f"models/tiny/{artifact.name}/{ARCHIVE_NAME}"
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -367,7 +367,7 @@ def test_unusable_examples_are_replaced(artifact: Path, s3: Any, left: bytes) ->
 
 
 @pytest.mark.parametrize("body", [b"other", None])
-def test_a_manifest_beside_other_examples_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
+def test_manifest_with_other_examples_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
     s3.delete_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{EXAMPLES_NAME}")
@@ -379,7 +379,7 @@ def test_a_manifest_beside_other_examples_is_reported(artifact: Path, s3: Any, b
 
 
 @pytest.mark.parametrize("name", [EXAMPLES_NAME, MANIFEST_NAME])
-def test_two_that_add_examples_at_once_agree(
+def test_concurrent_writers_of_examples_agree(
     artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The other writer comes between each read and the following write."""
@@ -399,7 +399,7 @@ def test_two_that_add_examples_at_once_agree(
     assert published_manifest(s3, artifact).examples_sha256
 
 
-def test_a_writer_that_always_loses_reports_it(
+def test_writer_reports_repeated_conflicts(
     artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3.create_bucket(Bucket=BUCKET)
@@ -410,7 +410,7 @@ def test_a_writer_that_always_loses_reports_it(
         publish(artifact_dir=keep(tmp_path, "Hello"), bucket=BUCKET, s3_client=s3)
 
 
-def test_an_archive_that_may_not_be_written(artifact: Path) -> None:
+def test_archive_that_cannot_be_written(artifact: Path) -> None:
     """Uploads fail with a separate error that contains S3's message."""
     client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     with Stubber(client) as stubber:

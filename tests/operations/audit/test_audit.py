@@ -312,7 +312,7 @@ def listing_of(kind: str) -> Listing:
     return listing
 
 
-def test_one_of_each_sort_is_planted() -> None:
+def test_one_orphan_per_type_is_created() -> None:
     assert PLANTED.keys() | PLAYED.keys() == LISTED_TYPES
 
 
@@ -476,7 +476,7 @@ def test_resources_of_an_environment_with_a_similar_name_are_excluded() -> None:
     assert decided(bucket("x", project="tritonstack", environment="dev"), both) == [None]
 
 
-def test_the_prefix_alone_selects_all_environments() -> None:
+def test_prefix_without_a_name_selects_all_environments() -> None:
     whole = AuditScope("tritonstack", whole=True)
     assert decided(bucket("theirs"), owned(theirs=OTHERS), whole) == [OTHERS]
 

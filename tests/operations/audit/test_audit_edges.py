@@ -76,7 +76,7 @@ def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(
 
 
 @pytest.mark.parametrize(("region", "counts"), [("us-east-1", True), ("eu-west-1", False), (None, True)])
-def test_a_role_of_the_same_environment_in_another_region_is_its_own(
+def test_role_of_the_same_environment_in_another_region_is_separate(
     cloud: Cloud, region: str | None, *, counts: bool
 ) -> None:
     stack = f"arn:aws:cloudformation:{region}:123456789012:stack/{MINE}/1"

@@ -48,7 +48,7 @@ def subscriptions(report: Report) -> list[Item]:
     return [item for item in report.items if item.type == "AWS::SNS::Subscription"]
 
 
-def test_each_is_reported_and_belongs_to_its_topics_stack(subscribed: Cloud) -> None:
+def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed: Cloud) -> None:
     found = audit(subscribed, SCOPE)
     assert [(item.stack, item.pending) for item in subscriptions(found)] == [(MINE, False)] * 2
     first, second = (item.id for item in subscriptions(found))

@@ -157,9 +157,7 @@ def test_a_build_that_failed_is_tried_again(codebuild: StrictCodeBuild, service:
     assert (second != first, attached) == (True, False)
 
 
-def test_two_that_ask_at_the_same_time_get_one_build(
-    codebuild: StrictCodeBuild, service: CodeBuildJobs
-) -> None:
+def test_concurrent_requests_share_one_build(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
     job = ORDER.name(GROUND)
     assert service.attempts(job) == []
     assert service.start(ORDER, job, 1).id == service.start(ORDER, job, 1).id
@@ -173,7 +171,7 @@ def test_a_quota_of_zero_is_named() -> None:
     assert "tritonstack quotas" in str(caught.value.remedy)
 
 
-def test_a_project_that_builds_as_much_as_it_may_has_no_room() -> None:
+def test_project_at_its_build_limit_has_no_free_slot() -> None:
     codebuild = StrictCodeBuild(PROJECT, limit=1)
     service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
     first, _ = begin(service)
@@ -185,7 +183,7 @@ def test_a_project_that_builds_as_much_as_it_may_has_no_room() -> None:
     assert begin(service, other)[1] is False
 
 
-def test_a_quota_that_other_projects_use_up_leaves_no_room() -> None:
+def test_quota_used_by_other_projects_leaves_no_free_slot() -> None:
     """The account's quota covers the builds of every project; this one runs none."""
     codebuild = StrictCodeBuild(PROJECT, "another", quota=1)
     codebuild.start_build(projectName="another", environmentVariablesOverride=[], idempotencyToken="other")
@@ -210,7 +208,7 @@ def test_a_quota_that_other_projects_use_up_leaves_no_room() -> None:
         ("FAILED", [{"phaseType": "BUILD", "phaseStatus": "FAILED"}], "it failed"),
     ],
 )
-def test_why_a_build_failed(
+def test_reason_of_a_failed_build(
     codebuild: StrictCodeBuild, service: CodeBuildJobs, status: str, phases: list[Any], reason: str
 ) -> None:
     first, _ = begin(service)
@@ -219,7 +217,7 @@ def test_why_a_build_failed(
     assert (state.status, state.reason) == ("failed", reason)
 
 
-def test_stopping_on_request(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_process_stops_on_request(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
     first, _ = begin(service)
     service.stop(first)
     assert (codebuild.stopped, service.poll(first).status) == ([first], "stopped")
@@ -288,7 +286,7 @@ def test_a_stack_of_older_files_is_reported() -> None:
         ProcessingJobs(account(sagemaker=StrictProcessing()), ground).start(ON_L4, "job", 1)
 
 
-def test_the_stand_ins_reject_unknown_parameters() -> None:
+def test_stand_ins_reject_unknown_parameters() -> None:
     with pytest.raises(ValueError, match="Unknown parameter"):
         StrictCodeBuild(PROJECT).start_build(projectName=PROJECT, idempotencyToken="x", wrong=1)
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
@@ -365,7 +363,7 @@ def test_a_record_of_something_else_is_rejected(cloud: Cloud, changes: dict[str,
 
 
 @pytest.mark.parametrize("kind", ["image.manifest", "image.index"])
-def test_an_image_that_sagemaker_would_refuse_is_rejected(
+def test_image_not_accepted_by_sagemaker_is_rejected(
     cloud: Cloud, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """moto omits the manifest's media type, which ECR returns."""
@@ -376,7 +374,7 @@ def test_an_image_that_sagemaker_would_refuse_is_rejected(
         image_digest(cloud, GROUND.images["gpu"])
 
 
-def test_only_images_that_are_not_there_are_built(cloud: Cloud, codebuild: StrictCodeBuild) -> None:
+def test_only_missing_images_are_built(cloud: Cloud, codebuild: StrictCodeBuild) -> None:
     assert missing_images(cloud, GROUND) == list(GROUND.images.values())
     ecr = cloud.client("ecr")
     ecr.create_repository(repositoryName="t-dev/builder")

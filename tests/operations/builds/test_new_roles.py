@@ -67,7 +67,7 @@ def begin(service: JobService) -> str:
 
 
 @pytest.mark.parametrize("build_machine", ["codebuild", "processing"])
-def test_a_role_that_can_be_assumed_a_moment_later_is_waited_for(build_machine: str) -> None:
+def test_assume_role_is_retried_until_the_role_is_ready(build_machine: str) -> None:
     played, service, clock = new_roles(build_machine, times=3)
     began = clock.passed
     assert begin(service) == "running"
@@ -92,7 +92,7 @@ def test_a_role_that_cannot_be_assumed_is_reported_with_the_service_message(buil
         ("AccessDeniedException", "User: me is not authorized to perform: sts:AssumeRole"),
     ],
 )
-def test_no_other_refusal_is_tried_again(build_machine: str, code: str, message: str) -> None:
+def test_other_errors_are_not_retried(build_machine: str, code: str, message: str) -> None:
     played, service, _ = new_roles(build_machine, times=1, rejection=("Start", code, message))
     with pytest.raises(BuildJobError, match=message):
         begin(service)

@@ -11,7 +11,7 @@ from tritonstack.operations.builds.jobs import LogTail
 from tritonstack.operations.builds.processing import SCRIPT, ProcessingJobs
 
 
-def test_a_processing_job_is_one_that_sagemaker_takes() -> None:
+def test_processing_job_request_is_valid_for_sagemaker() -> None:
     sagemaker = StrictProcessing()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     name, attached = begin(service, replace(ON_L4, needs_token=True))
@@ -28,7 +28,7 @@ def test_a_processing_job_is_one_that_sagemaker_takes() -> None:
     assert "HF_TOKEN" not in json.dumps(started)
 
 
-def test_processing_jobs_attach_and_are_tried_again_as_builds_are() -> None:
+def test_processing_jobs_attach_and_retry_like_builds() -> None:
     sagemaker = StrictProcessing()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     first, _ = begin(service, ON_L4)
@@ -39,7 +39,7 @@ def test_processing_jobs_attach_and_are_tried_again_as_builds_are() -> None:
     assert begin(service, ON_L4) == (first.removesuffix("1") + "2", False)
 
 
-def test_the_next_processing_job_is_counted_from_the_last_one_on_whatever_page() -> None:
+def test_next_processing_job_number_follows_the_last_job_on_any_page() -> None:
     """The first one was deleted, and there are more than one page lists."""
     sagemaker = StrictProcessing()
     base = f"t-dev-build-{ON_L4.name(GROUND)}"
@@ -50,7 +50,7 @@ def test_the_next_processing_job_is_counted_from_the_last_one_on_whatever_page()
     assert sagemaker.jobs[f"{base}-6"]["ProcessingJobStatus"] == "InProgress"
 
 
-def test_one_that_runs_is_found_on_a_later_page() -> None:
+def test_running_job_is_found_on_a_later_page() -> None:
     sagemaker = StrictProcessing()
     base = f"t-dev-build-{ON_L4.name(GROUND)}"
     sagemaker.put(f"{base}-1", "InProgress")

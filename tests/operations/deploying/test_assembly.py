@@ -28,7 +28,7 @@ def changed(synthesized: Synthesized, tmp_path: Path) -> Assembly:
     return synthesized().with_templates({STACK: {"Resources": {}}}, tmp_path / "changed")
 
 
-def test_a_copy_holds_the_other_template(synthesized: Synthesized, changed: Assembly) -> None:
+def test_copy_contains_the_other_template(synthesized: Synthesized, changed: Assembly) -> None:
     assert Assembly(changed.folder).template(STACK) == {"Resources": {}}
     assert changed.template(FOUNDATION) == synthesized().template(FOUNDATION)
     assert synthesized().template(STACK) != {"Resources": {}}

@@ -27,7 +27,7 @@ Resources
 SEARCH = "tritonstack-dev-endpoint-search"
 
 
-def test_each_resource_that_does_not_stay_is_reported() -> None:
+def test_replaced_deleted_and_orphaned_resources_are_reported() -> None:
     changes = resource_changes(LINES, {}, {})
     assert [(change.logical_id, change.action) for change in changes[SEARCH]] == [
         ("Model2AD80A05", "replaced"),
@@ -55,7 +55,7 @@ def dashboard(name: Any) -> dict[str, Any]:
         ("one", None, False),
     ],
 )
-def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, *, rejected: bool) -> None:
+def test_replacement_with_a_fixed_name_is_rejected(before: Any, after: Any, *, rejected: bool) -> None:
     stack = "tritonstack-dev-monitoring"
     (change,) = resource_changes(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
     assert change.rejected is rejected
@@ -73,5 +73,5 @@ def test_no_second_one_can_be_made_under_the_same_name(before: Any, after: Any, 
         ("orphaned", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
     ],
 )
-def test_fates_in_words(action: Any, words: str) -> None:
+def test_resource_changes_as_text(action: Any, words: str) -> None:
     assert PlannedChange("stack", "Key1", "AWS::KMS::Key", action).description == words

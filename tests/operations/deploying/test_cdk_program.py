@@ -56,7 +56,7 @@ def error(root: Path) -> str:
         (f"echo {PINNED}; exit 1", "unknown"),
     ],
 )
-def test_a_program_of_another_version_is_refused(root: Path, commands: str, version: str) -> None:
+def test_program_of_another_version_is_rejected(root: Path, commands: str, version: str) -> None:
     program = script(root.parent / "path/cdk", commands)
     expected = f"the CDK CLI is version {version} ({program}); expected version {PINNED}"
     assert error(root) == expected

@@ -53,7 +53,7 @@ def deployed(at: int = 0, **changes: Any) -> Event:
         ([deployed(endpoints=("three",)), deployed()], True),
     ],
 )
-def test_only_the_latest_word_on_the_same_endpoints_counts(earlier: list[Event], *, told: bool) -> None:
+def test_only_the_latest_verdict_on_the_same_endpoints_counts(earlier: list[Event], *, told: bool) -> None:
     assert is_already_recorded(deployed(59), earlier) is told
 
 

@@ -124,7 +124,7 @@ def test_the_lock_of_the_deployed_commit_is_read_from_git(project: Project) -> N
     assert found.models["minilm"]["cpu"].digest == OLD
 
 
-def test_images_of_ones_own(project: Project) -> None:
+def test_custom_images(project: Project) -> None:
     add_image(project.root, "serving")
     edit(
         project.environment_file("dev"), "instance_type: ml.c7i", "image: serving\n    instance_type: ml.c7i"

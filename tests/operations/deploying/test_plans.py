@@ -35,7 +35,7 @@ def test_missing_stacks_are_created(template: Template) -> None:
     assert (made.action, made.description) == ("create", f"{STACK}: is created with the endpoint {FULL}")
 
 
-def test_the_same_again_changes_nothing(template: Template) -> None:
+def test_repeated_request_changes_nothing(template: Template) -> None:
     assert plan(template, copied(template)).description == f"{STACK}: nothing changes"
 
 
@@ -68,7 +68,7 @@ def test_a_tag_or_another_rollout_is_not_a_rollout(template: Template) -> None:
         (CONFIG, ("DataCaptureConfig",), {"EnableCapture": True}, "DataCaptureConfig"),
     ],
 )
-def test_why_an_endpoint_rolls_out(
+def test_reasons_for_a_rollout(
     template: Template, kind: str, path: tuple[Any, ...], value: object, reason: str
 ) -> None:
     changed = copied(template)
@@ -177,6 +177,6 @@ def test_every_rollout_is_described(template: Template, policy: dict[str, Any], 
     assert describe_rollout(EndpointTemplate(changed)) == (f"{words}; automatic rollback on: one, two")
 
 
-def test_plans_are_facts_for_machines(template: Template) -> None:
+def test_plans_are_json(template: Template) -> None:
     facts = json.loads(json.dumps(plan(None, template).to_json()))
     assert (facts["stack"], facts["action"], facts["endpoint"]) == (STACK, "create", FULL)

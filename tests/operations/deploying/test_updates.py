@@ -64,7 +64,7 @@ def dangling(template: Template) -> set[str]:
     return (referred | waited) - known
 
 
-def test_the_same_stack_again_is_not_a_hazard(template: Template) -> None:
+def test_unchanged_stack_is_not_a_hazard(template: Template) -> None:
     assert hazards(template, copied(template)) == []
 
 
@@ -78,7 +78,7 @@ def test_an_instance_type_change_of_a_scaling_variant(synthesized: Synthesized) 
     )
 
 
-def test_it_is_the_deployed_registration_that_counts(synthesized: Synthesized) -> None:
+def test_hazards_depend_on_the_deployed_registration(synthesized: Synthesized) -> None:
     scaled, fixed = synthesized().template(STACK), synthesized(least=4).template(STACK)
     other = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
     other_fixed = synthesized(instance_type="ml.c7i.2xlarge", least=4).template(STACK)
@@ -94,7 +94,7 @@ def test_another_model_or_weight_is_not_a_hazard(template: Template) -> None:
     assert hazards(template, changed) == []
 
 
-def test_a_variant_that_scales_and_goes(template: Template) -> None:
+def test_scaled_variant_that_is_removed(template: Template) -> None:
     both = with_challenger(template)
     [hazard] = hazards(both, template)
     assert hazard.variant == "challenger"
@@ -128,7 +128,7 @@ def test_inference_components_cannot_be_added_or_removed(template: Template) -> 
         assert "inference components" in hazard.what
 
 
-def test_machines_of_inference_components_keep_their_type(template: Template) -> None:
+def test_instances_of_inference_components_keep_their_type(template: Template) -> None:
     old = copied(template)
     for variant in config(old)["ProductionVariants"]:
         del variant["ModelName"]
@@ -142,7 +142,7 @@ def test_machines_of_inference_components_keep_their_type(template: Template) ->
     ]
 
 
-def test_a_stack_without_an_endpoint_holds_no_hazard(template: Template) -> None:
+def test_stack_without_an_endpoint_has_no_hazard(template: Template) -> None:
     assert hazards({"Resources": {}}, template) == []
     assert hazards(template, {"Resources": {}}) == []
 
@@ -177,13 +177,13 @@ def test_resources_that_depend_on_scaling_are_removed_with_it(template: Template
     assert dangling(bare) == set()
 
 
-def test_only_the_variants_asked_for_lose_their_scaling(template: Template) -> None:
+def test_only_the_given_variants_lose_their_scaling(template: Template) -> None:
     bare = unregistered(with_challenger(template), {"challenger"})
     assert {*EndpointTemplate(bare).targets.values()} == {"main"}
     assert of_type(bare, POLICY) == of_type(template, POLICY)
 
 
-def test_a_policy_that_names_its_target_by_text(template: Template) -> None:
+def test_policy_with_a_literal_target_name(template: Template) -> None:
     changed = copied(template)
     [(name, policy)] = of_type(changed, POLICY).items()
     del policy["Properties"]["ScalingTargetId"]

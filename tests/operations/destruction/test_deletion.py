@@ -139,7 +139,7 @@ def play(
     "status",
     ["CREATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED", "REVIEW_IN_PROGRESS"],
 )
-def test_a_stack_at_rest_is_deleted_at_once(
+def test_idle_stack_is_deleted_immediately(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], status: str
 ) -> None:
     stack = SimulatedStack([status])
@@ -190,7 +190,7 @@ def test_transient_failures_are_retried_until_they_pass(
     assert f"network: Guard: {ENI}; retrying in 60 s" in told
 
 
-def test_a_reason_that_does_not_pass_ends_it_with_the_reason(
+def test_permanent_reason_ends_the_wait_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
 ) -> None:
     stubborn, other = (
@@ -237,7 +237,7 @@ def test_an_update_that_starts_before_the_deletion_is_awaited(
         ("no reason given", 3, 20, None),
     ],
 )
-def test_how_long_to_wait_follows_from_the_reason(
+def test_wait_time_depends_on_the_reason(
     reason: str, tries: int, failing_s: float, pause: float | None
 ) -> None:
     assert next_try(reason, tries=tries, failing_s=failing_s) == pause
@@ -270,7 +270,7 @@ CLASH = client_error(
 
 
 @pytest.mark.parametrize("failure", [PASSING, LATE, CLASH])
-def test_a_bucket_that_cannot_be_emptied_for_now_keeps_no_other_stack(
+def test_bucket_that_cannot_be_emptied_does_not_block_other_stacks(
     monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], failure: Exception
 ) -> None:
     one, other = SimulatedStack(["CREATE_COMPLETE"]), SimulatedStack(["CREATE_COMPLETE"])

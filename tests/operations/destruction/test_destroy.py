@@ -92,7 +92,7 @@ def test_environments_with_similar_names_stay_separate(cloud: Cloud) -> None:
 GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev"
 
 
-def test_log_groups_that_services_made_go(cloud: Cloud) -> None:
+def test_log_groups_created_by_services_are_deleted(cloud: Cloud) -> None:
     logs = cloud.client("logs")
     mine = (f"{GROUP}-search", "/aws/sagemaker/InferenceComponents/tritonstack-dev-search-component")
     for name in (*mine, f"{GROUP}elopment-search"):
@@ -109,7 +109,7 @@ def test_log_groups_of_another_deployed_environment_are_kept(cloud: Cloud) -> No
     assert destroyed(cloud).log_groups == ()
 
 
-def test_layers_hold_every_stack_once() -> None:
+def test_layers_contain_every_stack_once() -> None:
     names = [f"{BASE}-{name}" for name in (*SHARED, "build", "endpoint-network", "endpoint-foundation")]
     assert [name for layer in layers(BASE, names) for name in layer][-2:] == [
         f"{BASE}-network",

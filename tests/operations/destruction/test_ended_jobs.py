@@ -68,14 +68,14 @@ def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud: Cloud, jobs: St
     assert last < told.index(f"{BUILD}: DELETE_COMPLETE")
 
 
-def test_they_are_foreseen_and_stay(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_preview_lists_ended_jobs_and_keeps_them(cloud: Cloud, jobs: StrictProcessing) -> None:
     jobs.put(f"{BUILD}-0123456789abcdef-13", "InProgress")
     foreseen = preview_destruction(cloud, BASE)
     assert foreseen.jobs == tuple(sorted(ENDED))
     assert ENDED.keys() <= jobs.jobs.keys()
 
 
-def test_two_that_destroy_at_once_hinder_each_other_not(
+def test_concurrent_destroys_do_not_conflict(
     cloud: Cloud, jobs: StrictProcessing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, *others = sorted(ENDED)
@@ -90,7 +90,7 @@ def test_two_that_destroy_at_once_hinder_each_other_not(
     assert delete_ended_jobs(cloud, BASE, on_update=lambda _: None) == others
 
 
-def test_one_that_may_not_be_deleted_keeps_the_stacks(
+def test_denied_job_deletion_keeps_the_stacks(
     cloud: Cloud, jobs: StrictProcessing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reject(**_: Any) -> None:
@@ -103,7 +103,7 @@ def test_one_that_may_not_be_deleted_keeps_the_stacks(
     assert [stack["StackName"] for stack in stacks] == [BUILD]
 
 
-def test_they_belong_to_an_existing_build_stack(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_ended_jobs_belong_to_an_existing_build_stack(cloud: Cloud, jobs: StrictProcessing) -> None:
     del jobs.jobs[BY_HAND]
     found = audit(cloud, SCOPE)
     assert of_jobs(found) == dict.fromkeys(ENDED, BUILD)
@@ -115,7 +115,7 @@ def test_a_job_without_a_build_stack_is_a_leftover(cloud: Cloud, jobs: StrictPro
     assert [item.id for item in found.orphans] == [jobs.jobs[BY_HAND]["ProcessingJobArn"]]
 
 
-def test_without_the_stack_ended_jobs_are_orphaned(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_ended_jobs_without_their_stack_are_orphaned(cloud: Cloud, jobs: StrictProcessing) -> None:
     del jobs.jobs[BY_HAND]
     cloud.client("cloudformation").delete_stack(StackName=BUILD)
     assert of_jobs(audit(cloud, SCOPE)) == dict.fromkeys(ENDED)

@@ -62,7 +62,7 @@ def permitted(project: Project, *stacks: StackState) -> bool:
 
 
 @pytest.mark.parametrize("lines", [(), ("removal: retain",), ("removal: destroy", "protected: true")])
-def test_protection_in_the_file_holds_whatever_is_deployed(
+def test_protection_in_the_file_does_not_depend_on_the_deployed_state(
     committed: Project, lines: tuple[str, ...]
 ) -> None:
     says(committed, *lines)

@@ -191,7 +191,7 @@ def test_a_deleted_project_has_no_builds(cloud: Cloud, play: Played) -> None:
     assert running_builds(cloud, BASE, stacks=[f"{BASE}-build"]) == []
 
 
-def test_a_job_that_may_not_be_stopped_ends_the_command(
+def test_denied_job_stop_ends_the_command(
     cloud: Cloud, play: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processing = StrictProcessing()

@@ -88,7 +88,7 @@ def test_events_and_locks_are_merged_in_order_of_time() -> None:
     ]
 
 
-def test_a_lock_without_provenance_still_dates_its_entries() -> None:
+def test_entries_without_provenance_have_dates() -> None:
     told = history_from_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
     (artifact,) = history_of(told)
     assert [(item.kind, item.at, item.note) for item in artifact.entries] == [

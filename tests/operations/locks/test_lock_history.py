@@ -62,7 +62,7 @@ def test_a_lock_removed_for_some_commits_counts_as_empty(repository: Repository)
     assert held(lock_history(Project(repository.root), "dev").versions)[:3] == ["44 44", " gone", "33 33"]
 
 
-def test_versions_with_other_ends_of_lines_are_read_and_so_are_those_before_them(
+def test_versions_with_other_line_endings_and_earlier_ones_are_read(
     repository: Repository,
 ) -> None:
     file = Project(repository.root).lock_file("dev")
@@ -72,7 +72,7 @@ def test_versions_with_other_ends_of_lines_are_read_and_so_are_those_before_them
     assert held(history.versions) == ["33 as another editor saves it", "33 33", "22 22", "11 11"]
 
 
-def test_a_subject_may_hold_any_character(repository: Repository) -> None:
+def test_subject_can_contain_any_character(repository: Repository) -> None:
     build(repository.root, "44")
     repository.commit("one\u2028two\x0cthree")
     history = lock_history(Project(repository.root), "dev")
@@ -106,7 +106,7 @@ def test_a_merged_branchs_lock_counts_as_named_but_not_as_a_version(
     assert {digest[:2] for digest in history.known_digests().digests} == {"11", "22", "33", "55", "66"}
 
 
-def test_a_shallow_clone_does_not_know_all(repository: Repository, tmp_path: Path) -> None:
+def test_shallow_clone_has_incomplete_history(repository: Repository, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     subprocess.run(
         ["git", "clone", "--depth=1", f"file://{repository.root}", str(clone)],
@@ -118,7 +118,7 @@ def test_a_shallow_clone_does_not_know_all(repository: Repository, tmp_path: Pat
     assert "shallow clone" in str(history.gap)
 
 
-def test_without_git_there_is_only_the_current_lock(tmp_path: Path) -> None:
+def test_only_the_current_lock_is_known_without_git(tmp_path: Path) -> None:
     write_project(tmp_path)
     build(tmp_path, "11")
     history = lock_history(Project(tmp_path), "dev")

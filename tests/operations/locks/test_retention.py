@@ -156,7 +156,7 @@ def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev: Dev) -> No
     assert left == mine["TagSet"]
 
 
-def test_killed_between_two_marks_the_next_run_finishes(dev: Dev) -> None:
+def test_next_run_finishes_after_a_kill_between_two_tags(dev: Dev) -> None:
     for number in ("11", "22", "33"):
         dev.lock(number)
     tag = {"TagSet": [{"Key": "superseded", "Value": "true"}]}
@@ -215,7 +215,7 @@ def test_a_deleted_artifact_is_restored_without_its_mark(dev: Dev) -> None:
 
 
 @pytest.mark.parametrize("again", ["brought back", "built"])
-def test_objects_beside_a_new_manifest_lose_their_expiry_tag_too(dev: Dev, again: str) -> None:
+def test_objects_of_a_new_manifest_also_lose_their_expiry_tag(dev: Dev, again: str) -> None:
     """The rule deletes one object after the other; the archive was next."""
     for number in ("11", "22", "33"):
         dev.lock(number)

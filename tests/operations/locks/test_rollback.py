@@ -106,14 +106,14 @@ def test_versions_that_changed_only_another_model_are_skipped(story: RollbackPro
 
 
 @pytest.mark.parametrize("to", ["1111", "11" * 32])
-def test_a_digest_may_be_named_in_short(story: RollbackProject, to: str) -> None:
+def test_digest_can_be_abbreviated(story: RollbackProject, to: str) -> None:
     for number in ("11", "22", "33"):
         story.lock(number)
     assert steps(story.plan(to)) == ["minilm cpu 33 -> 11"]
 
 
 @pytest.mark.parametrize("shorten", [7, 40])
-def test_a_commit_may_be_named(story: RollbackProject, shorten: int) -> None:
+def test_commit_can_be_given(story: RollbackProject, shorten: int) -> None:
     commit = story.lock("11")
     story.lock("22")
     story.lock("33")
@@ -121,7 +121,7 @@ def test_a_commit_may_be_named(story: RollbackProject, shorten: int) -> None:
     assert steps(story.plan("HEAD~1")) == ["minilm cpu 33 -> 22"]
 
 
-def test_a_beginning_that_may_mean_several_is_rejected(story: RollbackProject) -> None:
+def test_ambiguous_prefix_is_rejected(story: RollbackProject) -> None:
     story.lock("11")
     story.lock("12")
     story.lock("33")
@@ -135,7 +135,7 @@ def test_a_digest_that_was_never_served_is_rejected(story: RollbackProject) -> N
         story.plan("9999")
 
 
-def test_what_is_already_served_is_not_a_rollback_target(story: RollbackProject) -> None:
+def test_served_artifact_is_not_a_rollback_target(story: RollbackProject) -> None:
     story.lock("11")
     story.lock("22")
     with pytest.raises(RollbackError, match="already serves the artifacts of 2222"):
@@ -148,7 +148,7 @@ def test_the_first_served_version_has_no_rollback_target(story: RollbackProject)
         story.plan()
 
 
-def test_a_version_that_cannot_be_read_is_not_passed_over(story: RollbackProject) -> None:
+def test_unreadable_version_is_not_skipped(story: RollbackProject) -> None:
     story.lock("11")
     edit(story.project.lock_file("dev"), "spec_hash:", "spec_hush:")
     story.repository.commit("broken")

@@ -79,7 +79,7 @@ def test_a_profile_of_another_account_is_rejected(dev: EnvironmentSpec) -> None:
         readable_cloud(dev, profile="team", at_hand=HERE)
 
 
-def test_a_profile_that_there_is_not(dev: EnvironmentSpec) -> None:
+def test_missing_profile(dev: EnvironmentSpec) -> None:
     with pytest.raises(CloudAccessError, match="cannot access AWS account"):
         readable_cloud(dev, profile="nobody", at_hand=None)
 

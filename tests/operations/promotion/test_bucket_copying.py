@@ -42,7 +42,7 @@ def test_a_copied_artifact_is_published_in_the_target(accounts: TwoAccounts) -> 
     assert keys(accounts) == ["manifest.json", "model.tar.gz"]
 
 
-def test_a_mark_of_the_source_stays_there(accounts: TwoAccounts) -> None:
+def test_tag_of_the_source_is_kept_in_the_source(accounts: TwoAccounts) -> None:
     """The source's recent locks no longer name it, but the target has just requested it."""
     artifact = source(accounts)
     s3, mark = accounts.dev.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}

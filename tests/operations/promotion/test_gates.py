@@ -95,7 +95,7 @@ def shut(spec: PromotionSpec, *events: Event, candidate: PromotionCandidate = CA
         ),
     ],
 )
-def test_since_when_an_artifact_is_deployed(events: list[Event], since: str | None) -> None:
+def test_deployment_time_of_an_artifact(events: list[Event], since: str | None) -> None:
     expected = f"2026-11-{since}:00Z" if since else None
     assert artifact_state(CANDIDATE, events).since == expected
 
@@ -109,7 +109,7 @@ def runs(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) ->
     return event(kind, at, **{"images": tuple(image), **changes})
 
 
-def test_an_image_soaks_and_is_verified_as_an_artifact_is() -> None:
+def test_image_is_soaked_and_verified_like_an_artifact() -> None:
     spec = PromotionSpec(source="dev", soaked_hours=48, min_cosine=0.9, max_latency_p99_ms=1.0)
     assert shut(spec, event("deployed", "10T08:00"), candidate=IMAGE) == [
         "gate soaked_hours failed: image serving for cpu (abababababab) is not deployed in dev; "
@@ -129,11 +129,11 @@ def test_an_image_soaks_and_is_verified_as_an_artifact_is() -> None:
 SOAKED = PromotionSpec(source="dev", soaked_hours=48, verified=False)
 
 
-def test_soaked_long_enough() -> None:
+def test_sufficient_soak_time_passes_the_gate() -> None:
     assert shut(SOAKED, event("deployed", "16T12:00")) == []
 
 
-def test_not_soaked_long_enough() -> None:
+def test_insufficient_soak_time_fails_the_gate() -> None:
     assert shut(SOAKED, event("deployed", "17T09:00")) == [
         "gate soaked_hours failed: minilm for cpu (abababababab) has been deployed in dev for 27.0 hours "
         "(since 2026-11-17T09:00Z), required: 48; passes at 2026-11-19T09:00Z"
@@ -285,7 +285,7 @@ NIGHT = ChangeWindow(days=("SUN",), start="01:30", end="03:00", timezone="Europe
         pytest.param("2026-10-24T12:00", NIGHT, "2026-10-25T00:30", id="a beginning that comes twice"),
     ],
 )
-def test_when_a_window_opens(now: str, window: ChangeWindow, opening: str) -> None:
+def test_next_opening_of_a_change_window(now: str, window: ChangeWindow, opening: str) -> None:
     moment = datetime.fromisoformat(f"{now}Z")
     assert not window.is_open(moment)
     found = next_opening([window], moment)
@@ -327,7 +327,7 @@ def shut_to_protected(
     return [str(gate) for gate in gates]
 
 
-def test_a_verdict_on_uncommitted_files_opens_no_protected_environment() -> None:
+def test_verdict_on_uncommitted_files_does_not_pass_the_gate_of_a_protected_environment() -> None:
     deployed, loose = event("deployed", "16T12:00"), event("verified", "16T13:00", **LOOSE)
     assert shut_to_protected(deployed, loose, protected=False) == []
     assert shut_to_protected(deployed, loose) == [
@@ -346,7 +346,7 @@ def test_a_verdict_without_a_full_commit_does_not_count(commit: str | None) -> N
     assert len(shut_to_protected(event("deployed", "16T12:00"), verdict)) == 1
 
 
-def test_uncommitted_files_clear_no_refutation_but_can_refute() -> None:
+def test_verdict_on_uncommitted_files_can_refute_but_not_clear() -> None:
     deployed, passed = event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)
     refuted = event("refuted", "16T14:00", **LOOSE)
     assert len(shut_to_protected(deployed, passed, refuted)) == 1

@@ -59,7 +59,7 @@ def test_an_image_keeps_its_digest(dev: StrictEcr, prod: StrictEcr) -> None:
     assert copy(dev, prod, digest) is None
 
 
-def test_layers_that_are_there_are_not_sent_again(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_existing_layers_are_not_uploaded(dev: StrictEcr, prod: StrictEcr) -> None:
     digest = dev.push(*LAYERS)
     prod.layers[digest_of(LAYERS[1])] = LAYERS[1]
     sent = copy(dev, prod, digest)
@@ -112,7 +112,7 @@ def test_a_tag_of_another_image_is_not_moved(dev: StrictEcr, prod: StrictEcr) ->
         (LAYERS[1] + b"!", "got 32 bytes, manifest expects 31"),
     ],
 )
-def test_a_damaged_layer_is_stopped(dev: StrictEcr, prod: StrictEcr, instead: bytes, why: str) -> None:
+def test_damaged_layer_is_rejected(dev: StrictEcr, prod: StrictEcr, instead: bytes, why: str) -> None:
     digest = dev.push(*LAYERS)
     dev.layers[digest_of(LAYERS[1])] = instead
     with pytest.raises(LayerReadError, match=f"damaged layer .* {why}"):
@@ -133,7 +133,7 @@ def test_an_interrupted_download_resumes_at_its_offset(dev: StrictEcr, prod: Str
     assert slept[0] == slept[2] < slept[1]
 
 
-def test_a_server_that_begins_again_is_passed_over_as_far_as_it_was(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_transfer_that_restarts_skips_the_received_bytes(dev: StrictEcr, prod: StrictEcr) -> None:
     digest = dev.push(LAYERS[1])
     whole = Break(ignores_range=True)
     dev.breaks = [Break(), Break(after=10), Break(after=5, ignores_range=True), whole]
@@ -142,7 +142,7 @@ def test_a_server_that_begins_again_is_passed_over_as_far_as_it_was(dev: StrictE
     assert dev.ranges[1:] == [None, "bytes=10-", "bytes=10-"]
 
 
-def test_a_server_that_cannot_be_reached_for_a_while(
+def test_server_unreachable_for_a_while(
     dev: StrictEcr, prod: StrictEcr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest, urlopen, times = dev.push(*LAYERS), urllib.request.urlopen, 0
@@ -245,7 +245,7 @@ def test_a_missing_image(dev: StrictEcr, prod: StrictEcr) -> None:
 
 
 @pytest.mark.parametrize("operation", ["upload_layer_part", "complete_layer_upload", "put_image"])
-def test_a_copy_that_broke_off_is_resumed(
+def test_interrupted_copy_is_resumed(
     dev: StrictEcr, prod: StrictEcr, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = dev.push(*LAYERS)

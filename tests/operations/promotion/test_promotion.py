@@ -109,7 +109,7 @@ def test_a_manually_edited_entry_is_not_promoted(files: Project) -> None:
     assert "was edited manually" in said
 
 
-def test_a_digest_written_manually_into_the_target_has_passed_no_gate(files: Project) -> None:
+def test_manually_written_digest_has_not_passed_the_gates(files: Project) -> None:
     entry = build(files)
     write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
     decision = decided(files)

@@ -97,7 +97,7 @@ def told(results: list[SmokeResult]) -> list[tuple[str, str]]:
     return [(result.outcome, result.detail) for result in results]
 
 
-def test_an_endpoint_that_answers_as_its_build_did(cloud: Cloud, tmp_path: Path) -> None:
+def test_endpoint_that_answers_as_in_its_build(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", example(), example("test input 2"))
     endpoints = answering(RIGHT + 0.0005)
@@ -149,7 +149,7 @@ def test_differences_are_reported_with_the_tolerance(
     assert str(result) == f"search/main: minilm, test input 1: wrong (0 ms): {detail}"
 
 
-def test_an_output_that_is_missing(cloud: Cloud, tmp_path: Path) -> None:
+def test_output_missing_from_the_answer(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     endpoints = SimulatedEndpoints(lambda fields, tensors: {"embedding": RIGHT, "label": RIGHT})
@@ -167,7 +167,7 @@ def test_an_output_that_is_missing(cloud: Cloud, tmp_path: Path) -> None:
         (client_error("InvokeEndpoint", "AccessDeniedException", "no"), "access was denied"),
     ],
 )
-def test_an_error_is_reported_in_the_endpoints_own_words_and_at_once(
+def test_error_is_reported_immediately_with_the_message_of_the_endpoint(
     cloud: Cloud, tmp_path: Path, error: Exception, words: str
 ) -> None:
     here = ground(cloud, tmp_path)
@@ -178,7 +178,7 @@ def test_an_error_is_reported_in_the_endpoints_own_words_and_at_once(
     assert here.time.now == 0
 
 
-def test_an_answer_that_is_none_is_a_failure(cloud: Cloud, tmp_path: Path) -> None:
+def test_malformed_answer_is_a_failure(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(SimulatedEndpoints(lambda fields, tensors: {"error": "who knows"}))
@@ -205,7 +205,7 @@ def test_transient_failures_are_retried(
     assert here.time.now == 2
 
 
-def test_patience_ends(cloud: Cloud, tmp_path: Path) -> None:
+def test_wait_has_a_timeout(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
@@ -305,7 +305,7 @@ def test_each_model_of_each_variant_is_addressed(
     assert addressed(workspace_of(tmp_path, endpoints)) == targets
 
 
-def test_the_model_of_many_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) -> None:
+def test_wrong_model_of_a_multi_model_endpoint_is_reported(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, MANY)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -318,7 +318,7 @@ def test_the_model_of_many_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) 
     ]
 
 
-def test_a_challenger_that_is_wrong_is_named(cloud: Cloud, tmp_path: Path) -> None:
+def test_challenger_with_wrong_answers_is_reported(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, COMPARED)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -383,7 +383,7 @@ def test_unverifiable_answers_are_failures_with_a_remedy(
     assert words in result.detail
 
 
-def test_a_model_that_the_lock_does_not_name(cloud: Cloud, tmp_path: Path) -> None:
+def test_model_missing_from_the_lock(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, MANY, locked=["minilm"])
     here.stock("minilm", example())
     built, unbuilt = here.smoke(answering(RIGHT))
@@ -403,7 +403,7 @@ def counting() -> Answer:
     return answer
 
 
-def test_a_sequence_is_sent_in_its_order_where_one_machine_gets_it_all(cloud: Cloud, tmp_path: Path) -> None:
+def test_sequence_is_sent_in_order_if_there_is_one_instance(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, ONE_MACHINE)
     here.stock("minilm", *sequence(3))
     endpoints = SimulatedEndpoints(counting())
@@ -420,7 +420,7 @@ def test_a_sequence_is_sent_in_its_order_where_one_machine_gets_it_all(cloud: Cl
     assert again["sequence_id"] != sent[0]["sequence_id"]
 
 
-def test_only_the_first_of_a_sequence_is_sent_where_several_machines_may_get_it(
+def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_instances(
     cloud: Cloud, tmp_path: Path
 ) -> None:
     here = ground(cloud, tmp_path)
@@ -439,7 +439,7 @@ def test_only_the_first_of_a_sequence_is_sent_where_several_machines_may_get_it(
         ({"text_output": 7}, "failed"),
     ],
 )
-def test_a_model_that_makes_up_texts_answers_with_some(
+def test_generating_model_answers_with_texts(
     cloud: Cloud, tmp_path: Path, answer: dict[str, Any], outcome: str
 ) -> None:
     here = ground(cloud, tmp_path)
@@ -481,7 +481,9 @@ class SimulatedQueue:
 
 
 @pytest.mark.parametrize("stored_as", [None, "binary/octet-stream"])
-def test_a_queue_answers_through_the_data_bucket(cloud: Cloud, tmp_path: Path, stored_as: str | None) -> None:
+def test_asynchronous_endpoint_answers_through_the_data_bucket(
+    cloud: Cloud, tmp_path: Path, stored_as: str | None
+) -> None:
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     queue = SimulatedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": RIGHT}, stored_as)
@@ -520,7 +522,7 @@ def test_each_queued_request_gets_its_time_after_the_endpoints_wait(cloud: Cloud
     assert here.time.now == 100 + 30
 
 
-def test_an_answer_in_the_bucket_that_is_none(cloud: Cloud, tmp_path: Path) -> None:
+def test_object_in_the_bucket_that_is_not_an_answer(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     s3 = cloud.client("s3")

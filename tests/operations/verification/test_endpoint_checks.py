@@ -320,9 +320,7 @@ def test_values_known_only_to_cloudformation_are_skipped_and_counted() -> None:
         ("Jürgen", "J?rgen", False),
     ],
 )
-def test_numbers_are_numbers_in_any_spelling_and_texts_are_their_letters(
-    asked: Any, found: Any, same: bool
-) -> None:
+def test_numbers_compare_by_value_and_texts_by_spelling(asked: Any, found: Any, same: bool) -> None:
     comparison = PropertyComparison()
     comparison.compare({"Environment": {"X": asked}}, {"Environment": {"X": found}}, "")
     assert (not comparison.differences) is same

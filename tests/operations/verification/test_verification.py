@@ -86,7 +86,7 @@ def test_a_stack_must_exist_be_stable_and_match(
 
 
 @pytest.mark.parametrize(("stored", "other"), [("J?rgen", False), ("Jurgen", True)])
-def test_question_marks_of_cloudformation_are_not_a_difference(stored: str, other: bool) -> None:
+def test_question_marks_from_cloudformation_are_not_a_difference(stored: str, other: bool) -> None:
     def topic(name: str) -> dict[str, Any]:
         return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}}}}
 
@@ -134,7 +134,7 @@ THERE = "s3://b/models/minilm/x/model.tar.gz"
         ),
     ],
 )
-def test_an_archive_has_its_size_and_its_note(head: dict[str, Any] | None, failure: str | None) -> None:
+def test_archive_has_a_size_and_a_note(head: dict[str, Any] | None, failure: str | None) -> None:
     assert place_failure(PLACE, head, bucket="b") == failure
 
 
@@ -188,7 +188,7 @@ def test_answers_are_counted_and_wrong_ones_reported() -> None:
     assert check.detail == "1 of 2 correct, slowest 30 ms"
 
 
-def test_unchecked_models_are_listed_beside_the_verdict() -> None:
+def test_unchecked_models_are_listed_with_the_verdict() -> None:
     shadow = answer(outcome="skipped", variant="shadow", detail="impossible", milliseconds=None)
     cut_short = answer(outcome="skipped", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))

@@ -17,7 +17,7 @@ from tritonstack.project.checks.compatibility import (
 )
 
 
-def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path: Path) -> None:
+def test_missing_artifact_is_reported_with_the_incompatible_ones(tmp_path: Path) -> None:
     built: dict[str, dict[str, object]] = {"sm75-24.09": {}, "cpu-py312": {}, "sm89-25.04": {}}
     workspace = locked(tmp_path, "instance_type: ml.g5.xlarge", built)
     violation = only(unbuilt(workspace, "e"))
@@ -30,7 +30,7 @@ def test_a_missing_artifact_says_what_there_is_and_why_it_does_not_fit(tmp_path:
     assert violation.remedy == "run `tritonstack build random` and commit random.lock.yaml"
 
 
-def test_a_missing_artifact_that_a_build_makes(tmp_path: Path) -> None:
+def test_missing_artifact_that_a_build_creates(tmp_path: Path) -> None:
     violation = only(unbuilt(locked(tmp_path, "", {}), "e"))
     assert violation.remedy == "run `tritonstack build random` and commit random.lock.yaml"
 
@@ -49,7 +49,7 @@ def test_an_engine_of_another_tensorrt_is_rejected_at_the_locks_line(tmp_path: P
 
 
 @pytest.mark.parametrize("tensorrt", ["10.9.0", "10.9.0.34", None])
-def test_an_engine_of_the_releases_tensorrt_is_taken(tmp_path: Path, tensorrt: str | None) -> None:
+def test_engine_of_the_releases_tensorrt_is_accepted(tmp_path: Path, tensorrt: str | None) -> None:
     built = {"sm86-25.04": {"tensorrt": tensorrt}}
     assert unbuilt(locked(tmp_path, "instance_type: ml.g5.xlarge", built), "e") == []
 
@@ -65,7 +65,7 @@ def payload_violation(folder: Path, endpoint: str, size: int, release: str = "25
     return only(list(caught.value.violations))
 
 
-def test_what_is_too_heavy_to_be_answered_at_once_goes_into_a_queue(tmp_path: Path) -> None:
+def test_request_too_large_for_real_time_needs_asynchronous_inference(tmp_path: Path) -> None:
     violation = payload_violation(tmp_path, "", 40 * MIB)
     assert violation.field == "endpoints.e.model"
     assert violation.message == (
@@ -74,7 +74,7 @@ def test_what_is_too_heavy_to_be_answered_at_once_goes_into_a_queue(tmp_path: Pa
     assert violation.remedy == "add `asynchronous: {}`, which accepts 1,024 MiB"
 
 
-def test_what_is_too_heavy_for_a_queue_has_to_stay_in_a_bucket(tmp_path: Path) -> None:
+def test_request_too_large_for_asynchronous_inference_is_rejected(tmp_path: Path) -> None:
     violation = payload_violation(tmp_path, "asynchronous: {}", 2048 * MIB)
     assert violation.message == (
         "one request or response of 'encoder' has 2,048 MiB, but SageMaker accepts at most 1,024 MiB"
@@ -85,7 +85,7 @@ def test_what_is_too_heavy_for_a_queue_has_to_stay_in_a_bucket(tmp_path: Path) -
     )
 
 
-def test_tritons_own_limit_counts_where_the_front_end_keeps_it(tmp_path: Path) -> None:
+def test_triton_limit_applies_if_the_front_end_keeps_it(tmp_path: Path) -> None:
     violation = payload_violation(tmp_path, "asynchronous: {}", 100 * MIB, "26.03")
     assert violation.message == (
         "one request or response of 'encoder' has 100 MiB, but Triton 26.03 accepts at most 64 MiB"
@@ -109,7 +109,7 @@ def test_tritons_own_limit_counts_where_the_front_end_keeps_it(tmp_path: Path) -
         ),
     ],
 )
-def test_what_is_just_light_enough_is_taken(tmp_path: Path, endpoint: str, size: int, release: str) -> None:
+def test_largest_allowed_request_is_accepted(tmp_path: Path, endpoint: str, size: int, release: str) -> None:
     locked(tmp_path, endpoint, {"cpu": {"item_bytes": size}}, triton_release=release)
 
 

@@ -32,7 +32,7 @@ def violations(root: Path, **texts: str) -> list[str]:
     return [str(violation) for violation in composition_violations(models, set(models))]
 
 
-def test_what_goes_together(tmp_path: Path) -> None:
+def test_compatible_models_are_accepted(tmp_path: Path) -> None:
     assert not violations(
         tmp_path,
         words=TEXT,
@@ -90,7 +90,7 @@ def test_what_goes_together(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_does_not(tmp_path: Path, texts: dict[str, str], complaint: str) -> None:
+def test_incompatible_models_are_rejected(tmp_path: Path, texts: dict[str, str], complaint: str) -> None:
     (found,) = violations(tmp_path, **texts)
     assert complaint in found
     assert "help: " in found

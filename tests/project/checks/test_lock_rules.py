@@ -60,7 +60,7 @@ def told(violations: Any) -> list[str]:
     ]
 
 
-def test_a_lock_as_it_was_written_has_no_violations(project: Project) -> None:
+def test_unmodified_lock_has_no_violations(project: Project) -> None:
     assert list(check_seals(lock(project))) == []
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
     assert (found.violations, found.notes) == ([], [])
@@ -94,7 +94,7 @@ def sealed(project: Project) -> str:
     return str(lock(project).record.models["minilm"]["cpu"].seal)
 
 
-def test_to_remove_the_seal_is_to_be_seen_as_well(project: Project) -> None:
+def test_removed_seal_is_detected(project: Project) -> None:
     edit(project.lock_file("dev"), f"      seal: {sealed(project)}\n", "")
     (violation,) = check_seals(lock(project))
     assert told([violation])[0].endswith(
@@ -102,12 +102,12 @@ def test_to_remove_the_seal_is_to_be_seen_as_well(project: Project) -> None:
     )
 
 
-def test_a_lock_copied_from_another_environment_is_not_its_own(project: Project) -> None:
+def test_lock_copied_from_another_environment_is_rejected(project: Project) -> None:
     project.lock_file("prod").write_text(project.lock_file("dev").read_text())
     assert len(list(check_seals(lock(project, "prod")))) == 1
 
 
-def test_an_entry_of_a_model_that_is_not_there(project: Project) -> None:
+def test_entry_of_a_missing_model(project: Project) -> None:
     add_to_lock(project.lock_file("dev"), [manifest("minilmm")], built=BUILT)
     found = check_catalog(load_workspace(project, "dev"), model_names(project))
     (file_violation,) = found.violations
@@ -177,7 +177,7 @@ def test_a_local_manifest_that_contradicts_the_lock(project: Project) -> None:
     )
 
 
-def test_a_manifest_of_another_version_says_nothing(project: Project) -> None:
+def test_manifest_of_another_version_is_ignored(project: Project) -> None:
     lay_manifest(project)
     edit(
         project.artifacts_dir / artifact_prefix("minilm", DIGEST) / MANIFEST_NAME,
@@ -202,7 +202,7 @@ def test_a_manifest_of_another_version_says_nothing(project: Project) -> None:
         ({"spec_hash": "77" * 32}, "spec_hash", False),
     ],
 )
-def test_on_what_a_lock_and_a_manifest_differ(changes: dict[str, Any], fact: str, untrue: bool) -> None:
+def test_differences_between_lock_and_manifest(changes: dict[str, Any], fact: str, untrue: bool) -> None:
     told_by_lock = manifest("m", **measured())
     differing = list(
         mismatches(entry_of(told_by_lock), told_by_lock.model_copy(update=changes), target="cpu")
@@ -210,7 +210,7 @@ def test_on_what_a_lock_and_a_manifest_differ(changes: dict[str, Any], fact: str
     assert {(unlike.fact, unlike.untrue) for unlike in differing} == {(fact, untrue)}
 
 
-def test_figures_of_another_build_of_the_same_bytes_are_its_own() -> None:
+def test_builds_of_the_same_bytes_keep_separate_figures() -> None:
     one, other = manifest("m", **measured()), manifest("m", spec_hash="77" * 32, **measured(cosine=0.5))
     assert not any(unlike.untrue for unlike in mismatches(entry_of(one), other, target="cpu"))
 
@@ -234,23 +234,23 @@ def promoted_from(
     return found.violations, found.notes
 
 
-def test_what_was_promoted_from_what_its_source_held_is_true(project: Project) -> None:
+def test_promotion_from_a_source_with_the_digest_is_valid(project: Project) -> None:
     assert promoted_from(project, "dev", LockDigests(frozenset({DIGEST}))) == ([], [])
 
 
-def test_what_its_source_never_held_is_not(project: Project) -> None:
+def test_promotion_from_a_source_without_the_digest_is_invalid(project: Project) -> None:
     (violation,), notes = promoted_from(project, "dev", LockDigests(frozenset({"cd" * 32})))
     assert violation.message == f"promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
     assert (violation.field, notes) == ("models.minilm.cpu.promoted", [])
 
 
-def test_where_git_does_not_know_nothing_is_claimed(project: Project) -> None:
+def test_incomplete_git_history_is_a_note(project: Project) -> None:
     violations, (note,) = promoted_from(project, "dev", LockDigests(frozenset(), "this is a shallow clone"))
     assert violations == []
     assert note.message.endswith("its history is incomplete: this is a shallow clone")
 
 
-def test_an_environment_that_never_was(project: Project) -> None:
+def test_environment_that_never_existed(project: Project) -> None:
     (violation,), _ = promoted_from(project, "dve", LockDigests(frozenset()))
     assert (violation.message, violation.remedy) == (
         "promoted from unknown environment 'dve'",

@@ -68,20 +68,20 @@ def told(
         ),
     ],
 )
-def test_what_a_releases_tensorrt_does(tmp_path: Path, release: str, model: str, says: str | None) -> None:
+def test_precisions_per_tensorrt_release(tmp_path: Path, release: str, model: str, says: str | None) -> None:
     violations = told(tmp_path, GPU, model, engine=True, release=release)
     assert len(violations) == (says is not None), violations
     assert says is None or says in violations[0]
 
 
-def test_bf16_is_tensorrts_alone(tmp_path: Path) -> None:
+def test_bf16_is_only_for_tensorrt(tmp_path: Path) -> None:
     (violation,) = told(tmp_path / "a", "instance_type: ml.c7i.xlarge", "precision: bf16\n")
     assert "bf16 requires TensorRT" in violation
     (violation,) = told(tmp_path / "b", "instance_type: ml.g4dn.xlarge", "precision: bf16\n", engine=True)
     assert "GPUs of compute capability 7.5 do not support bf16" in violation
 
 
-def test_older_gpus_do_not_run_what_is_for_ampere_and_later(tmp_path: Path) -> None:
+def test_older_gpus_reject_artifacts_for_ampere_and_later(tmp_path: Path) -> None:
     endpoint = "instance_type: ml.g4dn.xlarge"
     (violation,) = told(tmp_path, endpoint, "tensorrt: {portability: ampere-plus}\n", engine=True)
     assert "do not run on compute capability 7.5" in violation
@@ -107,7 +107,7 @@ def test_profiles_stay_within_the_largest_batch(tmp_path: Path) -> None:
     assert violation.message == "profile batches go up to 16, but batching.max_batch is 8"
 
 
-def test_every_release_says_what_it_reads() -> None:
+def test_every_release_lists_supported_formats() -> None:
     for release in RELEASES.values():
         assert release.onnx.opset >= 19
         assert len(release.tensorrt_version) == 3

@@ -45,12 +45,12 @@ def complaints(made: Project) -> list[str]:
     ]
 
 
-def test_a_language_model_on_an_endpoint_of_its_own(tmp_path: Path) -> None:
+def test_language_model_on_its_own_endpoint(tmp_path: Path) -> None:
     workspace = load_workspace(project(tmp_path, ON_GPU, "25.04", writer=WRITER), NAME)
     assert workspace.models["writer"].record.generates
 
 
-def test_its_container_returns_whole_answers() -> None:
+def test_container_returns_complete_answers() -> None:
     writer = ModelArchive("s3://models/writer/7/model.tar.gz", entry_model="writer", generates=True)
     assert container_environment(writer, {})[INFERENCE_TYPE] == "generate"
     own = {INFERENCE_TYPE: "generate_stream"}
@@ -90,14 +90,14 @@ def test_its_container_returns_whole_answers() -> None:
         ),
     ],
 )
-def test_where_a_language_model_cannot_be_asked(
+def test_endpoints_without_language_model_support(
     tmp_path: Path, endpoint: str, release: str, told: str
 ) -> None:
     assert told in complaints(project(tmp_path, endpoint, release, writer=WRITER))
 
 
 @pytest.mark.parametrize("options", ["file: fraud.json", "file: fraud.ubj, library: xgboost", "file: a.tl"])
-def test_trees_that_older_releases_cannot_read(tmp_path: Path, options: str) -> None:
+def test_trees_unsupported_by_older_releases(tmp_path: Path, options: str) -> None:
     endpoint = "kind: single, model: trees"
     assert complaints(project(tmp_path, endpoint, "24.01", trees=TREES.format(options))) == [
         "endpoints.e.model: FIL in Triton 24.01 cannot read treelite 4 checkpoints, the format of "
@@ -113,7 +113,7 @@ def test_text_of_lightgbm_is_read_by_all(tmp_path: Path, options: str) -> None:
     load_workspace(project(tmp_path, endpoint, "24.01", trees=TREES.format(options)), NAME)
 
 
-def test_trees_within_a_pipeline_count_too(tmp_path: Path) -> None:
+def test_trees_in_a_pipeline_are_counted(tmp_path: Path) -> None:
     made = project(
         tmp_path, "kind: ensemble, model: both", "24.01", trees=TREES.format("file: a.json"), both=STEPS
     )

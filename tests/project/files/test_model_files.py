@@ -47,7 +47,7 @@ OWN_FILES = {
 
 @pytest.mark.parametrize("name", OWN_FILES)
 @pytest.mark.parametrize("target", ["/etc/passwd", "../secret"])
-def test_every_file_that_model_yaml_names_is_its_own(tmp_path: Path, name: str, target: str) -> None:
+def test_links_out_of_the_model_folder_are_rejected(tmp_path: Path, name: str, target: str) -> None:
     (tmp_path / "secret").write_text("secret")
     keys, field = OWN_FILES[name]
     model = write(tmp_path / "m", **keys)
@@ -69,7 +69,7 @@ def test_a_missing_file_is_named_with_its_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
-def test_a_source_is_hashed_without_leaving_it(tmp_path: Path, make: Any) -> None:
+def test_source_is_hashed_without_following_outside_links(tmp_path: Path, make: Any) -> None:
     model = write(tmp_path / "m", source="file://weights")
     fill(tmp_path / "m/weights", "a.bin")
     make(tmp_path / "m/weights/x")
@@ -78,7 +78,7 @@ def test_a_source_is_hashed_without_leaving_it(tmp_path: Path, make: Any) -> Non
 
 
 @pytest.mark.parametrize("source", ["file://../shared", "file:///srv/shared", "file://a/../../shared"])
-def test_a_source_outside_needs_a_reason(tmp_path: Path, source: str) -> None:
+def test_source_outside_the_repository_needs_a_reason(tmp_path: Path, source: str) -> None:
     with pytest.raises(InvalidFilesError, match=r"source: file://.* is outside the model's folder") as caught:
         write(tmp_path / "m", source=source)
     assert "trust: {external_source: <reason>}" in str(caught.value)
@@ -87,7 +87,7 @@ def test_a_source_outside_needs_a_reason(tmp_path: Path, source: str) -> None:
     assert write(tmp_path / "m", source=source, trust="{external_source: the team's folder}")
 
 
-def test_a_source_that_is_a_link_out_needs_a_reason(tmp_path: Path) -> None:
+def test_source_linked_from_outside_needs_a_reason(tmp_path: Path) -> None:
     fill(tmp_path / "shared", "a.bin")
     (tmp_path / "m").mkdir()
     (tmp_path / "m/weights").symlink_to(tmp_path / "shared")
@@ -154,7 +154,7 @@ def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, messa
     assert violations[0].remedy
 
 
-def test_a_script_that_nothing_imports_may_have_any_name(tmp_path: Path) -> None:
+def test_unimported_script_can_have_any_name(tmp_path: Path) -> None:
     model = write(tmp_path / "m")
     fill(tmp_path / "m", "profile.py")
     assert file_violations(model) == ()
@@ -163,7 +163,7 @@ def test_a_script_that_nothing_imports_may_have_any_name(tmp_path: Path) -> None
 @pytest.mark.parametrize("where", ["model.py", "helpers.py", "kit/use.py"])
 @pytest.mark.parametrize("target", ["../shared", "{}/shared"])
 @pytest.mark.parametrize("line", ["import shared.words", "from .shared import f", "from . import shared"])
-def test_helpers_that_are_links_out(tmp_path: Path, where: str, target: str, line: str) -> None:
+def test_helpers_linked_from_outside(tmp_path: Path, where: str, target: str, line: str) -> None:
     fill(tmp_path / "shared", "__init__.py")
     model = write(tmp_path / "m")
     fill(tmp_path / "m", "kit/__init__.py")
@@ -174,7 +174,7 @@ def test_helpers_that_are_links_out(tmp_path: Path, where: str, target: str, lin
     assert (violation.field, "shared is a link " in violation.message) == ("recipe.code", True)
 
 
-def test_links_out_that_no_code_imports_are_not_packed(tmp_path: Path) -> None:
+def test_unimported_outside_links_are_not_packed(tmp_path: Path) -> None:
     fill(tmp_path / "shared", "__init__.py", "rows.csv")
     model = write(tmp_path / "m")
     fill(tmp_path / "m", "training/train.py", "helpers.py")

@@ -95,11 +95,11 @@ def test_a_multi_model_endpoint_is_planned_from_its_prefix(plan):
     assert variant.download_timeout_s is None
 
 
-def test_prices_of_the_file_reach_the_machines_they_are_of(plan):
+def test_prices_of_the_file_apply_to_their_instance_types(plan):
     assert [variant.price_per_hour for variant in plan("shadowed").variants] == [None, 1.41]
 
 
-def test_without_an_artifact_the_file_line_and_remedy_are_named(project):
+def test_missing_artifact_is_reported_with_file_line_and_remedy(project):
     violation = only(plan_deployment(load_workspace(project, "sample"), "plain"))
     assert str(violation).startswith(f"{project.environment_file('sample')}:11: endpoints.plain.model: ")
     assert "sample.lock.yaml has no artifact of 'encoder' for cpu" in str(violation)
@@ -112,7 +112,7 @@ def test_an_artifact_of_another_version_of_the_model_is_rejected(project):
     assert "built from another version" in violation.message
 
 
-def test_an_artifact_that_no_volume_holds_is_rejected(project):
+def test_artifact_larger_than_any_volume_is_rejected(project):
     violation = violations_of(locked(project, unpacked_bytes=300 * GB))[0]
     assert violation.line == 12
     assert "needs a volume of 611 GB; SageMaker attaches at most 512 GB" in violation.message
@@ -125,12 +125,12 @@ def test_a_multi_model_prefix_too_large_for_any_volume_is_rejected(project):
     assert "the artifact of 'encoder' needs a volume of 611 GB" in violation.message
 
 
-def test_out_of_memory_is_foreseen(project):
+def test_out_of_memory_is_predicted(project):
     violation = only(locked(project, unpacked_bytes=9 * GB))
     assert violation.message == ("the artifact of 'encoder' needs 9 GiB of memory; ml.c7i.xlarge has 8 GiB")
 
 
-def test_shared_memory_is_memory(project):
+def test_shared_memory_counts_as_memory(project):
     violation = only(locked(project, unpacked_bytes=5 * GB, shared_memory_bytes=4 * GB))
     assert "needs 9 GiB of memory" in violation.message
 

@@ -22,7 +22,7 @@ def topics(queued):
     return {topic["Properties"]["TopicName"]: logical_id for logical_id, topic in found.items()}
 
 
-def test_answers_and_failures_have_prefixes_of_their_own_and_are_encrypted(queued, topics):
+def test_answers_and_failures_have_separate_encrypted_prefixes(queued, topics):
     config = properties(queued, "AWS::SageMaker::EndpointConfig")["AsyncInferenceConfig"]
     assert config == {
         "ClientConfig": {"MaxConcurrentInvocationsPerInstance": 3},
@@ -50,7 +50,7 @@ def test_topics_are_encrypted_and_reject_plain_http(queued, topics):
     assert protected == set(topics.values())
 
 
-def test_it_begins_with_one_machine_though_it_may_have_none(queued):
+def test_asynchronous_endpoint_starts_with_one_instance(queued):
     assert production(queued)["InitialInstanceCount"] == 1
 
 

@@ -14,7 +14,7 @@ def component(every):
     return every.endpoint("component")
 
 
-def test_machines_are_managed_by_sagemaker_and_know_no_model(component):
+def test_instances_are_managed_by_sagemaker_without_a_model(component):
     variant = production(component)
     assert variant["ManagedInstanceScaling"] == {
         "Status": "ENABLED",

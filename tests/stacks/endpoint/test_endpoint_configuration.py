@@ -65,7 +65,7 @@ def test_requested_metrics(bare_project, synthesize):
     }
 
 
-def test_time_limits_follow_from_the_artifact_where_the_file_gives_none(every):
+def test_default_time_limits_depend_on_the_artifact(every):
     variant = production(every.endpoint("single"))
     # 90 MB packed and 180 MB unpacked: within the first minute above what every start takes.
     assert variant["ModelDataDownloadTimeoutInSeconds"] == 360
@@ -81,7 +81,7 @@ def test_volume_is_encrypted_with_the_environments_key(plain):
     }
 
 
-def test_machines_with_disks_of_their_own_get_neither_volume_nor_key(sample):
+def test_instances_with_local_disks_get_no_volume_and_no_key(sample):
     accelerated = sample.endpoint("accelerated")
     assert "KmsKeyId" not in properties(accelerated, CONFIG)
     assert "VolumeSizeInGB" not in production(accelerated)
@@ -97,7 +97,7 @@ def test_the_requested_host_image_is_used(every):
     )
 
 
-def test_multi_model_requests_go_where_their_model_is_loaded(every):
+def test_multi_model_requests_are_routed_to_the_loaded_model(every):
     """SageMaker routes requests to instances with the loaded model; another routing would undo that."""
     variant = production(every.endpoint("shelf"))
     assert "RoutingConfig" not in variant
@@ -112,7 +112,7 @@ def test_two_variants_share_the_requests(every):
     assert "ShadowProductionVariants" not in config
 
 
-def test_shadow_gets_copies_beside_the_main_variant(every):
+def test_shadow_variant_has_its_own_weight(every):
     config = properties(every.endpoint("shadowed"), CONFIG)
     (main,), (shadow,) = config["ProductionVariants"], config["ShadowProductionVariants"]
     assert (main["VariantName"], main["InitialVariantWeight"]) == ("main", 1)
@@ -120,7 +120,7 @@ def test_shadow_gets_copies_beside_the_main_variant(every):
     assert shadow["InstanceType"] == "ml.g5.xlarge"
 
 
-def test_a_variant_with_local_disks_leaves_volumes_without_the_key_and_warns(every):
+def test_variant_with_local_disks_has_unencrypted_volumes_and_a_warning(every):
     assert "KmsKeyId" not in properties(every.endpoint("shadowed"), CONFIG)
     metadata = (every.folder / "tritonstack-every-endpoint-shadowed.metadata.json").read_text()
     assert "SageMaker accepts no volume key" in metadata

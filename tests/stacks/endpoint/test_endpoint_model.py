@@ -103,7 +103,7 @@ def test_each_variant_has_its_own_model_and_role(every):
     assert len(set(roles)) == 2
 
 
-def test_a_variant_on_a_gpu_beside_one_on_a_cpu_runs_the_gpu_image(every):
+def test_gpu_variant_with_a_cpu_variant_runs_the_gpu_image(every):
     images = [
         m["Properties"]["PrimaryContainer"]["Image"].rsplit(":")[1]
         for m in every.endpoint("shadowed").find_resources(MODEL).values()

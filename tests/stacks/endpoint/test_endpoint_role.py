@@ -66,14 +66,14 @@ def test_component_role_writes_the_components_log(every):
     assert properties(component, "AWS::Logs::LogGroup")["LogGroupName"] == group
 
 
-def test_the_role_may_read_the_rollback_alarms(plain):
+def test_role_can_read_the_rollback_alarms(plain):
     assert granted(plain, "cloudwatch:DescribeAlarms")["Resource"] == [
         f"arn:aws:cloudwatch:{HOME}:alarm:{NAME}-latency-p99",
         f"arn:aws:cloudwatch:{HOME}:alarm:{NAME}-server-errors",
     ]
 
 
-def test_the_role_without_rollback_alarms_may_read_no_alarm(every):
+def test_role_without_rollback_alarms_cannot_read_alarms(every):
     assert granting(every.endpoint("rolled"), "cloudwatch:DescribeAlarms") == []
 
 
@@ -111,7 +111,7 @@ def test_no_action_is_a_pattern_and_the_policy_fits_into_a_role(every, name):
     assert len(json.dumps(statements(template), separators=(",", ":"))) < 8_000
 
 
-def test_interfaces_are_made_in_the_environments_subnets_with_its_security_groups_only(every):
+def test_interfaces_are_created_only_in_the_environments_subnets_and_security_groups(every):
     one, two, three = granting(every.endpoint("single"), "ec2:CreateNetworkInterface")
     prefix = "arn:aws:ec2:us-east-1:123456789012:"
     for statement, kind, parameter in (
@@ -124,11 +124,11 @@ def test_interfaces_are_made_in_the_environments_subnets_with_its_security_group
     assert three["Resource"] == [f"{prefix}network-interface/*"]
 
 
-def test_without_a_network_no_ec2_action_is_granted(plain):
+def test_no_ec2_action_is_granted_without_a_network(plain):
     assert not [action for s in statements(plain) for action in s["Action"] if action.startswith("ec2:")]
 
 
-def test_the_asynchronous_role_reads_and_writes_its_own_endpoints_prefixes(every):
+def test_asynchronous_role_accesses_only_the_prefixes_of_its_endpoint(every):
     queued = every.endpoint("queued")
     mine = "tritonstack-every-queued"
     assert granting(queued, "s3:GetObject")[1]["Resource"] == [f"{EVERY_DATA}/requests/{mine}/*"]
@@ -172,7 +172,7 @@ def test_each_variants_role_reads_its_own_model_only(every):
     assert read == {"encoder/*", "ranker/*"}
 
 
-def test_role_has_no_managed_policy_and_is_sagemakers(plain):
+def test_role_has_no_managed_policy_and_trusts_sagemaker(plain):
     role = properties(plain, "AWS::IAM::Role")
     assert "ManagedPolicyArns" not in role
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]

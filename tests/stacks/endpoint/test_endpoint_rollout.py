@@ -62,7 +62,7 @@ def test_updates_roll_back_on_latency_and_failures_but_not_on_bad_requests(plain
     assert policy["MaximumExecutionTimeoutInSeconds"] > 700 + 800 + policy["TerminationWaitInSeconds"]
 
 
-def test_multi_model_updates_roll_back_on_refused_requests_too(every):
+def test_multi_model_updates_also_roll_back_on_rejected_requests(every):
     """There, Triton answers its own errors with 400."""
     mine = "tritonstack-every-shelf"
     assert rollout_of(every.endpoint("shelf"))["AutoRollbackConfiguration"]["Alarms"] == [
@@ -155,6 +155,6 @@ def test_more_alarms_than_sagemaker_watches_are_rejected():
         check_rollback_names([f"alarm-{number}" for number in range(11)])
 
 
-def test_a_component_is_not_rolled_out_to_a_part_of_the_traffic():
+def test_component_has_no_partial_traffic_rollout():
     with pytest.raises(UsageError, match="rolling strategy only, got 'canary'"):
         component_deployment(Canary(strategy="canary"), starting_s=600, alarm_names=[])

@@ -85,14 +85,14 @@ def test_log_retention_and_deletion_follow_the_environment(plain, kept):
 # The stack itself
 
 
-def test_stack_follows_the_foundation_without_leaning_on_its_exports(sample, plain):
+def test_stack_depends_on_the_foundation_without_importing_its_exports(sample, plain):
     stack = sample.manifest("tritonstack-sample-endpoint-plain")
     assert "tritonstack-sample-foundation" in stack["dependencies"]
     assert "Fn::ImportValue" not in sample.text("tritonstack-sample-endpoint-plain")
     assert plain.to_json()["Outputs"]["EndpointName"]["Value"] == NAME
 
 
-def test_stack_and_resources_bear_the_environments_tags(sample, plain):
+def test_stack_and_resources_have_the_environment_tags(sample, plain):
     expected = {"project": "tritonstack", "environment": "sample", "team": "search"}
     assert sample.manifest("tritonstack-sample-endpoint-plain")["properties"]["tags"] == expected
     tags = properties(plain, "AWS::SageMaker::Endpoint")["Tags"]
@@ -113,7 +113,7 @@ def test_the_stack_outputs_what_is_served(sample, every):
     assert outputs["Artifact"]["Value"].endswith(f"/models/encoder/{'ab' * 32}/model.tar.gz")
 
 
-def test_an_existing_network_is_named_as_it_is(bare_project, synthesize):
+def test_existing_network_keeps_its_name(bare_project, synthesize):
     project = bare_project()
     file = project.environment_file("kept")
     subnets = "[subnet-0a1b2c3d, subnet-1a1b2c3d]"
@@ -141,7 +141,7 @@ endpoints:
 """
 
 
-def test_a_multi_model_template_does_not_depend_on_how_many_models_there_are(bare_project, synthesize):
+def test_multi_model_template_does_not_depend_on_the_number_of_models(bare_project, synthesize):
     """Another model is another object under the endpoint's prefix; no template contains it."""
     templates = []
     for count in (1, 1000):

@@ -47,7 +47,7 @@ def test_other_endpoints_use_the_sagemaker_image(own):
     assert "/sagemaker-tritonserver:25.04" in model["PrimaryContainer"]["Image"]
 
 
-def test_the_build_of_images_makes_it_and_may_push_it(own):
+def test_image_build_creates_and_pushes_the_image(own):
     assembly, image = own
     resources = json.loads(assembly.text("tritonstack-sample-build"))["Resources"].values()
     sources = [

@@ -20,7 +20,7 @@ def artifact(archive_bytes: int = 1, unpacked_bytes: int = 1) -> LockedArtifact:
 
 
 @given(archive_bytes=SIZES, unpacked_bytes=SIZES)
-def test_volume_holds_the_archive_and_its_files_twice(archive_bytes, unpacked_bytes):
+def test_volume_fits_the_archive_and_two_copies_of_its_files(archive_bytes, unpacked_bytes):
     volume = sizing.volume_gb(artifact(archive_bytes, unpacked_bytes))
     assert volume >= 30
     assert volume * GB > archive_bytes + 2 * unpacked_bytes

@@ -75,7 +75,7 @@ def resources(allowed: list[dict[str, Any]]) -> Iterator[Any]:
         yield from statement["Resource"]
 
 
-def test_there_is_a_project_for_each_kind_of_machine_and_no_other(template):
+def test_each_machine_type_has_exactly_one_project(template):
     names = {item["Name"] for item in of_type(template, "AWS::CodeBuild::Project")}
     assert names == {f"{BASE}-build-{name}" for name in ("images", "cpu", "sm86", "sm75")}
 
@@ -104,7 +104,7 @@ def test_models_are_built_in_the_image_that_serves_and_pulled_with_the_projects_
         assert len(environment["Image"].rpartition("-")[2]) == 12
 
 
-def test_the_images_are_built_from_sagemakers_own(template):
+def test_images_are_based_on_the_sagemaker_image(template):
     commands = buildspec(project(template, "images"))["phases"]["build"]["commands"]
     base = "763104351884.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-tritonserver:24.09-py3"
     outputs = template["Outputs"]
@@ -205,7 +205,7 @@ def test_jobs_start_from_one_archive_and_read_no_other(template):
 BOOTSTRAP_KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
 
 
-def test_builds_can_decrypt_their_source_where_the_bootstrap_has_a_customers_key(bare_project, synthesize):
+def test_builds_can_decrypt_their_source_with_a_customer_key(bare_project, synthesize):
     """With `cdk bootstrap --bootstrap-kms-key-id`, reading the staged archive takes that key too."""
     project = bare_project()
     edit(project.environment_file("kept"), "removal: retain", f"bootstrap_kms_key: {BOOTSTRAP_KEY}")
@@ -229,7 +229,7 @@ def test_builds_can_decrypt_their_source_where_the_bootstrap_has_a_customers_key
         }
 
 
-def test_no_other_key_is_granted_where_the_bootstrap_has_none(sample):
+def test_no_other_key_is_granted_without_a_bootstrap_key(sample):
     assert "--bootstrap-kms-key-id" not in sample.workspace.spec.bootstrap.arguments
     assert "kms:us-east-1:123456789012:key/" not in json.dumps(build_stack(sample))
 
@@ -274,7 +274,7 @@ def test_roles_are_assumable_only_by_these_projects_and_jobs(template):
         }
 
 
-def test_the_log_is_encrypted_kept_for_a_while_and_written_by_all(template):
+def test_log_is_encrypted_with_retention_and_shared(template):
     (group,) = of_type(template, "AWS::Logs::LogGroup")
     assert (group["LogGroupName"], group["RetentionInDays"]) == (f"/{BASE}/builds", 30)
     assert group["KmsKeyId"] == {"Ref": "KeyArn"}
@@ -284,7 +284,7 @@ def test_the_log_is_encrypted_kept_for_a_while_and_written_by_all(template):
         assert "Ref" in log["GroupName"]
 
 
-def test_builds_of_different_models_run_at_once_and_not_for_ever(template):
+def test_builds_of_different_models_run_concurrently_with_a_time_limit(template):
     projects = of_type(template, "AWS::CodeBuild::Project")
     assert projects
     for item in projects:
@@ -294,14 +294,14 @@ def test_builds_of_different_models_run_at_once_and_not_for_ever(template):
         assert item["Artifacts"] == {"Type": "NO_ARTIFACTS"}
 
 
-def test_no_limit_is_set_that_an_account_could_be_below(sample):
+def test_no_concurrent_build_limit_is_set(sample):
     """CodeBuild rejects a project whose limit exceeds the account's quota, which may be 1."""
     projects = of_type(build_stack(sample), "AWS::CodeBuild::Project")
     assert projects
     assert not any("ConcurrentBuildLimit" in project for project in projects)
 
 
-def test_no_project_runs_before_its_role_may_do_anything(template):
+def test_projects_wait_for_the_policy_of_their_role(template):
     resources = template["Resources"]
     policies = {name for name, item in resources.items() if item["Type"] == "AWS::IAM::Policy"}
     projects = [item for item in resources.values() if item["Type"] == "AWS::CodeBuild::Project"]
@@ -361,7 +361,7 @@ def test_only_files_that_builds_read_change_the_source(tmp_path):
     assert source() != first
 
 
-def test_the_archive_has_the_installed_build_code_and_none_of_the_command_line(tmp_path, monkeypatch):
+def test_archive_has_the_build_code_without_the_command_line(tmp_path, monkeypatch):
     packages = tmp_path / "site-packages"
     for name in ("tritonstack", "model_build"):
         shutil.copytree(ROOT / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -50,7 +50,7 @@ def tags_of(resource: dict[str, Any]) -> dict[str, str]:
     return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
-def test_everything_that_can_bear_tags_bears_the_environments(walled):
+def test_all_taggable_resources_have_the_environment_tags(walled):
     wanted = {"project": "tritonstack", "environment": "walled", "team": "search", "cost-centre": "4711"}
     tagged = 0
     for name, resource in resources(walled):
@@ -63,7 +63,7 @@ def test_everything_that_can_bear_tags_bears_the_environments(walled):
         assert walled.manifest(stack)["properties"]["tags"] == wanted
 
 
-def test_every_name_begins_with_the_environments(walled, sample):
+def test_every_name_starts_with_the_environment(walled, sample):
     for assembly in (walled, sample):
         base = assembly.workspace.spec.base
         assert all(stack.startswith(f"{base}-") for stack in assembly.stacks)
@@ -80,7 +80,7 @@ def depends_on(assembly: Assembly, stack: str) -> set[str]:
     return direct.union(*(depends_on(assembly, dependency) for dependency in direct))
 
 
-def test_stacks_are_deployed_from_the_ground_up(walled, sample):
+def test_stacks_are_deployed_in_dependency_order(walled, sample):
     foundation, network = "tritonstack-walled-foundation", "tritonstack-walled-network"
     assert depends_on(walled, foundation) == set()
     assert depends_on(walled, network) == {foundation}

@@ -85,7 +85,7 @@ def test_eventbridge_may_use_the_key_for_the_topic_without_a_source_condition(sa
     assert topic.endswith(only(sample.foundation, "AWS::SNS::Topic")["Properties"]["TopicName"])
 
 
-def test_logs_of_this_environment_are_encrypted_with_the_key_and_no_others(sample):
+def test_only_logs_of_this_environment_are_encrypted_with_the_key(sample):
     granted = grants(only(sample.foundation, "AWS::KMS::Key"), "logs.eu-central-1.amazonaws.com")
     groups = granted["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
     assert groups == [
@@ -145,7 +145,7 @@ def test_no_bucket_is_public_or_uses_access_lists(artifacts, access_log, data):
         assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
 
 
-def test_buckets_refuse_what_is_not_tls_1_2(sample):
+def test_buckets_deny_connections_below_tls_1_2(sample):
     policies = sample.foundation.find_resources("AWS::S3::BucketPolicy")
     assert len(policies) == 3
     for policy in policies.values():
@@ -169,7 +169,7 @@ def denial(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("store", ["artifacts", "data", "access_log"])
-def test_buckets_refuse_other_accounts_but_not_services(sample, store, request):
+def test_buckets_deny_other_accounts_but_not_services(sample, store, request):
     rejected = denial(sample.foundation, request.getfixturevalue(store), "DenyOtherAccounts")
     assert rejected["Action"] == "s3:*"
     assert rejected["Condition"] == {
@@ -212,7 +212,7 @@ def test_reads_and_writes_are_logged(sample, store, prefix, request):
     assert delivery["Condition"]["StringEquals"] == {"aws:SourceAccount": "123456789012"}
 
 
-def test_nothing_piles_up_in_the_buckets(artifacts, access_log):
+def test_no_data_accumulates_in_the_buckets(artifacts, access_log):
     rules = {rule["Id"]: rule for rule in artifacts["Properties"]["LifecycleConfiguration"]["Rules"]}
     assert rules["expire-noncurrent-versions"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
     assert rules["abort-incomplete-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
@@ -253,7 +253,7 @@ def test_alarm_topic_is_encrypted_and_has_the_environments_subscribers(sample):
     )
 
 
-def test_alarm_topic_takes_messages_over_tls_from_this_environments_alarms_and_from_events(sample):
+def test_alarm_topic_accepts_messages_over_tls_from_its_environment_and_events(sample):
     policy = statements(only(sample.foundation, "AWS::SNS::TopicPolicy"))
     (deny,) = [s for s in policy if s["Effect"] == "Deny"]
     assert deny["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
@@ -346,7 +346,7 @@ def told(rule: dict[str, Any], about: dict[str, Any]) -> list[str]:
     return str(json.loads(text)).splitlines()
 
 
-def test_the_message_of_a_failed_update_is_for_people(sample, rule):
+def test_message_of_a_failed_update_is_readable(sample, rule):
     (topic_id,) = sample.foundation.find_resources("AWS::SNS::Topic")
     assert rule["Targets"][0]["Arn"] == {"Ref": topic_id}
     lines = told(rule, event("tritonstack-sample-plain", "ROLLING_BACK"))
@@ -402,7 +402,7 @@ def test_successful_and_unrelated_stacks_send_no_notifications(stack_rule, stack
 
 
 @pytest.mark.parametrize("resource_type", ["AWS::KMS::Key", "AWS::S3::Bucket", "AWS::ECR::Repository"])
-def test_removal_is_the_environments_choice(sample, kept, resource_type):
+def test_removal_policy_comes_from_the_environment(sample, kept, resource_type):
     assert {r["DeletionPolicy"] for r in sample.foundation.find_resources(resource_type).values()} == {
         "Delete"
     }
@@ -413,7 +413,7 @@ def test_removal_is_the_environments_choice(sample, kept, resource_type):
     assert not any(r["Properties"].get("EmptyOnDelete") for r in retained)
 
 
-def test_only_stacks_whose_data_is_kept_are_protected_from_deletion(sample, kept):
+def test_only_stacks_with_retained_data_are_protected_from_deletion(sample, kept):
     stack = kept.manifest("tritonstack-kept-foundation")
     assert stack["properties"]["terminationProtection"] is True
     stack = sample.manifest("tritonstack-sample-foundation")
@@ -424,7 +424,7 @@ def test_an_environment_without_addresses_has_no_subscription(kept):
     kept.foundation.resource_count_is("AWS::SNS::Subscription", 0)
 
 
-def test_no_code_of_ours_runs_in_the_account(sample):
+def test_account_runs_no_project_code(sample):
     for template in (sample.foundation, sample.endpoint("plain")):
         types = {resource["Type"] for resource in template.to_json()["Resources"].values()}
         assert not {t for t in types if t.startswith(("Custom::", "AWS::Lambda", "AWS::CloudFormation"))}
@@ -506,7 +506,7 @@ def test_data_of_removed_endpoints_expires(tmp_path):
     assert expiries(template) == {"": DEFAULT_EXPIRY_DAYS}
 
 
-def test_the_template_changes_only_where_an_endpoints_data_rules_do(tmp_path):
+def test_template_changes_only_with_the_data_rules_of_an_endpoint(tmp_path):
     before = foundation_of(tmp_path / "before", plain=PLAIN)
     others = foundation_of(
         tmp_path / "others",

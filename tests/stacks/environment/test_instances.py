@@ -103,13 +103,13 @@ def test_an_instance_records_its_parameters(instance: Assembly) -> None:
     assert Instance(**json.loads(parameter)) == instance.workspace.instance
 
 
-def test_no_stack_of_it_is_protected(instance: Assembly) -> None:
+def test_stacks_are_not_protected(instance: Assembly) -> None:
     assert instance.stacks
     for stack in instance.stacks:
         assert not instance.manifest(stack)["properties"].get("terminationProtection"), stack
 
 
-def test_an_environment_that_stays_keeps_no_such_thing(every: Assembly) -> None:
+def test_permanent_environment_has_no_instance_parameter(every: Assembly) -> None:
     parameters = [given["Name"] for _, kind, given in resources(every) if kind == "AWS::SSM::Parameter"]
     assert "/tritonstack-every/key-arn" in parameters
     assert "/tritonstack-every/instance" not in parameters

@@ -70,14 +70,14 @@ def mixed() -> dict[str, Any]:
     return template(environment(ENDPOINTS))
 
 
-def test_one_dashboard_is_all_there_is(mixed):
+def test_there_is_only_one_dashboard(mixed):
     assert [item["Type"] for item in mixed["Resources"].values()] == ["AWS::CloudWatch::Dashboard"]
     (made,) = mixed["Resources"].values()
     assert made["Properties"]["DashboardName"] == "shop-dev_environment_eu-central-1"
     assert mixed["Outputs"]["Dashboard"]["Value"] == "shop-dev_environment_eu-central-1"
 
 
-def test_the_stack_is_named_placed_and_tagged_as_its_environment_has_it():
+def test_stack_has_the_name_location_and_tags_of_its_environment():
     stack = MonitoringStack(cdk.App(), environment=environment(ENDPOINTS, removal="retain"))
     assert stack.stack_name == "shop-dev-monitoring"
     assert (stack.account, stack.region) == ("123456789012", "eu-central-1")

@@ -129,7 +129,7 @@ def test_the_boundary_allows_what_the_roles_need(assembly):
 
 @pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
 @pytest.mark.parametrize(("action", "resource"), ADMINISTRATORS)
-def test_an_administrator_in_a_role_gets_no_further(assembly, action, resource):
+def test_administrator_policy_on_a_role_is_limited_by_the_boundary(assembly, action, resource):
     spec = assembly.workspace.spec
     edge = boundary_of(assembly)["PolicyDocument"]["Statement"]
     named = resource.format(name=spec.name, region=spec.region)

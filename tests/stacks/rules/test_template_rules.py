@@ -206,7 +206,7 @@ def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.e2e
-def test_the_rules_would_find_something(careless, checkov):
+def test_rules_detect_an_error(careless, checkov):
     """Careless templates fail, so that the absence of findings above means something."""
     nag = {finding["ruleName"] for finding in reports(careless.parent)["AwsSolutions"]["violations"]}
     assert {"AwsSolutions-S1", "AwsSolutions-S10"} <= nag

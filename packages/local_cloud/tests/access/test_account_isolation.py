@@ -298,7 +298,7 @@ def test_other_services_deny_cross_account_requests(account, other, attempts):
 
 
 @pytest.mark.parametrize("attempts", SERVICES, ids=lambda it: it.__name__)
-def test_the_owner_of_a_resource_may_send_the_same_requests(account, attempts):
+def test_owner_of_a_resource_can_send_the_same_requests(account, attempts):
     """The requests above are denied because of the account, not because of a mistake in them."""
     statuses = [
         call(**fields)["ResponseMetadata"]["HTTPStatusCode"] for call, fields in attempts(account, account)

@@ -268,7 +268,7 @@ def test_no_answer_has_a_cors_header(account, bucket):
         "/latest/api/token",
     ],
 )
-def test_motos_own_routes_are_disabled(account, bucket, route):
+def test_moto_routes_are_disabled(account, bucket, route):
     for method in ("GET", "POST"):
         for service in (None, "s3", "sts"):
             headers = signed_headers(account, method, route, service=service) if service else {}

@@ -75,7 +75,7 @@ def test_many_distinct_values_use_bounded_memory():
     assert statistic_named("p99")(summary) == pytest.approx(99, rel=0.005)
 
 
-def test_merging_nothing_gives_none():
+def test_merging_nothing_returns_none():
     assert merged([]) is None
     assert merged([of([1]), of([2])]).total == 3
 

@@ -78,14 +78,14 @@ def test_connection_close_is_honored(endpoint):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_a_client_that_vanishes_with_half_a_request_does_no_harm(endpoint, share):
+def test_client_that_disconnects_mid_request_affects_nothing(endpoint, share):
     raw = endpoint.request(b"ask" + b" " * 1000)
     with endpoint.connect() as connection:
         connection.send(raw[: int(len(raw) * share)])
     assert endpoint.ask().status == 200
 
 
-def test_a_client_that_vanishes_during_its_request_frees_its_instance(endpoint, fake_tritons):
+def test_client_that_disconnects_mid_request_frees_its_instance(endpoint, fake_tritons):
     with endpoint.connect() as connection:
         connection.send(endpoint.request(b"hold"))
         assert endpoint.server.holding.wait(30)
@@ -178,11 +178,11 @@ def test_plain_heads_are_read():
     ],
     ids=range(23),
 )
-def test_other_heads_go_to_the_general_server(head):
+def test_other_request_heads_are_handled_by_the_general_server(head):
     assert read_head(head) is None
 
 
-def test_the_first_bytes_decide_where_a_connection_goes():
+def test_first_bytes_select_the_handler_of_a_connection():
     assert all(may_begin(HEAD[:size]) for size in range(len(HEAD)))
     assert not any(map(may_begin, (b"G", b"POST /endpoint ", b"post", b"\r\nPOST", b"POST  /")))
 
@@ -240,7 +240,7 @@ def respond(body):
 REQUEST = HEAD + b"\r\n\r\nask"
 
 
-def test_a_client_that_reads_nothing_holds_back_its_own_requests(front):
+def test_client_that_does_not_read_delays_only_its_own_requests(front):
     served = []
 
     async def serve(head: RequestHead, body: bytes) -> bytes:

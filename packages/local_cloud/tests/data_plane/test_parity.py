@@ -132,7 +132,7 @@ def _an_hour_ago(remove_tzinfo=True):
     return moment.replace(tzinfo=None) if remove_tzinfo else moment
 
 
-def test_line_ends_without_carriage_returns(endpoint):
+def test_line_endings_without_carriage_returns(endpoint):
     raw = endpoint.request().replace(b"\r\n", b"\n")
     assert front(endpoint, raw) == general(endpoint, raw)
 

@@ -108,7 +108,7 @@ def test_a_deletion_changes_the_key_and_returns_its_arn(kms: Any, form: str) -> 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_a_key_encrypts_or_signs_is_decrypted_and_verified(kms: Any, form: str) -> None:
+def test_encryption_and_signatures_of_a_key_are_reversed_and_verified(kms: Any, form: str) -> None:
     keys = {kind: FORMS[form](new_key(kms, kind)) for kind in SETTINGS}
     sealed = kms.encrypt(KeyId=keys[SYMMETRIC], Plaintext=b"x")["CiphertextBlob"]
     sealed = kms.re_encrypt(CiphertextBlob=sealed, DestinationKeyId=keys[SYMMETRIC])["CiphertextBlob"]

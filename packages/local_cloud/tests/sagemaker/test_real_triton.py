@@ -173,7 +173,7 @@ def test_an_endpoint_that_cannot_start_reports_the_reason(real_cloud, archive, w
     assert words in described["FailureReason"]
 
 
-def test_the_cloud_leaves_no_server_behind(real_cloud, tmp_path):
+def test_stopped_cloud_leaves_no_server(real_cloud, tmp_path):
     deploy(real_cloud, "first", scaling_by(2))
     url = real_cloud.upload("second.tar.gz", scaling_by(2))
     real_cloud.model("second", url=url)

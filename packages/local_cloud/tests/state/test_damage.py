@@ -149,7 +149,7 @@ def test_a_lost_row_affects_its_own_service_only(folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.soak
-def test_every_row_can_be_lost(folder: Path, tmp_path: Path) -> None:
+def test_state_survives_the_loss_of_any_row(folder: Path, tmp_path: Path) -> None:
     lose_each_row(folder, tmp_path, rows_of(folder))
 
 
@@ -212,10 +212,10 @@ def lose_bytes(folder: Path, tmp_path: Path, seeds: range) -> int:
     return told
 
 
-def test_it_starts_with_any_damaged_bytes(folder: Path, tmp_path: Path) -> None:
+def test_cloud_starts_with_any_damaged_bytes(folder: Path, tmp_path: Path) -> None:
     assert lose_bytes(folder, tmp_path, range(4)) > 0
 
 
 @pytest.mark.soak
-def test_it_starts_after_forty_kinds_of_damage(folder: Path, tmp_path: Path) -> None:
+def test_cloud_starts_after_forty_kinds_of_damage(folder: Path, tmp_path: Path) -> None:
     assert lose_bytes(folder, tmp_path, range(4, 44)) > 20

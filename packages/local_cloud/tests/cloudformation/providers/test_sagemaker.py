@@ -93,7 +93,7 @@ def test_an_endpoint_that_rolls_back_fails_the_update(stack, artifact):
     assert answer(stack) == "three"
 
 
-def test_tags_alone_replace_nothing(stack, artifact):
+def test_tag_changes_replace_nothing(stack, artifact):
     stack.create(serving(artifact, FAKE_ANSWER="one", tags=[{"Key": "a", "Value": "1"}]))
     tagged = serving(artifact, FAKE_ANSWER="one", tags=[{"Key": "b", "Value": "2"}])
     assert stack.changes(tagged) == {"Model": ("Modify", "False")}

@@ -152,7 +152,7 @@ def test_all_processes_end_with_and_without_namespaces(account, monkeypatch, for
         assert "This system forbids namespaces (operation not permitted)" in log
 
 
-def test_when_the_cloud_is_killed_the_agent_ends_its_build(account, tmp_path):
+def test_agent_ends_its_build_if_the_cloud_is_killed(account, tmp_path):
     """The agent sees only the end of its standard input."""
     from tritonstack_local.codebuild.machines.base import MachineOrder
     from tritonstack_local.codebuild.machines.processes import emulated_image

@@ -148,7 +148,7 @@ def test_a_long_log_is_complete(account):
     assert sum(map(len, said[30000:])) == 300000
 
 
-def test_a_huge_log_keeps_its_beginning_and_end(account, monkeypatch):
+def test_huge_log_keeps_its_start_and_end(account, monkeypatch):
     monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.ROOM_BYTES", 1 << 14)
     monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.LAST_LINES", 50)
     account.project(spec("seq 1 5000"))

@@ -75,7 +75,7 @@ def test_instances_are_limited_by_the_machine(tmp_path, tritons):
         ]
 
 
-def test_a_machine_holds_running_instances_and_at_least_one():
+def test_machine_counts_running_instances_and_at_least_one():
     crowded = ServerSlots(cores=8, instance_bytes=1 << 60)
     assert crowded.holds(3, running=0) == 1
     assert crowded.holds(3, running=2) == 2

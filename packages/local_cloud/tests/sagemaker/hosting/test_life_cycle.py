@@ -102,7 +102,7 @@ def test_leftovers_of_a_killed_cloud_are_removed(tmp_path):
     assert not folder.exists()
 
 
-def test_without_a_server_an_endpoint_fails_with_a_remedy(tmp_path):
+def test_endpoint_without_a_server_fails_with_a_remedy(tmp_path):
     def make_app(dependencies):
         return create_app(dependencies=dependencies, server_home=tmp_path)
 

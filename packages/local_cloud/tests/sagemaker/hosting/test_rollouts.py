@@ -38,11 +38,11 @@ def steps(config, new, old=None):
 
 
 @pytest.mark.parametrize("config", [None, {}, {"AutoRollbackConfiguration": {}}])
-def test_without_a_policy_all_traffic_shifts_at_once(config):
+def test_default_rollout_shifts_all_traffic_at_once(config):
     assert steps(config, {"a": 3}) == [(3, 3, 0, 1.0, 0)]
 
 
-def test_all_at_once_bakes_before_the_old_fleet_goes():
+def test_all_at_once_bakes_before_the_old_fleet_is_deleted():
     assert steps(blue_green(bake=300, Type="ALL_AT_ONCE"), {"a": 2, "b": 1}) == [(3, 3, 0, 1.0, 300)]
 
 
@@ -71,7 +71,7 @@ def test_an_uneven_linear_rollout_ends_with_a_smaller_step():
     assert [step[1] for step in found] == [2, 4, 5]
 
 
-def test_variants_shift_together_each_in_its_own_steps():
+def test_variants_shift_together_in_separate_steps():
     rollout = plan_rollout(
         blue_green(Type="LINEAR", LinearStepSize=percent(50)), new={"a": 4, "b": 2}, old={"a": 4, "b": 2}
     )

@@ -120,7 +120,7 @@ def test_an_endpoint_with_a_variant_that_does_not_start_leaves_no_server(cloud, 
     assert [server.running for server in tritons.started] == [False, False]
 
 
-def test_a_dead_server_is_restarted_beside_the_other(endpoint, tritons):
+def test_dead_server_is_restarted_while_the_other_runs(endpoint, tritons):
     with pytest.raises(ClientError, match="sending request to model"):
         endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"die", TargetVariant="challenger")
     assert asked(endpoint, TargetVariant="main") == "main"

@@ -114,7 +114,7 @@ def popular_in_turn(seed=5):
             yield max(1, newest - min(2, int(chance.expovariate(2))))
 
 
-def test_fifty_models_through_a_server_that_holds_five(cloud, servers, capsys):
+def test_fifty_models_on_a_server_that_holds_five(cloud, servers, capsys):
     for number in range(MODELS):
         url = cloud.upload(f"shelf/m{number}.tar.gz", scaling_by(number + 1))
     container = {

@@ -472,7 +472,7 @@ def test_a_server_may_miss_pings_during_an_unload(instance, tmp_path):
     assert not watched.answers_ping(1)
 
 
-def test_waiting_requests_learn_that_they_were_not_sent(instance):
+def test_waiting_requests_report_that_they_were_not_sent(instance):
     one = instance(holding(1))
     with ThreadPoolExecutor(2) as pool:
         held = pool.submit(one.said, "a", b"hold")
