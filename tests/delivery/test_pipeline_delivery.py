@@ -35,7 +35,16 @@ pytestmark = [
 
 NAME = "tritonstack-delivery-pipeline"
 SOURCE = "team-source"
-FILES = ("app.py", "cdk.json", "delivery.yaml", "environments", "models", "containers", "requirements.txt")
+FILES = (
+    "app.py",
+    "cdk.json",
+    "delivery.yaml",
+    "environments",
+    "models",
+    "containers",
+    "requirements.txt",
+    "requirements.lock.txt",
+)
 
 DELIVERY = f"""\
 repository: example/tritonstack
@@ -125,6 +134,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     site.project.environment_file("prod").write_text(prod)
     site.project.delivery_file.write_text(DELIVERY)
     (root / "requirements.txt").write_text("tritonstack[cdk,cli]\n")
+    (root / "requirements.lock.txt").write_text("# nothing: this machine has the packages\n")
     played = put_programs_on_path(root / "programs", site)
     # The clouds' PATH is the PATH of builds; a person's own commands are real.
     of_builds = {"PATH": f"{played}{os.pathsep}{os.environ['PATH']}"}
@@ -149,7 +159,12 @@ INSTALLATION = {
 mkdir -p .venv/bin && ln -s {python} .venv/bin/python3
 """,
     "pip": """\
-[ "$*" = "install --quiet --requirement requirements.txt" ] && [ -f requirements.txt ]
+lock="install --quiet --no-deps --require-hashes --requirement requirements.lock.txt"
+case "$*" in
+  "$lock") [ -f requirements.lock.txt ] && touch .venv/locked ;;
+  "install --quiet --no-deps --requirement requirements.txt") [ -f requirements.txt -a -f .venv/locked ] ;;
+  *) exit 2 ;;
+esac
 """,
     "tritonstack": """\
 if [ "$1" != setup ]; then exec {scripts}/tritonstack "$@"; fi

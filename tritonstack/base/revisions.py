@@ -17,9 +17,10 @@ BUILD_CODE = (
     ),
 )
 """Folders of the build code. Model hashes do not cover them."""
-PINS = ("requirements.txt", "constraints.txt")
-"""Files that pin the tool that synthesizes, in a repository made by `tritonstack init`."""
-BUILD_PINS = (*PINS, "requirements-local.txt")
+PINS = ("requirements.txt", "requirements.lock.txt", "constraints.txt")
+"""Files that pin the tool that synthesizes, in a repository made by `tritonstack init`; version 0.1.0 wrote
+constraints.txt."""
+BUILD_PINS = (*PINS, "requirements-local.txt", "requirements-local.lock.txt")
 """Files that pin the tool that builds, which is not in such a repository."""
 MAX_LISTED = 20
 """Maximum number of uncommitted files in a record."""

@@ -21,7 +21,8 @@ _PATH = 'export PATH="$PWD/.venv/bin:$PATH"'
 _SETUP = (
     "python3 -m venv .venv",
     _PATH,
-    "pip install --quiet --requirement requirements.txt",
+    "pip install --quiet --no-deps --require-hashes --requirement requirements.lock.txt",
+    "pip install --quiet --no-deps --requirement requirements.txt",
     "tritonstack setup --no-server",
 )
 _SETUP_OF_SOURCE_TREE = ("make setup-cli", _PATH)

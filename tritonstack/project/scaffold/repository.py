@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,17 +19,25 @@ APP = "tritonstack-app"
 _NAMES = {"gitignore": ".gitignore", "github": ".github"}
 """Templates whose names have no leading dot in the wheel."""
 _HEADER = (
-    "# The versions that this release of tritonstack was tested with.",
+    "# The packages that this release of tritonstack was tested with.",
     "# Written by `tritonstack upgrade`; put your own packages into requirements.txt.",
 )
 WORKFLOWS = ".github/workflows"
 """Delivers this repository's example project. A new repository gets the same files."""
 _RELEASE = "release.yml"
 """Publishes tritonstack itself."""
-_LOCKS = ("requirements-local.txt", "requirements-cuda.txt")
+_DEPLOY_LOCK, _LOCAL_LOCK = "requirements.lock.txt", "requirements-local.lock.txt"
+_LOCKS = {
+    _DEPLOY_LOCK: ("requirements.txt",),
+    _LOCAL_LOCK: ("requirements-local.txt", "requirements-cuda.txt"),
+}
+"""The locks of a repository, and the files of the wheel that each has the packages of."""
 _IN_NEW_CLONES = re.compile(r"\.git(ignore|attributes)?$|(?i:readme|licen[cs]e)(\..+)?$")
-_REQUIREMENTS, _CONSTRAINTS = "requirements.txt", "constraints.txt"
-_PIN = re.compile(r"^(tritonstack[ \t]*(?:\[[^]]*\])?[ \t]*==[ \t]*)([^\s;#]+)", re.MULTILINE)
+_REQUIREMENTS, _LOCAL_REQUIREMENTS = "requirements.txt", "requirements-local.txt"
+_CONSTRAINTS = "constraints.txt"
+"""Versions without hashes, which `requirements.txt` of a repository from version 0.1.0 names."""
+_NAMES_CONSTRAINTS = re.compile(rf"^(-c|--constraint)[ =\t]+{re.escape(_CONSTRAINTS)}\s*$", re.MULTILINE)
+_PIN = re.compile(r"^(tritonstack(?:-local)?[ \t]*(?:\[[^]]*\])?[ \t]*==[ \t]*)([^\s;#]+)", re.MULTILINE)
 _DISTRIBUTION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 
@@ -87,13 +95,13 @@ class PinChange(NamedTuple):
     files: list[str]
     """Names of the files that changed."""
     removed: list[str]
-    """Packages that constraints.txt no longer names."""
+    """Packages that the locks no longer name."""
 
 
 def pin_this_version(project: Project) -> PinChange:
     """Pin the running version in an existing repository.
 
-    Changes the version in requirements.txt and rewrites constraints.txt. All other files are the user's.
+    Changes the version in the requirements and writes the locks. All other files are the user's.
     """
     if is_source_tree(project):
         raise UsageError(
@@ -102,24 +110,32 @@ def pin_this_version(project: Project) -> PinChange:
             code="TS910",
         )
     file = project.root / _REQUIREMENTS
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    text = _existing_text(file)
     version = importlib.metadata.version("tritonstack")
     previous = _PIN.search(text)
     if previous is None:
         raise UsageError(
             f"{file.name}: no line pins tritonstack",
-            remedy=f"add the lines `--constraint {_CONSTRAINTS}` and `tritonstack[cdk,cli]=={version}`",
+            remedy=f"add the line `tritonstack[cdk,cli]=={version}`",
             code="TS910",
         )
-    constraints = project.root / _CONSTRAINTS
-    before = constraints.read_text(encoding="utf-8") if constraints.is_file() else ""
-    texts = {
-        _CONSTRAINTS: _constraints(),
-        _REQUIREMENTS: _PIN.sub(lambda pin: pin[1] + version, text),
+    texts = _locks()
+    if _NAMES_CONSTRAINTS.search(text):
+        texts[_CONSTRAINTS] = _without_hashes(texts[_LOCAL_LOCK])
+    removed = {
+        package
+        for name, new in texts.items()
+        for package in _packages(_existing_text(project.root / name)) - _packages(new)
     }
-    removed = set(_DISTRIBUTION.findall(before)) - set(_DISTRIBUTION.findall(texts[_CONSTRAINTS]))
+    for name in (_REQUIREMENTS, _LOCAL_REQUIREMENTS):
+        if own := _existing_text(project.root / name):
+            texts[name] = _PIN.sub(lambda pin: pin[1] + version, own)
     files = [name for name, new in texts.items() if write_text_atomically(project.root / name, new)]
     return PinChange(previous[2], files, sorted(removed))
+
+
+def _existing_text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
@@ -137,15 +153,28 @@ def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
             yield f"{WORKFLOWS}/{file.name}", file.read_text(encoding="utf-8")
     settings = json.loads(shipped(MARKER).read_text(encoding="utf-8"))
     yield MARKER, json.dumps({**settings, "app": APP}, indent=2) + "\n"
-    yield _CONSTRAINTS, _constraints()
+    yield from _locks().items()
 
 
 def _repository_name(folder: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-.") or "models"
 
 
-def _constraints() -> str:
-    """Return the locked versions without hashes: pip rejects hashes for only some packages."""
-    lines = [line for lock in _LOCKS for line in shipped(lock).read_text(encoding="utf-8").splitlines()]
-    pins = sorted({line.removesuffix("\\").strip() for line in lines if re.match(r"[A-Za-z0-9]", line)})
-    return "\n".join([*_HEADER, *pins]) + "\n"
+def _locks() -> dict[str, str]:
+    """Return the locks of a repository: every package that tritonstack needs, with its hashes."""
+    return {lock: "\n".join([*_HEADER, *_locked(names)]) + "\n" for lock, names in _LOCKS.items()}
+
+
+def _locked(names: Iterable[str]) -> list[str]:
+    """Return the locked packages of several files in the wheel, without their comments."""
+    lines = [line for name in names for line in shipped(name).read_text(encoding="utf-8").splitlines()]
+    packages = re.split(r"\n(?=\S)", "\n".join(line for line in lines if not line.startswith("#")))
+    return sorted(packages)
+
+
+def _without_hashes(lock: str) -> str:
+    return re.sub(r" \\\n\s+--hash=\S+", "", lock)
+
+
+def _packages(lock: str) -> set[str]:
+    return set(_DISTRIBUTION.findall(lock))

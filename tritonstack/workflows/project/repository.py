@@ -41,7 +41,7 @@ class PinnedVersion:
     files: tuple[str, ...]
     """The files that changed."""
     removed: tuple[str, ...]
-    """Packages that constraints.txt no longer names."""
+    """Packages that the locks no longer name."""
 
     @property
     def is_downgrade(self) -> bool:

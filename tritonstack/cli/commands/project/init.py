@@ -23,7 +23,7 @@ def init(
 
     The folder must be new or empty, or a git clone with at most a readme, a license, and a .gitignore. It
     gets the files that you edit; the tool stays in its package, so that upgrading changes only
-    requirements.txt and constraints.txt: see `tritonstack upgrade`.
+    the version in requirements*.txt and the packages in requirements*.lock.txt: see `tritonstack upgrade`.
 
     Example: tritonstack init my-models --example python
     """

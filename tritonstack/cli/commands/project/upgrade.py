@@ -12,7 +12,9 @@ def upgrade(context: typer.Context) -> None:
     """Pin the running version of tritonstack in this repository.
 
     Run it after `pip install 'tritonstack[cli]==VERSION'`. It changes the version in requirements.txt and
-    rewrites constraints.txt with the packages that the version was tested with; no other file changes.
+    requirements-local.txt, and writes requirements.lock.txt and requirements-local.lock.txt: the packages
+    that the version was tested with, with hashes. It writes constraints.txt if requirements.txt names it. No
+    other file changes.
 
     Example: tritonstack upgrade
     """
@@ -21,9 +23,9 @@ def upgrade(context: typer.Context) -> None:
     text = f"{pinned.version}: up to date"
     if pinned.files:
         downgrade = " (a downgrade)" if pinned.is_downgrade else ""
-        removed = f"; removed from constraints.txt: {', '.join(pinned.removed)}" if pinned.removed else ""
+        removed = f"; no longer locked: {', '.join(pinned.removed)}" if pinned.removed else ""
         text = (
             f"{pinned.previous} -> {pinned.version}{downgrade} in {', '.join(pinned.files)}{removed}; "
-            "next: `pip install -r requirements.txt`, `tritonstack setup`, `tritonstack validate`"
+            "next: install it as README.md says, then run `tritonstack setup` and `tritonstack validate`"
         )
     state.output.result(pinned.to_json(), text=text)
