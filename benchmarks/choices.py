@@ -20,6 +20,7 @@ from pathlib import Path
 
 from model_build.build import BuildFolders, build_model
 from tritonstack.base.documents import Document, load_document
+from tritonstack.base.files import short_digest
 from tritonstack.base.paths import find_project
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.models.model import ModelSpec
@@ -73,7 +74,7 @@ def _row_text(manifest: Manifest) -> str:
     times = "; ".join(
         f"{one.name} {' '.join(map(str, one.latency_ms.values()))} ms" for one in manifest.candidates
     )
-    return f"{manifest.digest[:12]} {manifest.choices[MODEL]} [{times}]"
+    return f"{short_digest(manifest.digest)} {manifest.choices[MODEL]} [{times}]"
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from model_build.job import BuildOrder, Notify, run_order
 from tritonstack.base.errors import heading
+from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project, find_project
 
 _INTERRUPTED = 1
@@ -115,7 +116,8 @@ def _notifier(out: TextIO, *, as_json: bool) -> Notify:
 def _event_text(event: dict[str, Any]) -> str:
     match event["event"]:
         case "built":
-            return f"{event['model']} {event['digest'][:12]} for {event['target']}: {event['directory']}"
+            digest = short_digest(event["digest"])
+            return f"{event['model']} {digest} for {event['target']}: {event['directory']}"
         case "failed":
             remedy = f"\n  help: {event['remedy']}" if event.get("remedy") else ""
             location = f"{event['where']}: " if event.get("where") else ""

@@ -31,6 +31,7 @@ from model_build.store.archive import PackedArchive, pack
 from model_build.store.artifacts import ArtifactStore, BuildKey
 from model_build.store.reuse import find_artifact, fits, has_artifact_of
 from tritonstack.base.documents import Document
+from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.base.source_files import require_same
 from tritonstack.project.files.model_files import model_files
@@ -200,7 +201,7 @@ class _Build:
         folder = self._steps.run(
             "keep",
             lambda: self._store.keep(packed.file, examples, manifest),
-            lambda artifact: artifact.name[:12],
+            lambda artifact: short_digest(artifact.name),
         )
         return BuiltArtifact(manifest, folder, reused=False)
 
@@ -335,7 +336,7 @@ class _Build:
 def _describe_archive(packed: PackedArchive) -> str:
     return (
         f"{packed.size_bytes / 1e6:.1f} MB, {packed.unpacked_bytes / 1e6:.1f} MB unpacked, "
-        f"digest {packed.digest[:12]}"
+        f"digest {short_digest(packed.digest)}"
     )
 
 

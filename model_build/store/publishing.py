@@ -19,6 +19,7 @@ from model_build.errors import PublishError
 from model_build.store.artifacts import verify_artifact
 from model_build.store.aws_errors import error_code, explain
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.records.examples import EXAMPLES_NAME, parse_examples
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
@@ -66,7 +67,7 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
         raise explain(
             error,
             error_type=PublishError,
-            doing=f"publishing {manifest.model} {manifest.digest[:12]}",
+            doing=f"publishing {manifest.model} {short_digest(manifest.digest)}",
             bucket=bucket,
             missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
         ) from error

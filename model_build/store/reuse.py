@@ -9,6 +9,7 @@ from model_build.errors import CorruptArtifactError
 from model_build.progress import BuildSteps
 from model_build.store.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import short_digest
 from tritonstack.records.manifests import Manifest
 from tritonstack.reference.targets import Target, parse_target
 
@@ -56,7 +57,7 @@ def _stored(store: ArtifactStore) -> Iterator[tuple[Path, Manifest]]:
 
 def _is_sound(store: ArtifactStore, folder: Path, steps: BuildSteps) -> bool:
     try:
-        steps.run("existing", lambda: verify_artifact(folder), lambda found: found.digest[:12])
+        steps.run("existing", lambda: verify_artifact(folder), lambda found: short_digest(found.digest))
     except CorruptArtifactError:
         store.discard(folder)
         return False

@@ -18,6 +18,7 @@ from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tests.model_build.tiny import save_tiny_model
 from tests.projects import edit
 from tritonstack.base import naming
+from tritonstack.base.files import short_digest
 from tritonstack.operations.events import read_events
 from tritonstack.project.loading import load_workspace
 
@@ -161,7 +162,7 @@ def test_diff_shows_an_undeployed_commit(site: Site) -> None:
     )
     (environment,) = told(site, "status", "local")["environments"]
     assert environment["endpoints"][0]["to_deploy"][0] == (
-        f"tiny-text is {before[:12]}, lock expects {digest(site)[:12]}"
+        f"tiny-text is {short_digest(before)}, lock expects {short_digest(digest(site))}"
     )
 
 

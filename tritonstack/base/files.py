@@ -47,3 +47,8 @@ def sha256_of(file: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def short_digest(digest: str) -> str:
+    """Return the start of an artifact, image, or file digest, as messages show it."""
+    return digest.removeprefix("sha256:")[:12]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
+from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, short_commit
 from tritonstack.records.events import Event
 from tritonstack.workflows.environments.status import EndpointStatus, EnvironmentStatus
@@ -72,7 +73,7 @@ def _served(endpoint: EndpointStatus) -> Iterator[str]:
     for served in endpoint.models[:_MODELS_SHOWN]:
         mark = "" if served.live == served.locked else " ≠ lock"
         mark += " (unverified)" if served.unverified else ""
-        yield f"{served.model} {served.live[:8] if served.live else 'missing'}{mark}"
+        yield f"{served.model} {short_digest(served.live) if served.live else 'missing'}{mark}"
     if len(endpoint.models) > _MODELS_SHOWN:
         live = sum(served.live is not None for served in endpoint.models)
         yield f"… {live} of {len(endpoint.models)} present"

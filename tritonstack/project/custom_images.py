@@ -23,6 +23,9 @@ BUILDER = "builder"
 _SERVING = "serving"
 """The repository of all serving images."""
 
+_TAG_DIGITS = 12
+"""Digits of the digest in an image's tag."""
+
 
 @dataclass(frozen=True)
 class OwnImage:
@@ -85,7 +88,7 @@ def _image(
 ) -> OwnImage:
     base = image_uri(region=spec.region, release=spec.triton_release, gpu=gpu)
     digest = _digest(project.container(folder), base, torch_index)
-    tag = f"{image_tag(release=spec.triton_release, gpu=gpu)}-{digest[:12]}"
+    tag = f"{image_tag(release=spec.triton_release, gpu=gpu)}-{digest[:_TAG_DIGITS]}"
     if folder != repository:
         tag = f"{folder}-{tag}"
     uri = f"{_repository(spec, repository)}:{tag}"

@@ -16,6 +16,7 @@ import yaml
 
 from tritonstack.base import files
 from tritonstack.base.errors import TritonstackError, shown_path
+from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, is_hashed
 from tritonstack.base.yaml_nodes import TextualDumper
 from tritonstack.records.locks import (
@@ -61,19 +62,15 @@ class Replacement(Generic[EntryT]):
     def describe(self) -> str:
         """Return the name, key, and shortened digest."""
         if isinstance(self.entry, LockedImage):
-            return f"image {self.name} for {self.key} ({_short(self.entry.digest)})"
-        return f"{self.name} for {self.key} ({_short(self.entry.digest)})"
+            return f"image {self.name} for {self.key} ({short_digest(self.entry.digest)})"
+        return f"{self.name} for {self.key} ({short_digest(self.entry.digest)})"
 
     def describe_rivals(self) -> list[str]:
         """Return one line per entry that this one replaces because it serves the same machines."""
         return [
-            f"{self.name} for {self.key} replaces the entry for {key} ({_short(rival.digest)})"
+            f"{self.name} for {self.key} replaces the entry for {key} ({short_digest(rival.digest)})"
             for key, rival in sorted(self.conflicting.items())
         ]
-
-
-def _short(digest: str) -> str:
-    return digest.removeprefix("sha256:")[:12]
 
 
 def add_to_lock(

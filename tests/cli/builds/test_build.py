@@ -20,6 +20,7 @@ from tests.manifests import manifest
 from tests.moto_aws import simulated_aws
 from tests.projects import MODEL, edit
 from tests.records.test_locks import BUILT
+from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
@@ -90,7 +91,7 @@ def test_a_model_no_longer_bound_to_a_python_drops_its_older_artifact(
     add_to_lock(project.lock_file("dev"), [old], built=BUILT)
     code, _, err = build(capsys, project, "--no-publish")
     assert code == 0
-    assert f"minilm for cpu replaces the entry for cpu-{python} ({old.digest[:12]})" in err
+    assert f"minilm for cpu replaces the entry for cpu-{python} ({short_digest(old.digest)})" in err
     assert set(load_lock(project.lock_file("dev")).record.models["minilm"]) == {"cpu"}
     assert build(capsys, project, "--no-publish")[0] == 0
     assert started(project) == ["minilm"]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.conftest import Site, furnished_site
 from tests.projects import edit
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.client import EndpointClient
 from tritonstack.records.locks import load_lock
@@ -173,7 +174,7 @@ def test_damaged_artifact_fails_the_gate(site: Site) -> None:
     s3.put_object(Bucket=bucket, Key=key, Body=body[:-1] + b"?", Metadata=whole["Metadata"])
     shutil.rmtree(site.project.artifacts_dir)
     output = site.tritonstack("promote", "dev", "prod", exit_code=1)
-    assert new[:12] in output
+    assert short_digest(new) in output
     assert objects(site, "prod", new) == set()
     assert site.project.lock_file("prod").read_text() == locked
     s3.put_object(Bucket=bucket, Key=key, Body=body, Metadata=whole["Metadata"])

@@ -9,6 +9,7 @@ import pytest
 
 from tests.projects import add_image, edit
 from tests.sealed_locks import write_sealed
+from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.operations.deploying.lock_changes import (
     ArtifactChange,
@@ -54,8 +55,8 @@ def deployed(digest: str, *, commit: str | None = None) -> dict[str, Event]:
 @pytest.mark.parametrize(
     ("before", "figures", "facts", "words"),
     [
-        (None, None, {}, f"minilm (cpu): {NEW[:12]}, new"),
-        (OLD, None, {}, f"minilm (cpu): {OLD[:12]} → {NEW[:12]}"),
+        (None, None, {}, f"minilm (cpu): {short_digest(NEW)}, new"),
+        (OLD, None, {}, f"minilm (cpu): {short_digest(OLD)} → {short_digest(NEW)}"),
         (
             OLD,
             Figures(min_cosine=0.9999, p99_ms=34.0),
@@ -64,7 +65,8 @@ def deployed(digest: str, *, commit: str | None = None) -> dict[str, Event]:
                 "figures": Figures(min_cosine=0.9998, max_absolute_error=1e-5, p99_ms=36.1),
                 "promoted": Promoted(source="dev", by="Bob", at="2026-11-23T10:00:00Z"),
             },
-            f"minilm (cpu): {OLD[:12]} → {NEW[:12]}; built by Ada at 2026-11-22 08:30 from commit dddddddd; "
+            f"minilm (cpu): {short_digest(OLD)} → {short_digest(NEW)}; "
+            "built by Ada at 2026-11-22 08:30 from commit dddddddd; "
             "promoted from dev by Bob at 2026-11-23 10:00; cosine 0.999900 → 0.999800; "
             "absolute error 1.00e-05; p99 34.0 ms → 36.1 ms",
         ),
@@ -142,4 +144,4 @@ def test_custom_images(project: Project) -> None:
     assert image_changes(workspace, None) == []
     (change,) = image_changes(workspace, lock(OLD))
     assert change == ImageChange("serving", "cpu", f"sha256:{OLD}", f"sha256:{NEW}")
-    assert change.description == f"image serving (cpu): {OLD[:12]} → {NEW[:12]}"
+    assert change.description == f"image serving (cpu): {short_digest(OLD)} → {short_digest(NEW)}"

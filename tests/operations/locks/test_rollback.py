@@ -11,6 +11,7 @@ from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import MODEL, edit, write_project
 from tests.records.test_locks import BUILT
+from tritonstack.base.revisions import short_commit
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
 from tritonstack.operations.locks.restoring import record_rollback
@@ -83,7 +84,7 @@ def test_the_latest_other_digest_is_restored(story: RollbackProject) -> None:
     story.lock("33")
     plan = story.plan()
     assert steps(plan) == ["minilm cpu 33 -> 22"]
-    assert plan.origin.startswith(f"commit {commit[:12]} of 2026-11-22T")
+    assert plan.origin.startswith(f"commit {short_commit(commit)} of 2026-11-22T")
     assert (
         plan.steps[0].description
         == "minilm for cpu: 333333333333 -> 222222222222, built by ann at 2026-11-22T08:30:00Z"
@@ -179,7 +180,7 @@ def test_a_further_rollback_skips_rolled_back_artifacts(story: RollbackProject) 
     story.lock("33")
     story.write(story.plan())
     story.repository.commit("went back")
-    assert story.further() == first[:12]
+    assert story.further() == short_commit(first)
     further = story.plan(first)
     assert (steps(further), further.written) == (["minilm cpu 22 -> 11"], None)
 

@@ -9,6 +9,7 @@ import pytest
 from tests.operations.two_accounts import add_model, add_prod, make_manifest
 from tests.projects import add_image, edit
 from tritonstack.base.errors import UsageError
+from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.operations.promotion.plans import (
     Decision,
@@ -82,7 +83,7 @@ def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(file
     old = build(files, "prod", digest="99" * 32, target="cpu-py312")
     decision = decided(files)
     assert [line for item in decision.entries for line in item.describe_rivals()] == [
-        f"minilm for cpu replaces the entry for cpu-py312 ({old.digest[:12]})"
+        f"minilm for cpu replaces the entry for cpu-py312 ({short_digest(old.digest)})"
     ]
     promoted = Promoted(source="dev", by="ann", at=MOMENT)
     after = lock_after(load_workspace(files, "prod"), [(item, promoted) for item in decision.entries])

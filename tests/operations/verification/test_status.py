@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.git import Repository
+from tritonstack.base.files import short_digest
 from tritonstack.cli.status_text import WIDTH, status_lines
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.verification.status import (
@@ -57,8 +58,8 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
             [],
             [ServedDigest("m", A, B), ServedDigest("n", None, B)],
             [
-                f"m is {A[:12]}, lock expects {B[:12]}",
-                f"n is missing, lock expects {B[:12]}",
+                f"m is {short_digest(A)}, lock expects {short_digest(B)}",
+                f"n is missing, lock expects {short_digest(B)}",
             ],
         ),
     ],
@@ -103,7 +104,7 @@ def test_a_healthy_environment_is_shown_in_a_few_lines() -> None:
     assert [" ".join(line.split()) for line in lines(WELL)] == [
         "dev 111111111111 eu-west-1 deployed from cccccccc by Ada, 2026-11-22 08:30",
         "endpoint status serves machines calls p99 errors verdict",
-        "search InService minilm aaaaaaaa main 1 (1–2) 1,204 34 ms 0 verified",
+        "search InService minilm aaaaaaaaaaaa main 1 (1–2) 1,204 34 ms 0 verified",
         "2026-11-22 08:30",
     ]
 
@@ -129,7 +130,7 @@ def test_failures_are_listed_below_the_table() -> None:
         verdict=event("refuted", note="x" * 1000),
     )
     said = lines(amiss)
-    assert any("minilm aaaaaaaa ≠ lock" in line for line in said)
+    assert any("minilm aaaaaaaaaaaa ≠ lock" in line for line in said)
     assert any("… 6 of 6 present" in line for line in said)
     assert said[-5:-1] == [
         "  search: t-dev-search-server-errors is in ALARM",

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix, build_record_key
 from tritonstack.operations.aws import Cloud, error_code
 from tritonstack.operations.builds.infrastructure import BuildInfra
@@ -211,7 +212,8 @@ def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> M
         raise BuildJobError(
             (
                 f"s3://{infra.bucket}/{key} does not match the request: {manifest.model} "
-                f"{manifest.digest[:12]} for {manifest.target}, from {manifest.spec_hash[:12]}"
+                f"{short_digest(manifest.digest)} for {manifest.target}, "
+                f"from {short_digest(manifest.spec_hash)}"
             ),
             remedy=f"delete s3://{infra.bucket}/{build_record_key(order.model, job)} and rerun",
         )

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import commit_id, short_commit
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.assembly import Template
@@ -34,7 +35,11 @@ class ArtifactChange:
     @property
     def description(self) -> str:
         """Return the change in one line."""
-        digests = f"{self.before[:12]} → {self.after.digest[:12]}" if self.before else self.after.digest[:12]
+        digests = (
+            f"{short_digest(self.before)} → {short_digest(self.after.digest)}"
+            if self.before
+            else short_digest(self.after.digest)
+        )
         come = "" if self.before else ", new"
         parts = [f"{self.model} ({self.target}): {digests}{come}", *self._provenance(), *self._figures()]
         return "; ".join(parts)
@@ -84,8 +89,8 @@ class ImageChange:
     @property
     def description(self) -> str:
         """Return the change in one line."""
-        was = f"{_short(self.before)} → " if self.before else ""
-        return f"image {self.folder} ({self.kind}): {was}{_short(self.after)}"
+        was = f"{short_digest(self.before)} → " if self.before else ""
+        return f"image {self.folder} ({self.kind}): {was}{short_digest(self.after)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for `--json`."""
@@ -178,7 +183,3 @@ def _from(commit: str | None) -> str:
 
 def _moment(at: str) -> str:
     return f"{at[:10]} {at[11:16]}"
-
-
-def _short(digest: str | None) -> str:
-    return str(digest).removeprefix("sha256:")[:12]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from tritonstack.base.files import short_digest
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Figures, Lock, LockedArtifact
@@ -146,11 +147,11 @@ def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterato
             entry.digest, "promoted", environment, promoted.at, promoted.by, target, promoted.commit, note
         )
     if back is not None:
-        note = f"instead of {back.instead_of[:12]}"
+        note = f"instead of {short_digest(back.instead_of)}"
         yield HistoryEntry(
             entry.digest, "rolled-back", environment, back.at, back.by, target, back.commit, note
         )
-        note = f"for {entry.digest[:12]}"
+        note = f"for {short_digest(entry.digest)}"
         yield HistoryEntry(
             back.instead_of, "given up", environment, back.at, back.by, target, back.commit, note
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.revisions import commit_id
 from tritonstack.operations.artifacts import is_published
@@ -13,7 +14,7 @@ from tritonstack.operations.builds.images import is_image_there
 from tritonstack.operations.events import new_event, read_events, record_event
 from tritonstack.operations.locks.artifact_versions import restore_artifact
 from tritonstack.operations.locks.rollback import RollbackPlan
-from tritonstack.operations.locks.rollback_targets import RollbackError, RollbackStep, shown
+from tritonstack.operations.locks.rollback_targets import RollbackError, RollbackStep
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
@@ -44,7 +45,8 @@ def ensure_available(
     if not brought and (artifacts_dir / artifact_prefix(name, entry.digest) / MANIFEST_NAME).is_file():
         return False
     raise RollbackError(
-        f"artifact {shown(entry.digest)} of {name!r} is gone from s3://{bucket}, including its old versions",
+        f"artifact {short_digest(entry.digest)} of {name!r} is gone from s3://{bucket}, "
+        "including its old versions",
         remedy=_build_it_again(workspace, step),
         code="TS409",
     )

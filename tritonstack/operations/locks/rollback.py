@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tritonstack.base.files import short_digest
+from tritonstack.base.revisions import short_commit
 from tritonstack.operations.locks.rollback_targets import (
     RollbackError,
     RollbackStep,
@@ -16,7 +18,6 @@ from tritonstack.operations.locks.rollback_targets import (
     SlotEntry,
     named_target,
     previous_target,
-    shown,
     state_by,
     unfinished_rollback,
 )
@@ -80,7 +81,7 @@ def earlier_target(workspace: Workspace, endpoint: str, history: LockHistory) ->
         version, _ = previous_target(endpoint, history, now)
     except RollbackError:
         return None
-    return version.commit.id[:12] if version.commit else None
+    return short_commit(version.commit.id) if version.commit else None
 
 
 def entries_to_write(
@@ -146,8 +147,8 @@ def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
     for step in plan.steps:
         if _edited(workspace, step.slot, step.then):
             raise RollbackError(
-                f"the entry of {step.slot.name} for {step.then.key} ({shown(step.then.entry.digest)}) in "
-                f"{plan.origin} was edited manually",
+                f"the entry of {step.slot.name} for {step.then.key} ({short_digest(step.then.entry.digest)}) "
+                f"in {plan.origin} was edited manually",
                 remedy="name another commit or digest with --to",
             )
 

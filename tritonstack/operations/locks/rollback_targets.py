@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, shown_path
+from tritonstack.base.files import short_digest
+from tritonstack.base.revisions import short_commit
 from tritonstack.operations.checkout import CheckoutError
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
 from tritonstack.project.workspace import Workspace
@@ -61,18 +63,13 @@ class RollbackStep:
         made = self.then.entry.built
         origin = f", built by {made.by} at {made.at}" if made else ""
         return (
-            f"{self.slot.name} for {self.then.key}: {shown(self.now.entry.digest)} -> "
-            f"{shown(self.then.entry.digest)}{origin}"
+            f"{self.slot.name} for {self.then.key}: {short_digest(self.now.entry.digest)} -> "
+            f"{short_digest(self.then.entry.digest)}{origin}"
         )
 
 
 State = Mapping[Slot, SlotEntry | None]
 """What an endpoint serves according to a lock."""
-
-
-def shown(digest: str) -> str:
-    """Return the short digest."""
-    return digest.removeprefix("sha256:")[:12]
 
 
 def state_by(lock: Lock, workspace: Workspace, endpoint: str) -> State:
@@ -157,12 +154,12 @@ def named_target(endpoint: str, history: LockHistory, now: State, to: str) -> tu
         commit = None
     if len(digests) + (commit is not None) > 1:
         matching = [
-            *(f"digest {shown(digest)}" for digest in digests),
-            *([f"commit {commit[:12]}"] if commit else []),
+            *(f"digest {short_digest(digest)}" for digest in digests),
+            *([f"commit {short_commit(commit)}"] if commit else []),
         ]
         raise RollbackError(f"{to!r} is ambiguous: {', or '.join(matching)}", remedy="use a longer prefix")
     if commit is not None:
-        return f"commit {commit[:12]}", _changes(now, _state_at(history, now, commit))
+        return f"commit {short_commit(commit)}", _changes(now, _state_at(history, now, commit))
     for digest, (version, slot, found) in digests.items():
         current = now[slot]
         steps = [RollbackStep(slot, current, found)] if current and current.entry.digest != digest else []
@@ -189,7 +186,7 @@ def _state_at(history: LockHistory, now: State, commit: str) -> State:
     text = history.checkout.file_at(commit, history.file)
     if text is None:
         raise RollbackError(
-            f"commit {commit[:12]} has no {history.file.name}",
+            f"commit {short_commit(commit)} has no {history.file.name}",
             remedy="choose a commit that has it: `git log --oneline -- "
             f"{shown_path(history.file)}` lists them",
         )
@@ -197,7 +194,7 @@ def _state_at(history: LockHistory, now: State, commit: str) -> State:
         lock = parse_lock(text, history.file).record
     except InvalidFilesError:
         raise RollbackError(
-            f"this version cannot read {history.file.name} of commit {commit[:12]}",
+            f"this version cannot read {history.file.name} of commit {short_commit(commit)}",
             remedy="choose a later commit, or roll back with the tritonstack version of that commit",
         ) from None
     return {slot: slot.find(lock) for slot in now}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
+from tritonstack.base.revisions import short_commit
 from tritonstack.operations.checkout import Checkout, Commit
 from tritonstack.project.checks.locks import LockDigests
 from tritonstack.records.locks import Lock, load_lock, parse_lock
@@ -26,7 +27,11 @@ class LockVersion:
     @property
     def description(self) -> str:
         """Return the version for messages."""
-        return f"commit {self.commit.id[:12]} of {self.commit.at}" if self.commit else "uncommitted changes"
+        return (
+            f"commit {short_commit(self.commit.id)} of {self.commit.at}"
+            if self.commit
+            else "uncommitted changes"
+        )
 
 
 @dataclass(frozen=True)

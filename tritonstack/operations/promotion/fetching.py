@@ -15,7 +15,7 @@ from pathlib import Path
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.files import only_writer, sha256_of, write_text_atomically
+from tritonstack.base.files import only_writer, sha256_of, short_digest, write_text_atomically
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError, find_object
 from tritonstack.operations.aws import Cloud, error_code
@@ -63,7 +63,7 @@ def read_source_manifest(source: SourceArtifact) -> Manifest:
         if error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
             raise DamagedArtifactError(
                 f"{source.url(MANIFEST_NAME)} not found: cannot promote artifact "
-                f"{source.entry.digest[:12]} of "
+                f"{short_digest(source.entry.digest)} of "
                 f"{source.model!r}",
                 remedy="publish it: build or deploy the environment that it is promoted from",
             ) from None
@@ -128,8 +128,8 @@ def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> 
     if found != source.entry.digest:
         partial.unlink()
         raise DamagedArtifactError(
-            f"checksum mismatch for {source.url(ARCHIVE_NAME)}: got {found[:12]}…, "
-            f"lock expects {source.entry.digest[:12]}…; nothing was copied",
+            f"checksum mismatch for {source.url(ARCHIVE_NAME)}: got {short_digest(found)}…, "
+            f"lock expects {short_digest(source.entry.digest)}…; nothing was copied",
             remedy="endpoints that serve it may be damaged too: delete it and its manifest there, "
             "and republish it with `tritonstack build` of the source environment",
         )

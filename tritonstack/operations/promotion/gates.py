@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
+from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, list_files, short_commit
 from tritonstack.operations.promotion.windows import next_opening
 from tritonstack.records.events import Event, EventKind
@@ -54,7 +55,7 @@ class PromotionCandidate:
     @property
     def description(self) -> str:
         """Return the name and digest."""
-        return f"{'image ' if self.image else ''}{self.name} for {self.key} ({_short(self.digest)})"
+        return f"{'image ' if self.image else ''}{self.name} for {self.key} ({short_digest(self.digest)})"
 
     def touched_by(self, event: Event) -> set[str]:
         """Return the digests that an event gives this entry."""
@@ -234,7 +235,7 @@ def _deployed(
     if not spec.soaked_hours and not spec.verified:
         return
     if seen.since is None:
-        runs = f"; {_short(seen.instead)} runs there" if seen.instead else ""
+        runs = f"; {short_digest(seen.instead)} runs there" if seen.instead else ""
         gate: Gate = "soaked_hours" if spec.soaked_hours else "verified"
         then = [
             *([f"run `tritonstack verify {source}`"] if spec.verified else []),
@@ -325,10 +326,6 @@ def _window(spec: PromotionSpec, now: datetime) -> Iterator[FailedGate]:
         f"outside the change windows at {_shown(now)} (allowed: {allowed})",
         f"the next window opens at {_shown(opening)}" if opening else "no window opens within two weeks",
     )
-
-
-def _short(digest: str) -> str:
-    return digest.removeprefix("sha256:")[:12]
 
 
 def _moment(text: str) -> datetime:

@@ -8,6 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud, error_code
@@ -32,12 +33,12 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     manifest = read_published_manifest(s3, bucket=bucket, model=model, digest=digest)
     if manifest is None:
         raise NoExamplesError(
-            f"artifact {digest[:12]} of {model!r} not found in s3://{bucket}",
+            f"artifact {short_digest(digest)} of {model!r} not found in s3://{bucket}",
             remedy="deploy again to publish it",
         )
     if manifest.examples_sha256 is None:
         raise NoExamplesError(
-            f"artifact {digest[:12]} of {model!r} was built by an earlier version, without examples",
+            f"artifact {short_digest(digest)} of {model!r} was built by an earlier version, without examples",
             remedy=_REBUILD,
         )
     key = f"{prefix}/{EXAMPLES_NAME}"
@@ -52,7 +53,7 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     examples = parse_examples(body, origin=f"s3://{bucket}/{key}")
     if examples.none_because:
         raise NoExamplesError(
-            f"artifact {digest[:12]} of {model!r} has no examples: {examples.none_because}",
+            f"artifact {short_digest(digest)} of {model!r} has no examples: {examples.none_because}",
             remedy="add smaller `test_inputs` with numeric or text answers to model.yaml, and rebuild "
             "the model",
         )

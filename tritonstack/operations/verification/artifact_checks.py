@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.base import naming
+from tritonstack.base.files import short_digest
 from tritonstack.operations.artifacts import find_object, is_archive_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.model_prefix import model_copies
@@ -64,8 +65,8 @@ def place_failure(place: Placed, head: dict[str, Any] | None, *, bucket: str) ->
     note = head.get("Metadata", {}).get(DIGEST_NOTE, "none")
     return (
         f"{place.model}: the object at {url} is not the locked archive: "
-        f"got {head['ContentLength']} bytes with recorded digest {note[:12]}, expected "
-        f"{place.artifact.archive_bytes} with {place.artifact.digest[:12]}"
+        f"got {head['ContentLength']} bytes with recorded digest {short_digest(note)}, expected "
+        f"{place.artifact.archive_bytes} with {short_digest(place.artifact.digest)}"
     )
 
 

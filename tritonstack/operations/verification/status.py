@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from tritonstack.base import naming
-from tritonstack.base.revisions import commit_id, is_committed, list_files
+from tritonstack.base.files import short_digest
+from tritonstack.base.revisions import commit_id, is_committed, list_files, short_commit
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import latest_events, latest_of_each
@@ -203,11 +204,12 @@ def undeployed(
         listed = f": {list_files(deployed.uncommitted)}" if deployed.uncommitted else ""
         found.append(f"deployed from uncommitted files{listed}")
     elif changed is None:
-        found.append(f"deployed from commit {commit[:8]}, which is not in this git checkout")
+        found.append(f"deployed from commit {short_commit(commit)}, which is not in this git checkout")
     elif changed:
         others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         found.append(
-            f"{changed[0]}{others} differ{'s' if len(changed) == 1 else ''} from commit {commit[:8]}"
+            f"{changed[0]}{others} differ{'s' if len(changed) == 1 else ''} "
+            f"from commit {short_commit(commit)}"
         )
     return found
 
@@ -300,4 +302,4 @@ def _event_facts(event: Event | None) -> dict[str, Any] | None:
 
 
 def _short(digest: str | None) -> str:
-    return digest[:12] if digest else "missing"
+    return short_digest(digest) if digest else "missing"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from tritonstack.base.documents import FieldPath, closest
 from tritonstack.base.errors import FileViolation, shown_path
+from tritonstack.base.files import short_digest
 from tritonstack.project.build_machines import build_machine_for, build_remedy
 from tritonstack.project.checks.precision import precision_violations
 from tritonstack.project.checks.releases import release_violations
@@ -269,7 +270,7 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
     if document and not artifact.serves_for(workspace.hashes[model]):
         yield workspace.lock.violation(
             ("models", model),
-            f"locked artifact {artifact.digest[:12]} was built from another version of "
+            f"locked artifact {short_digest(artifact.digest)} was built from another version of "
             f"{shown_path(document.file)}",
             remedy=_build_again(workspace),
             code="TS402",
@@ -288,15 +289,16 @@ def _foreign_engine(
     if not served.instance.gpus:
         yield workspace.lock.violation(
             place,
-            f"{artifact.digest[:12]} contains TensorRT engines, but {served.instance.name} has no GPU",
+            f"{short_digest(artifact.digest)} contains TensorRT engines, "
+            f"but {served.instance.name} has no GPU",
             remedy=_build_again(workspace),
             code="TS407",
         )
     elif not _same_version(artifact.tensorrt, release):
         yield workspace.lock.violation(
             place,
-            f"the engines of {artifact.digest[:12]} were built with TensorRT {artifact.tensorrt}, but Triton "
-            f"{release.name} has {release.tensorrt}, which cannot run them",
+            f"the engines of {short_digest(artifact.digest)} were built with TensorRT {artifact.tensorrt}, "
+            f"but Triton {release.name} has {release.tensorrt}, which cannot run them",
             remedy=_build_again(workspace),
             code="TS407",
         )

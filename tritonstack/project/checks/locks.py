@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, TritonstackError, shown_path
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.project.workspace import Workspace
@@ -98,7 +99,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
         elif _is_kept_outdated(workspace, placed):
             found.notes.append(
                 placed.violation(
-                    f"{placed.entry.digest[:12]} is from an earlier version of {name}; "
+                    f"{short_digest(placed.entry.digest)} is from an earlier version of {name}; "
                     f"{_promotion_note(placed)}",
                     remedy=f"no action is needed; to deploy the new version, build or promote {name}",
                     code="TS402",
@@ -157,7 +158,9 @@ def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Ite
             yield Mismatch(fact, locked, found, untrue=True)
     same_build = manifest.spec_hash == entry.spec_hash
     if not same_build:
-        yield Mismatch("spec_hash", entry.spec_hash[:12], manifest.spec_hash[:12], untrue=False)
+        yield Mismatch(
+            "spec_hash", short_digest(entry.spec_hash), short_digest(manifest.spec_hash), untrue=False
+        )
     unverified = "; ".join(manifest.unverified) or None
     if entry.unverified != unverified:
         yield Mismatch("unverified", entry.unverified, unverified, untrue=same_build)
@@ -180,7 +183,8 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileViolation]:
                 if value != first_value:
                     location = f"{shown_path(known.document.file)}:{known.document.line_of(known.path)}"
                     yield placed.violation(
-                        f"{entry.digest[:12]} has {fact} {value} here and {first_value} in {location}",
+                        f"{short_digest(entry.digest)} has {fact} {value} here "
+                        f"and {first_value} in {location}",
                         at=None if fact == "model" else fact,
                         remedy="one of the two was not written by `tritonstack`: restore it from git, or "
                         "rebuild it",
@@ -259,7 +263,7 @@ def _is_kept_outdated(workspace: Workspace, placed: PlacedEntry) -> bool:
 def _promotion_note(placed: PlacedEntry) -> str:
     back, promoted = placed.entry.rolled_back, placed.entry.promoted
     if back is not None:
-        return f"{back.by} restored it in place of {back.instead_of[:12]} at {back.at}"
+        return f"{back.by} restored it in place of {short_digest(back.instead_of)} at {back.at}"
     return f"promote a later one from {promoted.source if promoted else ''} when it is ready"
 
 

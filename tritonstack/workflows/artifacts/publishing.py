@@ -9,6 +9,7 @@ from pathlib import Path
 from model_build.store.artifacts import verify_artifact
 from model_build.store.publishing import Published, publish
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
@@ -60,7 +61,9 @@ def local_manifest(session: Session, model: str, digest: str) -> tuple[Path, Man
 def publish_artifact(session: Session, workspace: Workspace, cloud: Cloud, artifact: Path) -> Published:
     """Upload a local artifact, as far as the bucket lacks it."""
     bucket = workspace.spec.artifact_bucket
-    with session.reporter.step(f"publishing {artifact.parent.name} {artifact.name[:12]} to {bucket}"):
+    with session.reporter.step(
+        f"publishing {artifact.parent.name} {short_digest(artifact.name)} to {bucket}"
+    ):
         return publish(artifact_dir=artifact, bucket=bucket, s3_client=cloud.client("s3"))
 
 
@@ -94,7 +97,8 @@ def _local_artifact(session: Session, workspace: Workspace, model: str, locked: 
     if not (artifact / MANIFEST_NAME).is_file():
         owner, promoted = workspace.lock_owner, locked.promoted
         raise TritonstackError(
-            f"artifact {locked.digest[:12]} of {model!r} is missing in s3://{bucket} and on this machine",
+            f"artifact {short_digest(locked.digest)} of {model!r} is missing in s3://{bucket} "
+            "and on this machine",
             remedy=f"run `tritonstack promote {promoted.source} {owner} {model}`"
             if promoted
             else f"run `tritonstack build {owner}`",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.errors import shown_path
+from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import list_files, short_commit
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
@@ -158,7 +159,7 @@ class _Build:
             for target, entry in sorted(conflicting.items()):
                 self.session.reporter.note(
                     f"{manifest.model} for {manifest.target} replaces the entry for {target} "
-                    f"({entry.digest[:12]}), which the same machines would load first"
+                    f"({short_digest(entry.digest)}), which the same machines would load first"
                 )
 
     def _publish(self, cloud: Cloud) -> list[Manifest]:

@@ -21,6 +21,7 @@ import model_build
 from model_build.resources import available_memory
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.errors import TritonstackError, shown_path
+from tritonstack.base.files import short_digest
 from tritonstack.operations.builds.jobs import parse_event
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.runtime.sandbox import EXPOSE
@@ -134,7 +135,9 @@ def _build_one(session: Session, steps: Steps, children: _Children, needed: Need
         outcome = _run(children, step, needed, _command(session, needed), _log_file(session, needed))
         step.failed = outcome.error is not None
         if outcome.manifest:
-            step.detail = "already built" if outcome.reused else f"digest {outcome.manifest.digest[:12]}"
+            step.detail = (
+                "already built" if outcome.reused else f"digest {short_digest(outcome.manifest.digest)}"
+            )
         return outcome
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tritonstack.base.files import short_digest
 from tritonstack.project.build_machines import BuildMachine, ManualBuild
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.custom_images import OwnImage, endpoint_images
@@ -110,7 +111,7 @@ def _artifact(
     text = (
         f"{subject}: to build {build_machine.description}: {reason}{_driver_note(workspace, build_machine)}"
         if reason
-        else f"{subject}: up to date, {str(digest)[:12]}{_broken(workspace, needed)}"
+        else f"{subject}: up to date, {short_digest(str(digest))}{_broken(workspace, needed)}"
     )
     return PlannedArtifact(
         needed.model, tuple(needed.targets), reason, build_machine.description, digest, text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tritonstack.base import naming
+from tritonstack.base.files import short_digest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError, InterruptedDeployError
@@ -109,8 +110,8 @@ def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> No
         step.detail = f"nothing tagged: {marked.gap}" if marked.gap else ""
         for model, digest in marked.marked:
             step.log(
-                f"{model} {digest[:12]} is superseded: not named by the last {workspace.spec.keep_locks} "
-                "locks"
+                f"{model} {short_digest(digest)} is superseded: "
+                f"not named by the last {workspace.spec.keep_locks} locks"
             )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.base.files import short_digest
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.records.manifests import Manifest
@@ -76,11 +77,11 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
 def _summary(outcome: Outcome) -> str:
     manifest = outcome.manifest
     if manifest is None:
-        digest = outcome.needed.locked.digest[:12] if outcome.needed.locked else ""
+        digest = short_digest(outcome.needed.locked.digest) if outcome.needed.locked else ""
         return f"{outcome.needed.model} {digest} for {outcome.needed.target}: up to date"
     latency = ", ".join(f"batch {report.batch} p50 {report.p50_ms:.1f} ms" for report in manifest.latency)
     return (
-        f"{manifest.model} {manifest.digest[:12]} for {manifest.target}: "
+        f"{manifest.model} {short_digest(manifest.digest)} for {manifest.target}: "
         f"{manifest.archive_bytes / 1e6:.1f} MB, {_proof(manifest)}, {latency}"
     )
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.errors import shown_path
+from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.workflows.promotion.promote import PromotionRequest, parse_overrides, plan_promotion
@@ -97,7 +98,7 @@ def _lines(promotion: Promotion) -> list[str]:
         if not claim.claimed:
             line += (
                 f" (already started by {claim.event.by} at {claim.event.at} from commit "
-                f"{(claim.event.commit or 'unknown')[:12]}; this lock is identical)"
+                f"{short_commit(claim.event.commit or 'unknown')}; this lock is identical)"
             )
         lines.append(line)
     lines += _rival_lines(outline)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_deployable, complete_model
 from tritonstack.cli.context import Context
@@ -48,7 +49,7 @@ def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
     """Render one row per event, with the artifact's digest in its first row."""
     rows: list[tuple[str, ...]] = [("digest", "target", "what", "where", "when", "who", "commit", "")]
     for artifact in artifacts:
-        subject = (artifact.digest[:12], artifact.target)
+        subject = (short_digest(artifact.digest), artifact.target)
         for entry in artifact.entries:
             rows.append((*subject, *_row(entry, artifact.figures)))
             subject = ("", "")

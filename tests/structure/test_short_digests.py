@@ -1,0 +1,43 @@
+"""Messages shorten digests and commit IDs with `short_digest` and `short_commit`, to one length."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOTS = ("tritonstack", "stacks", "model_build", "benchmarks", "packages/local_cloud/tritonstack_local")
+LENGTHS = (8, 12)
+DEFINITIONS = {"tritonstack/base/files.py", "tritonstack/base/revisions.py"}
+SHORTENED = ("digest", "commit", "hash", "instead_of", "live", "locked", "commit.id")
+
+
+def cut(tree: ast.AST) -> Iterator[str]:
+    """Yield each digest or commit ID that the code shortens itself."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Slice)
+            and node.slice.lower is None
+            and isinstance(node.slice.upper, ast.Constant)
+            and node.slice.upper.value in LENGTHS
+            and ast.unparse(node.value).rstrip(")]'\"").endswith(SHORTENED)
+        ):
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_no_module_shortens_a_digest_itself(root: str) -> None:
+    files = {str(file.relative_to(ROOT)): file for file in (ROOT / root).rglob("*.py")}
+    found = {name: list(cut(ast.parse(file.read_text()))) for name, file in files.items()}
+    assert {name: cuts for name, cuts in found.items() if cuts and name not in DEFINITIONS} == {}
+    assert all(found[name] for name in DEFINITIONS if name.startswith(f"{root}/"))
+
+
+def test_a_shortened_digest_is_found() -> None:
+    lines = ["entry.digest[:12]", "event['digest'][:12]", "str(digest)[:12]", "version.commit.id[:8]"]
+    assert list(cut(ast.parse("\n".join(lines)))) == lines
+    assert list(cut(ast.parse("uuid.uuid4().hex[:12]\nlines[:8]\ndigest[:SIZE]"))) == []
