@@ -14,7 +14,7 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.errors import UsageError, aws_error_code
 
 ERRORS = (BotoCoreError, ClientError)
 
@@ -56,7 +56,7 @@ class SharedFiles:
         try:
             reply = boto3.client("s3").get_object(Bucket=bucket, Key=f"{prefix}{name}")
         except ClientError as error:
-            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+            if aws_error_code(error) in ("NoSuchKey", "404"):
                 return
             raise
         body = reply["Body"].read()

@@ -23,7 +23,8 @@ from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
 from model_build.sources.wanted import TRANSFORMERS, FileSelection
-from model_build.store.aws_errors import error_code, explain
+from model_build.store.aws_errors import explain
+from tritonstack.base.errors import aws_error_code
 
 PART_BYTES = 32 << 20
 AT_ONCE = 8
@@ -69,7 +70,7 @@ def fetch_from_s3(text: str, *, cache_dir: Path, selection: FileSelection = TRAN
         cached = _from_cache(files, cache_dir / "s3")
         return cached or _fetch(client, text, files, selection, cache_dir / "s3")
     except (BotoCoreError, ClientError) as error:
-        if isinstance(error, ClientError) and error_code(error) in CHANGED_CODES:
+        if aws_error_code(error) in CHANGED_CODES:
             raise SourceError(
                 f"s3://{text}: an object changed while it was fetched",
                 remedy="build again when nothing writes there; better, use one prefix per version",

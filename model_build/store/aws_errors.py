@@ -5,16 +5,12 @@ from __future__ import annotations
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from model_build.errors import ModelBuildError
+from tritonstack.base.errors import aws_error_code
 
 MISSING_BUCKET_CODES = frozenset({"NoSuchBucket", "404", "NotFound"})
 DENIED_CODES = frozenset({"AccessDenied", "403", "Forbidden", "AllAccessDisabled"})
 CREDENTIAL_CODES = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"})
 LOG_IN = "log in (for example, `aws sso login`), or set AWS_PROFILE"
-
-
-def error_code(error: BotoCoreError | ClientError) -> str:
-    """Return AWS's error code, such as NoSuchBucket; empty if AWS was not reached."""
-    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
 
 
 def explain(
@@ -28,7 +24,7 @@ def explain(
     """Return the error for a failed S3 operation on `bucket`."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return error_type(f"{doing}: no AWS credentials", remedy=LOG_IN)
-    code = error_code(error)
+    code = aws_error_code(error)
     if code in CREDENTIAL_CODES:
         return error_type(f"{doing}: AWS rejected the credentials ({code})", remedy=LOG_IN)
     if code in MISSING_BUCKET_CODES:

@@ -17,8 +17,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from model_build.errors import PublishError
 from model_build.store.artifacts import verify_artifact
-from model_build.store.aws_errors import error_code, explain
-from tritonstack.base.errors import TritonstackError
+from model_build.store.aws_errors import explain
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.records.examples import EXAMPLES_NAME, parse_examples
@@ -167,7 +167,7 @@ class _ArtifactObjects:
                 Bucket=self.bucket, Key=f"{self.prefix}/{ARCHIVE_NAME}", ChecksumMode="ENABLED"
             )
         except ClientError as error:
-            if error_code(error) in ABSENT_CODES:
+            if aws_error_code(error) in ABSENT_CODES:
                 raise PublishError(
                     f"{self._url(ARCHIVE_NAME)} is missing, but its manifest exists",
                     remedy=f"delete {self._url(MANIFEST_NAME)}, and publish the artifact again",
@@ -212,7 +212,7 @@ class _ArtifactObjects:
         try:
             found = self.client.get_object(Bucket=self.bucket, Key=f"{self.prefix}/{name}")
         except ClientError as error:
-            if error_code(error) in ABSENT_CODES:
+            if aws_error_code(error) in ABSENT_CODES:
                 return None
             raise
         return found["Body"].read(), found["ETag"]
@@ -229,7 +229,7 @@ class _ArtifactObjects:
                 **self._encryption(),
             )
         except ClientError as error:
-            if error_code(error) in CHANGED_CODES:
+            if aws_error_code(error) in CHANGED_CODES:
                 return False
             raise
         self.written = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOTS = ("tritonstack", "stacks", "model_build", "benchmarks", "packages/local_cloud/tritonstack_local")
 LENGTHS = (8, 12)
 DEFINITIONS = {"tritonstack/base/files.py", "tritonstack/base/revisions.py"}
-SHORTENED = ("digest", "commit", "hash", "instead_of", "live", "locked", "commit.id")
+SHORTENED = {"digest", "commit", "spec_hash", "instead_of", "live", "locked"}
+
+
+def words(expression: ast.AST) -> set[str]:
+    """Return the names, attributes, and keys in an expression."""
+    return set(re.findall(r"\w+", ast.unparse(expression)))
 
 
 def cut(tree: ast.AST) -> Iterator[str]:
@@ -24,7 +30,7 @@ def cut(tree: ast.AST) -> Iterator[str]:
             and node.slice.lower is None
             and isinstance(node.slice.upper, ast.Constant)
             and node.slice.upper.value in LENGTHS
-            and ast.unparse(node.value).rstrip(")]'\"").endswith(SHORTENED)
+            and words(node.value) & SHORTENED
         ):
             yield ast.unparse(node)
 

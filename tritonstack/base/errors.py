@@ -14,9 +14,10 @@ overrides it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import Any
 
 _LONGEST_FIELD = 200
 _LONGEST_MESSAGE = 2000
@@ -120,3 +121,20 @@ class InvalidFilesError(UsageError):
     def __init__(self, violations: Iterable[FileViolation]) -> None:
         self.violations = tuple(sorted(violations, key=lambda p: (str(p.file), p.line or 0, p.field)))
         super().__init__("\n".join(str(violation) for violation in self.violations))
+
+
+def aws_error_code(error: BaseException) -> str:
+    """Return the code of an AWS SDK's error, such as NoSuchBucket; empty if AWS was not reached."""
+    return str(_aws_details(error).get("Code", ""))
+
+
+def aws_error_message(error: BaseException) -> str:
+    """Return AWS's message from an AWS SDK's error; empty if AWS was not reached."""
+    return str(_aws_details(error).get("Message", ""))
+
+
+def _aws_details(error: BaseException) -> Mapping[str, Any]:
+    """Return what AWS answered. The SDK is not imported: only some layers may call AWS."""
+    response: Mapping[str, Any] = getattr(error, "response", {})
+    details: Mapping[str, Any] = response.get("Error", {})
+    return details

@@ -7,9 +7,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.naming import MODELS, artifact_prefix
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
 
@@ -29,7 +29,7 @@ def has_bucket(cloud: Cloud, bucket: str) -> bool:
         # A role can be allowed to list a prefix only; HeadBucket needs more.
         cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
-        if error_code(error) == "NoSuchBucket":
+        if aws_error_code(error) == "NoSuchBucket":
             return False
         raise
     return True
@@ -59,9 +59,9 @@ def bucket_exists(cloud: Cloud, bucket: str) -> bool:
         # HeadBucket is not used: the delivery roles may list buckets below known prefixes only.
         cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
-        if error_code(error) in ("404", "NoSuchBucket", "NotFound"):
+        if aws_error_code(error) in ("404", "NoSuchBucket", "NotFound"):
             return False
-        if error_code(error) not in ("403", "AccessDenied", "Forbidden"):
+        if aws_error_code(error) not in ("403", "AccessDenied", "Forbidden"):
             raise
     return True
 
@@ -71,7 +71,7 @@ def find_object(s3: Any, bucket: str, key: str) -> dict[str, Any] | None:
     try:
         head: dict[str, Any] = s3.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        if error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
+        if aws_error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
             return None
         raise
     return head

@@ -126,8 +126,3 @@ def _credentials(cloud: Cloud) -> str:
 
 AWS_ERRORS = (BotoCoreError, ClientError)
 """What any call to AWS can raise."""
-
-
-def error_code(error: ClientError) -> str:
-    """Return the AWS error code, for example NoSuchBucket."""
-    return str(error.response.get("Error", {}).get("Code", ""))

@@ -8,8 +8,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.operations.aws import Cloud
 
 _PASSING = frozenset(
     {"InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"}
@@ -41,7 +41,7 @@ def stop_access_log(cloud: Cloud, bucket: str) -> None:
     try:
         cloud.client("s3").put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
     except ClientError as error:
-        if error_code(error) != "NoSuchBucket":
+        if aws_error_code(error) != "NoSuchBucket":
             raise
 
 
@@ -56,7 +56,7 @@ def empty_bucket(cloud: Cloud, bucket: str, *, sleep: Callable[[float], None] = 
                 _delete(s3, bucket, objects, sleep)
                 deleted += len(objects)
     except ClientError as error:
-        if error_code(error) != "NoSuchBucket":
+        if aws_error_code(error) != "NoSuchBucket":
             raise
     return deleted
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import EVENTS
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.revisions import Revision, build_revision_of, revision_of
 from tritonstack.project.workspace import Workspace
@@ -155,7 +156,7 @@ def _keys(
     try:
         pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=EVENTS, **first))
     except ClientError as error:
-        if error_code(error) == "NoSuchBucket":
+        if aws_error_code(error) == "NoSuchBucket":
             return []
         raise
     keys = sorted(item["Key"] for page in pages for item in page.get("Contents", ()))

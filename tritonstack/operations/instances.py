@@ -7,7 +7,8 @@ import json
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import aws_error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import Instance
 
@@ -19,7 +20,7 @@ def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:
             Name=naming.parameter_name(spec.base, naming.INSTANCE_PARAMETER)
         )
     except ClientError as error:
-        if error_code(error) == "ParameterNotFound":
+        if aws_error_code(error) == "ParameterNotFound":
             return None
         raise
     return Instance(**json.loads(parameter["Parameter"]["Value"]))

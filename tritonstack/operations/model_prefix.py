@@ -14,9 +14,10 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
+from tritonstack.base.errors import aws_error_code
 from tritonstack.operations import artifacts
 from tritonstack.operations.artifacts import DamagedArtifactError, find_object, is_archive_of
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
@@ -75,7 +76,7 @@ def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ModelCopy]) 
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=shelf)
             existing |= {item["Key"] for page in pages for item in page.get("Contents", ())}
     except ClientError as error:
-        if error_code(error) != "NoSuchBucket":
+        if aws_error_code(error) != "NoSuchBucket":
             raise
     return [copy for copy in copies if copy.key not in existing]
 

@@ -11,6 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
+from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.audit.found import (
     AuditScope,
     Find,
@@ -22,7 +23,7 @@ from tritonstack.operations.audit.found import (
     tags_of,
 )
 from tritonstack.operations.audit.tagged import is_kept_out
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.reference.images import ACCOUNTS
 
 _KEYS_AT_ONCE = 8
@@ -66,7 +67,7 @@ def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource
         except ClientError as error:
             if is_kept_out(error):
                 return UnreadableResource("AWS::KMS::Key", key_id)
-            if error_code(error) == "NotFoundException":
+            if aws_error_code(error) == "NotFoundException":
                 return None  # deleted meanwhile
             raise
         if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):

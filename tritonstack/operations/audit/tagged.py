@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.audit.found import (
     AuditScope,
     Found,
@@ -20,7 +21,7 @@ from tritonstack.operations.audit.found import (
     tags_of,
 )
 from tritonstack.operations.audit.network import IMAGE_TYPES, PART_TYPES
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 
 TAGGED = "by tag"
 
@@ -114,7 +115,7 @@ def tagged(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
 
 def is_kept_out(error: ClientError) -> bool:
     """Return whether the key policy, not the caller's permissions, denies access."""
-    return error_code(error).startswith("AccessDenied") and "resource-based policy" in str(error)
+    return aws_error_code(error).startswith("AccessDenied") and "resource-based policy" in str(error)
 
 
 Lists = dict[str, set[str]]
@@ -162,7 +163,7 @@ def _key(cloud: Cloud, found: Found) -> Found | None:
     try:
         state = cloud.client("kms").describe_key(KeyId=found.id)["KeyMetadata"]["KeyState"]
     except ClientError as error:
-        if error_code(error) == "NotFoundException":
+        if aws_error_code(error) == "NotFoundException":
             return None
         if is_kept_out(error):
             return found

@@ -9,7 +9,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import aws_error_code, aws_error_message
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus, NoRoomError
 from tritonstack.operations.builds.new_roles import once_role_is_known
@@ -99,7 +100,7 @@ class CodeBuildJobs:
         try:
             started = once_role_is_known(lambda: self._client.start_build(**asked), self._clock)
         except ClientError as error:
-            code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
+            code, message = aws_error_code(error), aws_error_message(error)
             if code != _LIMIT:
                 raise BuildJobError(
                     f"CodeBuild cannot start a build of {self._project}: {code}: {message}",

@@ -7,9 +7,9 @@ import json
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.naming import image_project_name
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.operations.builds.jobs import JobState
@@ -49,7 +49,7 @@ def is_image_there(cloud: Cloud, uri: str) -> bool:
     try:
         cloud.client("ecr").describe_images(repositoryName=repository, imageIds=images)
     except ClientError as error:
-        if error_code(error) in _ABSENT:
+        if aws_error_code(error) in _ABSENT:
             return False
         raise
     return True
@@ -61,7 +61,7 @@ def image_digest(cloud: Cloud, uri: str) -> str | None:
     try:
         found = cloud.client("ecr").describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
     except ClientError as error:
-        if error_code(error) in _ABSENT:
+        if aws_error_code(error) in _ABSENT:
             return None
         raise
     details = found["imageDetails"][0]

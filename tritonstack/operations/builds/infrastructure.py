@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.operations.aws import Cloud
 
 
 class BuildStackError(TritonstackError):
@@ -56,7 +56,7 @@ def own_role(cloud: Cloud, base: str, model: str) -> str:
     try:
         return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ClientError as error:
-        if error_code(error) != "ParameterNotFound":
+        if aws_error_code(error) != "ParameterNotFound":
             raise
         raise BuildStackError(
             f"stack {naming.build_stack_name(base)} has no role for {model!r}, which runs custom code",

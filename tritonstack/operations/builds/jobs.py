@@ -15,10 +15,10 @@ from typing import Any, Literal, Protocol
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix, build_record_key
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
@@ -124,7 +124,7 @@ class LogTail:
         try:
             return [line for stream in self._streams(state) for line in self._read(state.log_group, stream)]
         except ClientError as error:
-            if error_code(error) == "ResourceNotFoundException":
+            if aws_error_code(error) == "ResourceNotFoundException":
                 return []
             raise
 
@@ -226,7 +226,7 @@ def _get(s3: Any, bucket: str, key: str) -> bytes | None:
     try:
         body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     except ClientError as error:
-        if error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
+        if aws_error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
             return None
         raise
     return body

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from botocore.exceptions import ClientError
 
-from tritonstack.operations.aws import error_code
+from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.clock import Clock
 
 KNOWN_WITHIN_S = 60.0
@@ -39,5 +39,5 @@ def once_role_is_known(call: Callable[[], Answer], clock: Clock) -> Answer:
 
 
 def _is_about_role(error: ClientError) -> bool:
-    patterns = _REJECTIONS.get(error_code(error))
+    patterns = _REJECTIONS.get(aws_error_code(error))
     return patterns is not None and patterns.search(str(error)) is not None

@@ -8,13 +8,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack.base.naming import (
     PROCESSING_LOG_GROUP,
     build_cache_prefix,
     build_stack_name,
     processing_job_name,
 )
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError
 from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
 from tritonstack.operations.builds.new_roles import once_role_is_known
@@ -71,7 +72,7 @@ class ProcessingJobs:
                 lambda: self._client.create_processing_job(ProcessingJobName=name, **request), self._clock
             )
         except ClientError as error:
-            if error_code(error) not in ("ResourceInUse", "ResourceInUseException"):
+            if aws_error_code(error) not in ("ResourceInUse", "ResourceInUseException"):
                 raise _explained(error, order) from error
         return self.poll(name)
 
@@ -143,7 +144,7 @@ def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _explained(error: ClientError, order: JobOrder) -> BuildJobError:
-    code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
+    code, message = aws_error_code(error), aws_error_message(error)
     remedy = "run `tritonstack quotas` to see the quota; AWS raises it on request"
     return BuildJobError(
         f"SageMaker cannot start a Processing job for {order.model!r}: {code}: {message}",

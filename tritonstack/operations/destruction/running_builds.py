@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.clock import Clock
 from tritonstack.operations.destruction.processing_jobs import jobs_that_are
 from tritonstack.operations.stacks import poll_pauses
@@ -137,7 +137,7 @@ class _CodeBuild:
         try:
             return [one for page in pages for one in page["ids"]]
         except ClientError as error:
-            if error_code(error) == "ResourceNotFoundException":
+            if aws_error_code(error) == "ResourceNotFoundException":
                 return []  # stopped by a concurrent run
             raise
 

@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.naming import SUPERSEDED_TAG, artifact_prefix
 from tritonstack.operations.artifacts import copy_object
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.records.manifests import MANIFEST_NAME
 
 
@@ -55,7 +55,7 @@ def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
     try:
         pages = list(s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix))
     except ClientError as error:
-        if error_code(error) != "NoSuchBucket":
+        if aws_error_code(error) != "NoSuchBucket":
             raise
         raise BucketGoneError(
             f"bucket {bucket} does not exist",

@@ -9,10 +9,10 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import FileViolation, TritonstackError
+from tritonstack.base.errors import FileViolation, TritonstackError, aws_error_code
 from tritonstack.base.naming import MODELS, artifact_prefix
 from tritonstack.operations.artifacts import find_object, is_archive_of
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.project.checks.locks import Findings, compare_manifest
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
@@ -129,7 +129,7 @@ def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
     try:
         body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     except ClientError as error:
-        if error_code(error) == "NoSuchKey":
+        if aws_error_code(error) == "NoSuchKey":
             return None
         raise
     return parse_manifest(body, origin=origin)
@@ -169,7 +169,7 @@ def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
     try:
         response = ecr.describe_images(repositoryName=repository, imageIds=[{"imageDigest": digest}])
     except ClientError as error:
-        if error_code(error) in _NO_IMAGE:
+        if aws_error_code(error) in _NO_IMAGE:
             return None
         raise
     return list(response["imageDetails"][0].get("imageTags", ()))
@@ -180,7 +180,7 @@ def _exists(cloud: Cloud, bucket: str) -> bool:
         # IAM can limit listing to a prefix, but not HeadBucket.
         cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
-        if error_code(error) == "NoSuchBucket":
+        if aws_error_code(error) == "NoSuchBucket":
             return False
         raise
     return True

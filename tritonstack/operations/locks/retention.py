@@ -31,8 +31,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import MODELS, SUPERSEDED_TAG
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.locks.checks import lock_names, readable_locks
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
@@ -114,7 +115,7 @@ def _keys_by_artifact(s3: Any, bucket: str) -> dict[Named, list[str]]:
     try:
         pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=MODELS))
     except ClientError as error:
-        if error_code(error) != "NoSuchBucket":
+        if aws_error_code(error) != "NoSuchBucket":
             raise
         return found  # nothing is deployed yet
     for page in pages:

@@ -20,9 +20,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.naming import PROMOTIONS
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.records.events import Event, EventKind
 from tritonstack.reference.conditional_writes import AGAIN_CODES, CONFLICT_CODES
 
@@ -119,7 +119,7 @@ def _read_claim(s3: Any, bucket: str, key: str) -> _ExistingClaim | None:
     try:
         found = s3.get_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        if error_code(error) == "NoSuchKey":
+        if aws_error_code(error) == "NoSuchKey":
             return None
         raise
     return _ExistingClaim(Event.model_validate_json(found["Body"].read()), found["ETag"])
@@ -173,7 +173,7 @@ def _put(s3: Any, bucket: str, key: str, event: Event, *, replacing: _ExistingCl
             **condition,
         )
     except ClientError as error:
-        if (code := error_code(error)) in CONFLICT_CODES | AGAIN_CODES:
+        if (code := aws_error_code(error)) in CONFLICT_CODES | AGAIN_CODES:
             return code
         raise
     return None

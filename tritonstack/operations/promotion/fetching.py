@@ -14,11 +14,11 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import only_writer, sha256_of, short_digest, write_text_atomically
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError, find_object
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.checksums import agrees
 from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
@@ -60,7 +60,7 @@ def read_source_manifest(source: SourceArtifact) -> Manifest:
     try:
         body = s3.get_object(Bucket=source.bucket, Key=key)["Body"].read()
     except ClientError as error:
-        if error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
+        if aws_error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
             raise DamagedArtifactError(
                 f"{source.url(MANIFEST_NAME)} not found: cannot promote artifact "
                 f"{short_digest(source.entry.digest)} of "

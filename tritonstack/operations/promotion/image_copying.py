@@ -17,8 +17,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.layer_reading import Layer, bad_layer, read_parts
 
 _INDEXES = (
@@ -117,7 +117,7 @@ def tagged_digest(registry: Registry, tag: str) -> str | None:
     try:
         found = ecr.describe_images(**registry.place, imageIds=[{"imageTag": tag}])
     except ClientError as error:
-        if error_code(error) in _ABSENT:
+        if aws_error_code(error) in _ABSENT:
             return None
         raise
     return str(found["imageDetails"][0]["imageDigest"])
@@ -191,7 +191,7 @@ def _copy_layer(layer: Layer, target: Registry, on_bytes: OnBytes, sleep: Callab
         ecr.complete_layer_upload(**target.place, uploadId=upload["uploadId"], layerDigests=[layer.digest])
     except ClientError as error:
         # Another run completed it first, or this is a retry; only its presence matters.
-        if error_code(error) not in _ENDED_BEFORE or any(_missing(target, [{"digest": layer.digest}])):
+        if aws_error_code(error) not in _ENDED_BEFORE or any(_missing(target, [{"digest": layer.digest}])):
             raise
 
 
@@ -203,7 +203,7 @@ def _send(target: Registry, upload: str, first: int, part: bytes) -> None:
             **target.place, uploadId=upload, partFirstByte=first, partLastByte=last, layerPartBlob=part
         )
     except ClientError as error:
-        if error_code(error) != "InvalidLayerPartException":
+        if aws_error_code(error) != "InvalidLayerPartException":
             raise
         if error.response.get("lastValidByteReceived") != last:
             raise
@@ -220,7 +220,7 @@ def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
             **({"imageTag": tag} if tag else {}),
         )
     except ClientError as error:
-        code = error_code(error)
+        code = aws_error_code(error)
         if code == "ImageTagAlreadyExistsException" and tag and tagged_digest(target, tag) != manifest.digest:
             raise ImageCopyError(
                 f"{target.uri}:{tag} already exists with another image, and tags are immutable there",

@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError, find_object, is_archive_of
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.checksums import agrees, part_checksum
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
@@ -102,7 +103,7 @@ def _land_in_parts(s3: Any, landing: UploadTarget, archive: Path, on_bytes: OnBy
         s3.complete_multipart_upload(**landing.place, UploadId=upload, MultipartUpload={"Parts": parts})
     except ClientError as error:
         # A concurrent promotion of the same archive has completed this upload.
-        if error_code(error) != "NoSuchUpload" or find_object(s3, landing.bucket, landing.key) is None:
+        if aws_error_code(error) != "NoSuchUpload" or find_object(s3, landing.bucket, landing.key) is None:
             raise
 
 

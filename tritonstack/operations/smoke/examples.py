@@ -7,11 +7,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 
@@ -80,7 +80,7 @@ def _get(s3: Any, bucket: str, key: str) -> bytes | None:
     try:
         body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     except ClientError as error:
-        if error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
+        if aws_error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
             return None
         raise
     return body

@@ -14,11 +14,11 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from numpy.typing import NDArray
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import request_prefix
 from tritonstack.client.codec import BINARY_CONTENT_TYPE, content_type_for, decode_reply, encode_request
 from tritonstack.client.errors import EndpointClientError, MalformedReplyError, RequestFacts
 from tritonstack.client.failures import invocation_error
-from tritonstack.operations.aws import error_code
 from tritonstack.operations.smoke.deadlines import Deadline
 
 Array = NDArray[Any]
@@ -86,7 +86,7 @@ class QueuedEndpoint:
         try:
             found = self.s3.get_object(Bucket=bucket, Key=key)
         except ClientError as error:
-            if error_code(error) in ("404", "NoSuchKey"):
+            if aws_error_code(error) in ("404", "NoSuchKey"):
                 return None
             raise
         return found["Body"].read(), found.get("ContentType", "")

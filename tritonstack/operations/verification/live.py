@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import aws_error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.stacks import StackState
@@ -178,6 +179,6 @@ def _unless_gone(describe: Callable[..., Described], **name: str) -> Described |
     try:
         return describe(**name)
     except ClientError as error:
-        if error_code(error) == "ValidationException" and "could not find" in str(error).lower():
+        if aws_error_code(error) == "ValidationException" and "could not find" in str(error).lower():
             return None
         raise

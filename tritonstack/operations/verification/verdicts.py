@@ -9,8 +9,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud, error_code
+from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.plans import plan_stack
 from tritonstack.operations.deploying.stored_templates import as_written
@@ -243,7 +243,7 @@ def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list
         try:
             record_event(cloud, bucket, event)
         except ClientError as error:
-            if error_code(error) == "NoSuchBucket":
+            if aws_error_code(error) == "NoSuchBucket":
                 return []
             raise VerdictNotWrittenError(
                 f"{verdict.description}; cannot record this in s3://{bucket}: {error}",

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_message
 from tritonstack_local.codepipeline.actions import ACTIONS
 from tritonstack_local.codepipeline.actions.work import ActionOutcome, StartBuild, Work, reason_of
 from tritonstack_local.codepipeline.errors import AbandonedError, ActionFailedError, CloudEndsError
@@ -179,7 +180,7 @@ class ExecutionRun:
             sts.assume_role(RoleArn=role, RoleSessionName=f"codepipeline-{self._id}")
         except ClientError as error:
             raise ActionFailedError(
-                "PermissionError", f"The role {role} cannot be assumed: {error.response['Error']['Message']}"
+                "PermissionError", f"The role {role} cannot be assumed: {aws_error_message(error)}"
             ) from error
         return Scope(role.split(":")[4], region)
 

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from moto.ecr.exceptions import ValidationException
 from moto.ecr.models import ECRBackend
 
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack_local.ecr.layers import LayerRepository, Layers
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
@@ -139,8 +140,7 @@ class LayerActions:
         try:
             found = ecr.describe_repositories(repositoryNames=[name])["repositories"][0]
         except ClientError as error:
-            details = error.response["Error"]
-            raise ServiceError(details["Code"], details["Message"]) from error
+            raise ServiceError(aws_error_code(error), aws_error_message(error)) from error
         return LayerRepository.made_at(registry, name, found["createdAt"])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack_local.cloudformation.changes import Providers, ResourceReplacement, ResourceState, compare
 from tritonstack_local.cloudformation.errors import CloudFormationError
 from tritonstack_local.cloudformation.providers.base import ProviderError, ResourceRequest, UnchangeableError
@@ -257,9 +258,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, StepError):
         return error.reason
     if isinstance(error, ClientError):
-        answer = error.response["Error"]
         return (
-            f"{answer.get('Message', '')} (Operation: {error.operation_name}, Code: {answer.get('Code', '')})"
+            f"{aws_error_message(error)} (Operation: {error.operation_name}, Code: {aws_error_code(error)})"
         )
     if isinstance(error, ProviderError | CloudFormationError | BotoCoreError):
         return str(error)

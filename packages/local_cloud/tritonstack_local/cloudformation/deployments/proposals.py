@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_message
 from tritonstack_local.cloudformation.changes import Change, Providers, plan_changes
 from tritonstack_local.cloudformation.deployments.operations import LiveValues, Operations
 from tritonstack_local.cloudformation.errors import CloudFormationError, InsufficientCapabilitiesError
@@ -135,7 +136,7 @@ def _read_s3(store: StackStore, scope: Scope, url: str) -> str:
     try:
         body: bytes = s3.get_object(Bucket=bucket, Key=key, **extra)["Body"].read()
     except ClientError as error:
-        raise CloudFormationError(f"S3 error: {error.response['Error'].get('Message')} ({url})") from error
+        raise CloudFormationError(f"S3 error: {aws_error_message(error)} ({url})") from error
     return body.decode()
 
 

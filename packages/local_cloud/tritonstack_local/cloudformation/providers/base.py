@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
 from tritonstack_local.scope import Scope
@@ -239,4 +240,4 @@ class ignoring:  # noqa: N801 - used like a statement
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        return isinstance(error, ClientError) and error.response["Error"]["Code"] in self._codes
+        return isinstance(error, ClientError) and aws_error_code(error) in self._codes

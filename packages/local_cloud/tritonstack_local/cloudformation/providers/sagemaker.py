@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack_local.cloudformation.providers.base import Property, Provider, ProviderError, ResourceRequest
 from tritonstack_local.sagemaker.unsupported import template_rejection
 
@@ -34,8 +35,8 @@ def name_of(request: ResourceRequest, prop: str, arn: str) -> str:
 
 def is_missing(error: ClientError) -> bool:
     """Return whether the error says that a resource does not exist; SageMaker has no code for it."""
-    answer = error.response["Error"]
-    return answer["Code"] == "ValidationException" and "could not find" in answer["Message"].lower()
+    code, message = aws_error_code(error), aws_error_message(error)
+    return code == "ValidationException" and "could not find" in message.lower()
 
 
 @contextmanager

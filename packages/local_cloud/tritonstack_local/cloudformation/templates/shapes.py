@@ -10,16 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-import botocore.session
-from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
+from botocore.model import ListShape, MapShape, Shape, StructureShape
 
 from tritonstack_local.cloudformation.templates.intrinsics import UnknownValue
-
-
-@lru_cache
-def service_model(service: str) -> ServiceModel:
-    """Return botocore's model of a service."""
-    return botocore.session.get_session().get_service_model(service)
+from tritonstack_local.service.wire import service_model
 
 
 @lru_cache

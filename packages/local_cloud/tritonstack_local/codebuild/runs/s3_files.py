@@ -12,6 +12,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.runs.buildspec import ArtifactSpec
 
@@ -44,8 +45,7 @@ def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to:
             return f"{_ARN}{bucket}/{key}"
         return _fetch_archive(s3, bucket, key, version, to=to, scratch=scratch)
     except ClientError as error:
-        details = error.response["Error"]
-        reason = f"{details.get('Code')}: {details.get('Message')}"
+        reason = f"{aws_error_code(error)}: {aws_error_message(error)}"
         raise PhaseFailedError(
             "CLIENT_ERROR", f"error while downloading key {key}, error: {reason}, for {name}"
         ) from error
@@ -59,7 +59,7 @@ def fetch_text(s3: Any, arn: str) -> str:
     try:
         text: str = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()
     except ClientError as error:
-        raise PhaseFailedError("YAML_FILE_ERROR", f"{arn}: {error.response['Error']['Message']}") from error
+        raise PhaseFailedError("YAML_FILE_ERROR", f"{arn}: {aws_error_message(error)}") from error
     return text
 
 

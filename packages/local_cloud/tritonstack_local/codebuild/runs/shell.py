@@ -14,6 +14,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.machines.base import Machine, OnLine
 from tritonstack_local.codebuild.records import BuildRecord
@@ -97,7 +98,7 @@ def _parameter(clients: Clients, scope: Scope, name: str) -> str:
     try:
         return str(ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
     except ClientError as error:
-        code = error.response["Error"]["Code"]
+        code = aws_error_code(error)
         text = "parameter does not exist" if code == "ParameterNotFound" else code
         raise PhaseFailedError("Decrypted Variables Error", f"{text}: {name}") from error
 
@@ -114,8 +115,8 @@ def _secret(clients: Clients, scope: Scope, reference: str) -> str:
         text = str(found["SecretString"])
         return text if not key else str(json.loads(text)[key])
     except ClientError as error:
-        details = error.response["Error"]
-        raise PhaseFailedError("Secrets Manager Error", f"{details['Code']}: {details['Message']}") from error
+        reason = f"{aws_error_code(error)}: {aws_error_message(error)}"
+        raise PhaseFailedError("Secrets Manager Error", reason) from error
     except (KeyError, json.JSONDecodeError) as error:
         raise PhaseFailedError(
             "Secrets Manager Error", f"the secret {secret} has no text {key}".rstrip()

@@ -7,6 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack_local.codebuild.records import PipelineOrder
 from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work
 from tritonstack_local.codepipeline.errors import ActionFailedError
@@ -22,7 +23,7 @@ def fetch(work: Work) -> ActionOutcome:
     try:
         found = s3.head_object(Bucket=bucket, Key=key, **asked)
     except ClientError as error:
-        code = error.response["Error"]["Code"]
+        code = aws_error_code(error)
         raise ActionFailedError(
             "ConfigurationError", f"The object with key '{key}' in bucket '{bucket}' cannot be read: {code}"
         ) from error

@@ -8,6 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_message
 from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work, reason_of
 from tritonstack_local.codepipeline.errors import ActionFailedError
 
@@ -36,7 +37,7 @@ def _create_or_update(work: Work) -> ActionOutcome:
         try:
             made = call(StackName=name, **_template(work))
         except ClientError as error:
-            if not _is_nothing_to_do(error.response["Error"]["Message"]):
+            if not _is_nothing_to_do(aws_error_message(error)):
                 raise
             return _unchanged(work)
         work.note(external_id=made["StackId"])
@@ -142,7 +143,7 @@ def _stack(work: Work) -> dict[str, Any] | None:
     try:
         listed = work.client("cloudformation").describe_stacks(StackName=work.setting("StackName"))
     except ClientError as error:
-        if _GONE in error.response["Error"]["Message"]:
+        if _GONE in aws_error_message(error):
             return None
         raise
     found: dict[str, Any] = listed["Stacks"][0]

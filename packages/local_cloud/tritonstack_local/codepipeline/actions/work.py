@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack_local.codebuild.records import PipelineOrder
 from tritonstack_local.codepipeline.errors import ActionFailedError
 from tritonstack_local.codepipeline.records import ActionRun
@@ -109,5 +110,4 @@ class Work:
 
 def reason_of(failure: ClientError) -> ActionFailedError:
     """Return the action's failure for a service error."""
-    error = failure.response["Error"]
-    return ActionFailedError("JobFailed", f"{error.get('Message', '')} ({error.get('Code', '')})")
+    return ActionFailedError("JobFailed", f"{aws_error_message(failure)} ({aws_error_code(failure)})")
