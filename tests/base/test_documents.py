@@ -267,7 +267,7 @@ def test_shared_values_of_two_endpoints_are_allowed(tmp_path: Path) -> None:
     assert endpoints["other"] == endpoints["search"]
 
 
-def test_dates_stay_text(tmp_path: Path) -> None:
+def test_dates_are_read_as_text(tmp_path: Path) -> None:
     # YAML would parse this value as a date, and the message would name a type that the user did not write.
     assert "'2025-04-01'" in complaint(tmp_path, ENVIRONMENT.replace('"25.04"', "2025-04-01"))
 

@@ -100,7 +100,7 @@ def test_outside_a_project_there_are_no_names_and_no_errors(complete, tmp_path, 
     assert complete(f"tritonstack {words}", tmp_path) == ([], "")
 
 
-def test_an_error_stays_out_of_the_line_being_typed(complete, shop):
+def test_completion_prints_no_error(complete, shop):
     assert complete("tritonstack deploy ", shop, position="none") == ([], "")
 
 

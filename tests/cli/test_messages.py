@@ -32,7 +32,7 @@ def test_validate_as_json(project: Project, capsys: pytest.CaptureFixture[str]) 
     assert (result["valid"], result["environments"], result["models"]) == (True, ["dev"], ["minilm"])
 
 
-def test_a_misspelt_key(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelled_key(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
     code, out, err = outcome(capsys, project, "validate")
     assert (code, out) == (2, "")
@@ -106,7 +106,7 @@ def test_usage_error_is_exit_2(project: Project, capsys: pytest.CaptureFixture[s
     assert "run `tritonstack deploy --help`" in err
 
 
-def test_a_misspelt_command_gets_a_suggestion(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelled_command_gets_a_suggestion(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = outcome(capsys, project, "validte")
     assert code == 2
     assert "validate" in err

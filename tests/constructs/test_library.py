@@ -237,7 +237,7 @@ def test_derived_variables_cannot_be_set(data, name):
         container_environment(data, {name: "x", "OTHER": "y"})
 
 
-def test_a_misspelt_instance_type_is_rejected():
+def test_a_misspelled_instance_type_is_rejected():
     with pytest.raises(UsageError, match=r"did you mean 'ml\.g5\.xlarge'"):
         TritonImage("25.04", instance_type="ml.g5.xlrage").uri("eu-central-1")
 

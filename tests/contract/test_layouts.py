@@ -243,9 +243,7 @@ def test_stray_folder_can_be_loaded_as_the_model(many: MultiModel) -> None:
 @pytest.mark.parametrize(
     "scheduler", ['platform : "ensemble"', "platform: 'ensemble'", 'backend: "ensemble"']
 )
-def test_an_ensemble_that_is_not_recognized_is_one_folder_among_others(
-    many: MultiModel, scheduler: str
-) -> None:
+def test_unrecognized_ensemble_is_an_ordinary_folder(many: MultiModel, scheduler: str) -> None:
     name = "unseen" + scheduler.encode().hex()
     many.lay(name, chain(scheduler=scheduler))
     loaded = many.load(name, f"{name}.tar.gz")

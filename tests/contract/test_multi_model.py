@@ -58,7 +58,7 @@ def test_models_are_described_and_listed(many: MultiModel) -> None:
     assert many.listed() == before
 
 
-def test_the_url_of_a_flat_model_is_the_folder_above(many: MultiModel) -> None:
+def test_url_of_a_flat_model_is_its_parent_folder(many: MultiModel) -> None:
     many.lay("flat", models.write_model)
     assert many.load("flat", None).status == 200
     assert many.described("flat").body.decode().endswith(f'"{many.server.seen_at}/flat"}}')

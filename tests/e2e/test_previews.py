@@ -100,7 +100,7 @@ def report(site: Site, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
     return next(iter(found.values()))
 
 
-def test_instance_exists_beside_the_environment_of_its_lock(site: Site) -> None:
+def test_instance_and_the_environment_of_its_lock_coexist(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     site.tritonstack("up", "--detach")
     site.tritonstack("deploy", "local", "--bootstrap")

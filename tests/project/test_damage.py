@@ -126,7 +126,7 @@ def test_missing_required_key_is_reported(folder, data, draws):
 
 @many(60)
 @given(environments(), st.data())
-def test_a_misspelt_key_is_named_and_the_right_one_suggested(folder, data, draws):
+def test_a_misspelled_key_is_named_and_the_right_one_suggested(folder, data, draws):
     path = some(draws.draw, data, lambda path, value, field: len(str(path[-1])) > 3)
     result = copy.deepcopy(data)
     record = value_at(result, path[:-1])

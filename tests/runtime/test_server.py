@@ -121,7 +121,7 @@ def test_two_servers_run_side_by_side_in_folders_with_odd_names(start: Start, tm
     assert [outputs(invoke(server, [1.0])) for server in servers] == [{"y": [-1.0]}] * 2
 
 
-def test_the_bound_port_is_honoured(start: Start, tmp_path: Path) -> None:
+def test_the_bound_port_is_honored(start: Start, tmp_path: Path) -> None:
     server = start(add_python_model(tmp_path / "models"), SAGEMAKER_BIND_TO_PORT="9876")
     assert outputs(invoke(server, [1.0])) == {"y": [-1.0]}
     assert ":9876" in server.log_tail()

@@ -132,7 +132,7 @@ def test_cdk_rejects_just_the_unbuilt_endpoint(project):
 
 
 @pytest.mark.e2e
-def test_cdk_synthesises_what_is_built(project):
+def test_cdk_synthesizes_what_is_built(project):
     lock_everything(project, "sample")
     result = run_cdk(project, "synth", "--quiet", "-c", "env=sample")
     assert result.returncode == 0, result.stderr

@@ -89,9 +89,7 @@ def link_npm(command: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [link_npm, lambda command: script(command, "exit 9")], ids=["link", "file"])
-def test_a_cdk_command_of_somebody_else_is_kept(
-    prefix: Path, tmp_path: Path, put: Callable[[Path], None]
-) -> None:
+def test_foreign_cdk_command_is_kept(prefix: Path, tmp_path: Path, put: Callable[[Path], None]) -> None:
     command = prefix / "bin/cdk"
     put(command)
     set_up(tmp_path / "shop", "shop")

@@ -151,7 +151,7 @@ def test_an_insertion_changes_nothing_else(text):
     assert [line for line in changed.splitlines() if line in kept] == kept
 
 
-def test_comments_stay_with_the_endpoint_above_them():
+def test_comments_stay_with_the_preceding_endpoint():
     changed = insert_endpoint(ENVIRONMENTS["block"], "fresh", "kind: single\n")
     assert changed.index("# scaling") < changed.index("fresh:") < changed.index("# the end")
 

@@ -256,7 +256,7 @@ def test_failed_gates_are_reported_together(site: TwoAccounts, capsys: Any) -> N
     promote("--dry-run", expected=1)
 
 
-def test_a_gate_is_overridden_with_a_reason_that_stays(site: TwoAccounts) -> None:
+def test_gate_override_records_its_reason(site: TwoAccounts) -> None:
     gates = "promotion: {source: dev, max_latency_p99_ms: 5, verified: false}\n"
     edit(site.project.environment_file("prod"), PROMOTION, gates)
     site.build("minilm", CONTENT)

@@ -63,7 +63,7 @@ def alarm(found: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
 # The target
 
 
-def test_the_target_is_the_variant_between_its_limits_and_waits_for_the_endpoint():
+def test_scalable_target_has_the_limits_and_depends_on_the_endpoint():
     found = with_scaling(min_instances=2, max_instances=6)
     assert only(found, TARGET) == {
         "ServiceNamespace": "sagemaker",

@@ -104,7 +104,7 @@ def test_an_account_gets_one_github_provider(delivery_stacks):
     }
 
 
-def test_an_account_with_a_github_provider_gets_no_second_one(roads, tmp_path):
+def test_existing_github_provider_is_reused(roads, tmp_path):
     target = delivery_target(roads, "dev")
     assert target.makes_provider
     text = roads.delivery_file.read_text()

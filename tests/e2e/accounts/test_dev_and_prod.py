@@ -81,7 +81,7 @@ def test_prod_gets_the_artifacts_of_dev(two: Site) -> None:
     two.tritonstack("verify", "prod")
 
 
-def test_dev_is_destroyed_to_nothing(two: Site) -> None:
+def test_destroy_of_dev_leaves_nothing(two: Site) -> None:
     two.tritonstack("destroy", "dev", "--yes")
     two.tritonstack("audit", "dev", "--gone")
     assert left(two, "dev") == []

@@ -274,7 +274,7 @@ def test_killed_environment_build_is_repeated(tmp_path: Path, plain_cache: Path)
         ("a-1-cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", "py312"),
     ],
 )
-def test_which_wheels_are_bound_to_a_python(wheel: str, bound: str | None) -> None:
+def test_wheels_bound_to_a_python_version(wheel: str, bound: str | None) -> None:
     assert bound_python(wheel) == bound
 
 

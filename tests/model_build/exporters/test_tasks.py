@@ -109,7 +109,7 @@ def test_activation_comes_from_the_recipe_or_the_model(
     np.testing.assert_allclose(framework.answer(tokens)["scores"][0], odds[expected], atol=1e-6)
 
 
-def test_one_label_is_a_yes_or_no(saved: Saved) -> None:
+def test_one_label_is_a_binary_classifier(saved: Saved) -> None:
     model = saved("BertForSequenceClassification", labels={0: "good"})
     scores = framework_of(model, kind="text-classification").answer
     tokens = framework_of(model, kind="text-classification").tokenize(TEXTS[:1])

@@ -140,7 +140,7 @@ def test_a_source_without_the_model_is_rejected(files: Project) -> None:
         ("ml.g5.xlarge", "cpu", False),
     ],
 )
-def test_which_artifacts_a_machine_can_run(files: Project, instance: str, target: str, fits: bool) -> None:
+def test_artifacts_per_machine(files: Project, instance: str, target: str, fits: bool) -> None:
     build(files, target=target)
     edit(files.environment_file("prod"), "ml.c7i.xlarge", instance)
     decision = decided(files)

@@ -97,7 +97,7 @@ def test_source_linked_from_outside_needs_a_reason(tmp_path: Path) -> None:
     assert file_violations(trusted) == ()
 
 
-def test_which_helpers_are_packed(tmp_path: Path) -> None:
+def test_packed_helpers(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     packed = ["helpers.py", "kit/__init__.py", "kit/words.json", "kit/deep/table.csv", "plain/inner/code.py"]
     left = [

@@ -15,7 +15,7 @@ from tests.stacks.assemblies import lock_everything, new_app
 
 @many(8)
 @given(environments())
-def test_random_valid_environments_synthesise(tmp_path_factory, data):
+def test_random_valid_environments_synthesize(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("random")
     workspace = lock_everything(write_environment(folder, data), NAME)
     outdir = tmp_path_factory.mktemp("assembly")

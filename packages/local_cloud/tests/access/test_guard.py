@@ -427,7 +427,7 @@ def test_presigned_forms_upload_only_what_their_policy_allows(account, bucket):
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
 
 
-def test_a_body_that_differs_from_its_signature_changes_nothing(account, bucket):
+def test_body_that_contradicts_its_signature_changes_nothing(account, bucket):
     signed = signed_headers(account, "PUT", f"/{bucket}/k", body=b"signed")
     status, _, body = raw(account, "PUT", f"/{bucket}/k", body=b"forged", headers=signed)
     assert (status, b"XAmzContentSHA256Mismatch" in body) == (400, True)

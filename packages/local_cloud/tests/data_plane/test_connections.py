@@ -256,7 +256,7 @@ def test_client_that_does_not_read_delays_only_its_own_requests(front):
     assert len(served) == 100
 
 
-def test_requests_sent_ahead_stay_in_the_socket(front):
+def test_pipelined_requests_stay_in_the_socket(front):
     received = []
 
     async def serve(head, body):

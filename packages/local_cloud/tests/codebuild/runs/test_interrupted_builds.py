@@ -87,7 +87,7 @@ def test_without_a_limit_builds_run_concurrently(account):
         account.codebuild.stop_build(id=build["id"])
 
 
-def test_a_build_whose_processes_die_ends_with_fault(account):
+def test_build_whose_processes_end_has_the_status_fault(account):
     account.project(spec("echo up", "sleep 100"))
     build = account.start()
     account.wait_for_line(build, "up")

@@ -166,7 +166,7 @@ def test_huge_log_keeps_its_start_and_end(account, monkeypatch):
     assert "Phase complete: FINALIZING State: SUCCEEDED" in lines[-2]
 
 
-def test_a_log_goes_to_the_configured_group_or_nowhere(account):
+def test_log_is_written_only_to_the_configured_group(account):
     kept = {"cloudWatchLogs": {"status": "ENABLED", "groupName": "/mine", "streamName": "builds"}}
     account.project(spec("echo kept"), logsConfig=kept)
     build = account.ended(account.start())
