@@ -4,18 +4,23 @@ import io
 import json
 import threading
 
+import boto3
 import numpy as np
 import pytest
-
-pytest.importorskip("sagemaker.core", reason="the extra tritonstack[sagemaker] is not installed")
-
-import boto3
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 from tritonstack.client import RequestEncodingError
 from tritonstack.client.codec import content_type_for
-from tritonstack.client.sagemaker_sdk import TritonDeserializer, TritonSerializer
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """The module with the pair of classes. It imports the SDK, which takes two seconds."""
+    pytest.importorskip("sagemaker.core", reason="the extra tritonstack[sagemaker] is not installed")
+    from tritonstack.client import sagemaker_sdk
+
+    return sagemaker_sdk
 
 
 def echo(environ, start_response):
@@ -39,12 +44,13 @@ def endpoint_url():
     http.server_close()
 
 
-def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(endpoint_url, monkeypatch):
-    from sagemaker.core.resources import Endpoint  # which takes two seconds
+def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(pair, endpoint_url, monkeypatch):
+    from sagemaker.core.resources import Endpoint
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint_url)
     session = boto3.Session("a", "b", region_name="eu-west-1")
-    endpoint = Endpoint(endpoint_name="ep", serializer=TritonSerializer(), deserializer=TritonDeserializer())
+    serializer, deserializer = pair.TritonSerializer(), pair.TritonDeserializer()
+    endpoint = Endpoint(endpoint_name="ep", serializer=serializer, deserializer=deserializer)
     vector = np.array([[1.5, 2.5]], np.float32)
     reply = endpoint.invoke(
         body={"x": vector},
@@ -55,8 +61,8 @@ def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(endpoint_url, monkeypa
     assert np.array_equal(reply.body["y"], vector)
 
 
-def test_all_requests_of_a_serializer_have_the_same_content_type():
-    serializer = TritonSerializer(header_size=512)
+def test_all_requests_of_a_serializer_have_the_same_content_type(pair):
+    serializer = pair.TritonSerializer(header_size=512)
     short, long = serializer.serialize({"x": np.zeros(1)}), serializer.serialize({"a_longer_name": ["t"] * 9})
     assert serializer.CONTENT_TYPE.endswith(";json-header-size=512")
     assert json.loads(short[:512])["inputs"][0]["name"] == "x"
@@ -64,14 +70,14 @@ def test_all_requests_of_a_serializer_have_the_same_content_type():
     assert short[512:] == b"\0" * 8
 
 
-def test_header_that_is_too_long_is_rejected_with_the_needed_size():
+def test_header_that_is_too_long_is_rejected_with_the_needed_size(pair):
     with pytest.raises(RequestEncodingError, match=r"needs [0-9]+ bytes, the serializer's is 16") as caught:
-        TritonSerializer(header_size=16).serialize({"x": np.zeros(1)})
+        pair.TritonSerializer(header_size=16).serialize({"x": np.zeros(1)})
     needed = int(caught.value.remedy.split("header_size=")[1].split(")")[0])
-    assert TritonSerializer(header_size=needed).serialize({"x": np.zeros(1)})
+    assert pair.TritonSerializer(header_size=needed).serialize({"x": np.zeros(1)})
 
 
-def test_the_stream_is_closed_when_the_reply_is_read():
+def test_the_stream_is_closed_when_the_reply_is_read(pair):
     stream = io.BytesIO(b'{"outputs": []}')
-    assert TritonDeserializer().deserialize(stream, "application/json") == {}
+    assert pair.TritonDeserializer().deserialize(stream, "application/json") == {}
     assert stream.closed

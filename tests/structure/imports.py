@@ -40,9 +40,12 @@ class Module:
         return parts[: len(parts) - level + self.is_package]
 
 
-def read_modules(*roots: Path) -> dict[str, Module]:
-    """Return the modules below some packages, by name. Files that projects are made from are no modules."""
-    modules = {}
+def module_files(*roots: Path) -> dict[str, Path]:
+    """Return the files of the modules below some packages, by name.
+
+    Files that projects are made from are no modules.
+    """
+    files = {}
     for root in roots:
         for file in sorted(root.rglob("*.py")):
             parts = [*file.relative_to(root.parent).parent.parts, file.stem]
@@ -50,10 +53,21 @@ def read_modules(*roots: Path) -> dict[str, Module]:
                 (root.parent.joinpath(*parts[:end]) / "__init__.py").exists() for end in range(1, len(parts))
             ):
                 continue
-            is_package = parts[-1] == "__init__"
-            name = ".".join(parts[:-1] if is_package else parts)
-            modules[name] = Module(name, ast.parse(file.read_text()), is_package)
-    return modules
+            files[".".join(parts[:-1] if is_package(file) else parts)] = file
+    return files
+
+
+def is_package(file: Path) -> bool:
+    """Return whether a module's file makes its folder a package."""
+    return file.name == "__init__.py"
+
+
+def read_modules(*roots: Path) -> dict[str, Module]:
+    """Return the modules below some packages, by name."""
+    return {
+        name: Module(name, ast.parse(file.read_text()), is_package(file))
+        for name, file in module_files(*roots).items()
+    }
 
 
 def import_graph(modules: Mapping[str, Module]) -> dict[str, set[str]]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import ast
+import functools
 
-from tests.structure.test_cycles import MODULES
+from tests.structure.imports import Module, read_modules
+from tests.structure.test_cycles import PRODUCT
 
 FACT, ACCESS = "tritonstack.spec.environments.environment", "tritonstack.workflows.local_cloud"
+
+
+@functools.cache
+def product_modules() -> dict[str, Module]:
+    return read_modules(*PRODUCT)
 
 
 def test_only_two_modules_ask_whether_an_account_is_local() -> None:
@@ -17,7 +24,7 @@ def test_only_the_environment_reads_whether_it_is_on_aws() -> None:
     """Other modules ask what they need to know, such as whether it has a registry."""
     reading = {
         name
-        for name, module in MODULES.items()
+        for name, module in product_modules().items()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Attribute) and node.attr == "on_aws"
     }
@@ -34,7 +41,7 @@ def test_only_workflows_distinguish_the_local_cloud() -> None:
 def _importing(wanted: str) -> set[str]:
     return {
         name
-        for name, module in MODULES.items()
+        for name, module in product_modules().items()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ImportFrom) and any(alias.name == wanted for alias in node.names)
     }

@@ -7,6 +7,8 @@ steps' own commands really run.
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 import os
 import re
@@ -30,8 +32,15 @@ _STEP_S = 240
 
 def read_workflow(file: Path) -> dict[str, Any]:
     """Read a workflow file. YAML parses the key `on` as true."""
-    data: dict[Any, Any] = yaml.safe_load(file.read_text())
+    data = copy.deepcopy(_parsed(file.read_text()))
     return {"on" if key is True else key: value for key, value in data.items()}
+
+
+@functools.cache
+def _parsed(text: str) -> dict[Any, Any]:
+    """Parse a workflow once: each test reads several."""
+    data: dict[Any, Any] = yaml.safe_load(text)
+    return data
 
 
 @dataclass(frozen=True)
