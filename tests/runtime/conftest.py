@@ -110,4 +110,4 @@ def start(installation: TritonInstallation, tmp_path: Path) -> Iterator[Start]:
 
     yield start_one
     for server in started:
-        server.stop(grace_s=5)
+        server.stop(grace_s=0)

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -261,6 +262,27 @@ def test_a_request_has_its_time_limit_and_stop_does_not_wait_for_it(start: Start
     asking.join()
     assert ends == [True]
     assert processes_writing_to(server.log_path) == []
+
+
+@pytest.mark.usefixtures("on_host")
+def test_leaving_the_context_does_not_wait_for_the_models_to_finalize(
+    installation: TritonInstallation, tmp_path: Path
+) -> None:
+    left_before = shared_memory_left_behind()
+    source = f"{NEGATE}\n    def finalize(self):\n        import time\n        time.sleep(20)\n"
+    server = TritonServer.start(
+        installation=installation,
+        model_root=add_python_model(tmp_path / "models", source=source),
+        environment={},
+        state_dir=tmp_path / "state",
+    )
+    with server:
+        server.wait_ready(timeout_s=60)
+        assert outputs(invoke(server, [1.0])) == {"y": [-1.0]}
+        left = time.monotonic()
+    assert time.monotonic() - left < 10
+    assert processes_writing_to(server.log_path) == []
+    assert shared_memory_left_behind() <= left_before
 
 
 def body() -> bytes:

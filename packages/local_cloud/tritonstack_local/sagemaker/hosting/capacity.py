@@ -20,7 +20,6 @@ FAILURE_REASON_LIMIT = 1024
 DRAIN_TIMEOUT_S = 65.0
 # Time between SIGTERM and SIGKILL in SageMaker.
 STOP_GRACE_S = 30.0
-CLOSE_GRACE_S = 2.0
 # Servers end with this process anyway; waiting longer has no benefit.
 CLOSE_TIMEOUT_S = 10.0
 
@@ -117,7 +116,7 @@ class InstanceSupply:
         self._launcher.cancel()
         for pool in pools:
             pool.abandon()
-        self.stop(self.live, grace_s=CLOSE_GRACE_S)
+        self.stop(self.live, grace_s=0)
         for pool in pools:
             if pool.capture is not None:
                 pool.capture.stop()
