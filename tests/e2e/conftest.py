@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
-from tritonstack.base.files import only_writer
 from tritonstack.base.paths import Project, find_project
 from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.project.loading import load_workspace
@@ -111,36 +110,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     # A test runner in the background ignores Ctrl-C, and what it starts would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     here = repository_site(tmp_path_factory.mktemp("site"))
-    yield here
-    here.tritonstack("down")
-
-
-@pytest.fixture(scope="session")
-def saved_deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stopped site whose environment `local` is deployed; all workers copy the same one."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    saved, draft = shared / "deployed", shared / "deploying"
-    with only_writer(shared):
-        if not saved.exists():
-            draft.mkdir()
-            here = repository_site(draft)
-            here.tritonstack("up", "--detach")
-            try:
-                here.tritonstack("build", "local", "--no-publish")
-                here.tritonstack("deploy", "local", "--bootstrap")
-            finally:
-                here.tritonstack("down")
-            draft.rename(saved)
-    return saved
-
-
-@pytest.fixture
-def deployed(saved_deployment: Path, tmp_path: Path) -> Iterator[Site]:
-    """A site of its own whose environment `local` is deployed and runs."""
-    here = Site(Project(shutil.copytree(saved_deployment, tmp_path / "site", symlinks=True)), {})
-    here.tritonstack("up", "--detach")
     yield here
     here.tritonstack("down")
 

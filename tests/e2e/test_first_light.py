@@ -1,4 +1,4 @@
-"""The complete workflow: a model is built, deployed, invoked, and destroyed.
+"""The complete workflow: a model is built, deployed, invoked, changed, and destroyed.
 
 The tests of this file run in order and depend on each other.
 """
@@ -6,7 +6,9 @@ The tests of this file run in order and depend on each other.
 from __future__ import annotations
 
 import json
+import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -14,14 +16,20 @@ import numpy as np
 import pytest
 
 from model_build.sources import fetch_source
-from tests.e2e.conftest import Site
+from tests.e2e.conftest import REPOSITORY, Site
+from tests.projects import edit
 from tritonstack.client import EndpointClient
-from tritonstack.operations.stacks import list_stacks
-from tritonstack.project.loading import load_model
+from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
+from tritonstack.project.loading import load_model, load_workspace
+from tritonstack.records.lock_writing import Replacement, replace_entries
 from tritonstack_local.cloud_folder import read_address
 
 pytestmark = pytest.mark.e2e
 
+DEPLOY_ALL = ("deploy", "--all", "--require-approval", "never")
+SAME_ASSEMBLY = ("--app", "cdk.out")
+"""What the CDK's previous command synthesized."""
+NO_DIFFERENCE = "Number of stacks with differences: 0"
 SENTENCES = ("A man is eating food.", "Someone is having a meal.", "naïve café 東京 🙂", "x" * 600)
 
 
@@ -46,6 +54,29 @@ def framework_answers(site: Site, texts: tuple[str, ...]) -> np.ndarray:
 def endpoint_status(site: Site) -> str:
     sagemaker = site.cloud.client("sagemaker")
     return sagemaker.describe_endpoint(EndpointName=site.spec.endpoint_name("minilm"))["EndpointStatus"]
+
+
+def endpoint_answers(site: Site) -> bool:
+    """Return whether the endpoint is in service and returns one embedding per text."""
+    return endpoint_status(site) == "InService" and ask(site, SENTENCES[:1]).shape == (1, 384)
+
+
+def lock_damaged_artifact(site: Site) -> None:
+    """Publish a file that is no archive, and name it in the lock as the endpoint's artifact."""
+    workspace = load_workspace(site.project, "local")
+    instance = workspace.spec.endpoints["minilm"].instance
+    artifact = workspace.artifact_for("minilm-embedding", instance)
+    assert artifact is not None
+    s3, bucket, digest = site.cloud.client("s3"), site.spec.artifact_bucket, "ab" * 32
+    prefix = f"models/minilm-embedding/{digest}"
+    s3.put_object(Bucket=bucket, Key=f"{prefix}/model.tar.gz", Body=b"not a tarball")
+    s3.put_object(Bucket=bucket, Key=f"{prefix}/manifest.json", Body=b"{}")
+    target = str(workspace.target_for("minilm-embedding", instance))
+    damaged = artifact.model_copy(update={"digest": digest})
+    replace_entries(
+        site.project.lock_file("local"),
+        artifacts=[Replacement("minilm-embedding", target, damaged, artifact)],
+    )
 
 
 def test_build_reproduces_the_locked_digest(site: Site) -> None:
@@ -115,6 +146,18 @@ def test_deploying_again_resumes(site: Site) -> None:
     assert endpoint_status(site) == "InService"
 
 
+def test_the_documented_script_deploys_and_verifies(site: Site) -> None:
+    """Before other requests: a slow one would raise the latency alarm, which verify reports."""
+    (site.project.root / ".gitignore").write_text(".tritonstack/\nnode_modules\n")
+    site.git("init", "--quiet")
+    site.git("add", "--all")
+    site.git("commit", "--quiet", "--message", "First")
+    page = (REPOSITORY.root / "docs/python.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    output = site.run(sys.executable, "-c", script)
+    assert output == "minilm: tritonstack-local-minilm is in service\n"
+
+
 def test_endpoint_answers_like_the_framework(site: Site) -> None:
     expected = framework_answers(site, SENTENCES)
     answers = ask(site, SENTENCES)
@@ -129,6 +172,43 @@ def test_another_process_sends_requests_through_the_command_line(site: Site) -> 
     output = site.run("tritonstack", "--json", "invoke", "local", "minilm", *SENTENCES[:2])
     answer = json.loads(output)
     assert np.shape(answer["outputs"]["embedding"]) == (2, 384)
+
+
+def test_a_deployed_endpoint_answers_after_a_restart_of_the_cloud(site: Site) -> None:
+    site.tritonstack("down")
+    site.tritonstack("up", "--detach")
+    waiter = site.cloud.client("sagemaker").get_waiter("endpoint_in_service")
+    waiter.wait(EndpointName=site.spec.endpoint_name("minilm"), WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    assert endpoint_answers(site)
+
+
+def test_the_cdk_shows_and_deploys_a_change(site: Site) -> None:
+    for options in (["--method=change-set"], ["--method=template", *SAME_ASSEMBLY]):
+        assert NO_DIFFERENCE in site.cdk("diff", *options), options
+    edit(site.project.environment_file("local"), "latency_p99_ms: 250", "latency_p99_ms: 300")
+    assert re.search(r"\[~\] AWS::CloudWatch::Alarm", site.cdk("diff"))
+    site.cdk(*DEPLOY_ALL, *SAME_ASSEMBLY)
+    alarms = site.cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    assert 300_000 in {alarm["Threshold"] for alarm in alarms}
+    assert NO_DIFFERENCE in site.cdk("diff", *SAME_ASSEMBLY)
+    assert endpoint_answers(site)
+
+
+def test_a_damaged_artifact_fails_with_the_containers_message_and_is_rolled_back(site: Site) -> None:
+    lock_damaged_artifact(site)
+    output = site.run("cdk", *DEPLOY_ALL, "-c", "env=local", with_cloud=True, exit_code=1)
+    assert "UPDATE_FAILED" in output, output
+    assert re.search(r"model\.tar\.gz|archive|gzip", output), output
+    stack = f"{site.spec.base}-endpoint-minilm"
+    wait_until_settled(site.cloud, [stack], on_change=lambda _: None)
+    state = describe_stack(site.cloud, stack)
+    assert state is not None
+    assert state.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert endpoint_answers(site)
+
+    site.tritonstack("build", "local", "--no-publish")
+    site.tritonstack("deploy", "local")
+    assert endpoint_answers(site)
 
 
 def test_destroy_leaves_nothing_of_the_environment(site: Site) -> None:
