@@ -1,9 +1,10 @@
-"""Look up the keys that are allowed at a path of a file, from the record types."""
+"""Look up the keys that are allowed at a path of a file, from the record types; suggest the closest one."""
 
 from __future__ import annotations
 
+import difflib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -61,3 +62,9 @@ def _within(branch: Branch, path: FieldPath, data: Any) -> Iterator[Branch]:
         yield branch
     elif field := branch.record.model_fields.get(str(path[0])):
         yield from branches_at(field.annotation, path[1:], value_at(data, path[:1]))
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that a misspelled word most likely means."""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
