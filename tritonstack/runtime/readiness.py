@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tritonstack.runtime import log
 from tritonstack.runtime.async_connections import AsyncConnectionPool
-from tritonstack.runtime.connections import ConnectionPool, TritonResponse
+from tritonstack.runtime.connections import NO_HEADERS, ConnectionPool, TritonResponse
 from tritonstack.runtime.errors import (
     TritonEndedError,
     TritonFailedError,
@@ -22,21 +22,21 @@ _POLL_S = 0.02
 _LOG_LINES = 40
 
 
-class Contact:
-    """Sends requests to one server's SageMaker port, from any number of threads."""
+class SageMakerServer:
+    """A server under SageMaker's container contract, called on its port from any number of threads."""
 
     def __init__(
         self,
         *,
-        server: str,
+        name: str,
         connect: Callable[[], socket.socket],
         exit_status: Callable[[], int | None],
         log_path: Path,
     ) -> None:
-        """`server` is its name in messages; `exit_status` returns None while it runs."""
-        self._server = server
-        self._exit_status = exit_status
-        self._log_path = log_path
+        """`name` is the server's name in messages; `exit_status` returns None while it runs."""
+        self.log_path = log_path
+        self._server_name = name
+        self._read_exit_status = exit_status
         self._pool = ConnectionPool(connect=connect)
         self._async_pool = AsyncConnectionPool(connect=connect)
 
@@ -44,17 +44,23 @@ class Contact:
         """Return when GET /ping returns 200; raise TritonFailedError if the server ends or time runs out."""
         deadline = time.monotonic() + timeout_s
         while not self._answers_ping(max(0.1, min(5.0, deadline - time.monotonic()))):
-            status = self._exit_status()
+            status = self._read_exit_status()
             if status is not None:
-                raise self._failed(f"{self._server} ended with exit status {status} before it was ready")
+                raise self._failed(f"{self._server_name} ended with exit status {status} before it was ready")
             if time.monotonic() > deadline:
-                raise self._failed(f"{self._server} was not ready within {timeout_s:g} s")
+                raise self._failed(f"{self._server_name} was not ready within {timeout_s:g} s")
             time.sleep(_POLL_S)
 
     def request(
-        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
     ) -> TritonResponse:
-        """Send one request. Any status is a response; raise an error without one."""
+        """Send one request to the SageMaker port. Any status is a response; raise an error without one."""
         try:
             return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
         except TritonTimeoutError:
@@ -64,9 +70,15 @@ class Contact:
             raise
 
     async def exchange(
-        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
     ) -> TritonResponse:
-        """Do the same in an event loop, which must be the same one for all requests."""
+        """Send one request from an event loop, the same one for all requests; else as `request`."""
         try:
             return await self._async_pool.request(
                 method, path, body=body, headers=headers, timeout_s=timeout_s
@@ -77,7 +89,7 @@ class Contact:
             self._raise_if_ended(error)
             raise
 
-    def close(self) -> None:
+    def close_connections(self) -> None:
         """Close idle connections."""
         self._pool.close()
         self._async_pool.close()
@@ -90,14 +102,14 @@ class Contact:
 
     def _raise_if_ended(self, error: TritonRequestError) -> None:
         """Explain a missing response by the server's end, if it has ended."""
-        status = self._exit_status()
+        status = self._read_exit_status()
         if status is not None:
             kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
-            raise self._failed(f"{self._server} has ended with exit status {status}", kind) from error
+            raise self._failed(f"{self._server_name} has ended with exit status {status}", kind) from error
 
     def _failed(self, message: str, kind: type[TritonFailedError] = TritonFailedError) -> TritonFailedError:
         return kind(
-            f"{message}:\n{log.reasons(self._log_path)}",
-            log=log.tail(self._log_path, _LOG_LINES),
-            remedy=f"see the log: {self._log_path}",
+            f"{message}:\n{log.reasons(self.log_path)}",
+            log=log.tail(self.log_path, _LOG_LINES),
+            remedy=f"see the log: {self.log_path}",
         )

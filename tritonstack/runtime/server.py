@@ -20,9 +20,8 @@ from pathlib import Path
 from types import TracebackType
 
 from tritonstack.runtime import log
-from tritonstack.runtime.connections import NO_HEADERS, TritonResponse
 from tritonstack.runtime.installation import TritonInstallation
-from tritonstack.runtime.readiness import Contact
+from tritonstack.runtime.readiness import SageMakerServer
 from tritonstack.runtime.sandbox import (
     Sandbox,
     require_namespaces_or_consent,
@@ -48,20 +47,19 @@ class _Plan:
     model_root: Path
 
 
-class TritonServer:
+class TritonServer(SageMakerServer):
     """A started server. It ends with `stop`, with this process, or when it is garbage-collected."""
 
     def __init__(self, *, sandbox: Sandbox, log_path: Path, model_root: Path) -> None:
-        self.log_path = log_path
-        self.model_root = model_root
-        """The server's path of the model folder; urls of multi-model loads begin with it."""
-        self._sandbox = sandbox
-        self._contact = Contact(
-            server="tritonserver",
+        super().__init__(
+            name="tritonserver",
             connect=sandbox.connect,
             exit_status=lambda: sandbox.exit_status,
             log_path=log_path,
         )
+        self.model_root = model_root
+        """The server's path of the model folder; urls of multi-model loads begin with it."""
+        self._sandbox = sandbox
         self._stop_at_exit = weakref.finalize(self, sandbox.stop, grace_s=5)
 
     @classmethod
@@ -101,34 +99,6 @@ class TritonServer:
         """Return the first process, the ancestor of everything that the server runs."""
         return self._sandbox.pid
 
-    def wait_ready(self, *, timeout_s: float) -> None:
-        """Return when GET /ping returns 200; raise TritonFailedError if the server ends or time runs out."""
-        self._contact.wait_ready(timeout_s=timeout_s)
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] = NO_HEADERS,
-        timeout_s: float = 60.0,
-    ) -> TritonResponse:
-        """Send one request to the SageMaker port. Any status is a response; raise an error without one."""
-        return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
-
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] = NO_HEADERS,
-        timeout_s: float = 60.0,
-    ) -> TritonResponse:
-        """Send one request from an event loop, the same one for all requests; else as `request`."""
-        return await self._contact.exchange(method, path, body=body, headers=headers, timeout_s=timeout_s)
-
     def connect(self) -> socket.socket:
         """Open a new connection to the SageMaker port, for callers with their own HTTP client."""
         connection = self._sandbox.connect()
@@ -149,7 +119,7 @@ class TritonServer:
 
     def stop(self, *, grace_s: float = 30.0) -> None:
         """Stop the server, by force after the grace period; return when nothing remains."""
-        self._contact.close()
+        self.close_connections()
         if self._stop_at_exit.detach():
             self._sandbox.stop(grace_s=grace_s)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,9 @@ import docker
 from docker.errors import NotFound
 from docker.types import DeviceRequest, Mount
 
-from tritonstack.runtime import TritonFailedError, TritonResponse, TritonUnreachableError
-from tritonstack.runtime.connections import NO_HEADERS
+from tritonstack.runtime import TritonFailedError, TritonUnreachableError
 from tritonstack.runtime.docker_engine import DOCKER_ERRORS, held_image
-from tritonstack.runtime.readiness import Contact
+from tritonstack.runtime.readiness import SageMakerServer
 from tritonstack.runtime.sandbox import require_consent
 from tritonstack.runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
 from tritonstack.runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
@@ -42,7 +41,7 @@ class ContainerRejectedError(TritonFailedError):
     """The engine cannot run the image as required."""
 
 
-class ContainerServer:
+class ContainerServer(SageMakerServer):
     """A container and its removal."""
 
     def __init__(
@@ -53,17 +52,16 @@ class ContainerServer:
         log_path: Path,
         model_root: Path,
     ) -> None:
-        self.log_path = log_path
-        self.model_root = model_root
-        """The models' folder as mounted in the container."""
-        self._container = container
-        self._exit_status: int | None = None
-        self._contact = Contact(
-            server="the container",
+        super().__init__(
+            name="the container",
             connect=connect,
             exit_status=lambda: self._exit_status,
             log_path=log_path,
         )
+        self.model_root = model_root
+        """The models' folder as mounted in the container."""
+        self._container = container
+        self._exit_status: int | None = None
         self._stopping = threading.Lock()
         self._removed = False
         self._follower = threading.Thread(target=self._follow, name=f"container {self.name}", daemon=True)
@@ -84,34 +82,6 @@ class ContainerServer:
         """Whether the container is running, ready or not."""
         return self._exit_status is None
 
-    def wait_ready(self, *, timeout_s: float) -> None:
-        """Wait until GET /ping returns 200; raise TritonFailedError if it ends or times out."""
-        self._contact.wait_ready(timeout_s=timeout_s)
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] = NO_HEADERS,
-        timeout_s: float = 60.0,
-    ) -> TritonResponse:
-        """Send one request to the container; raise if there is no response."""
-        return self._contact.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
-
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes = b"",
-        headers: Mapping[str, str] = NO_HEADERS,
-        timeout_s: float = 60.0,
-    ) -> TritonResponse:
-        """Send one request from an event loop, the same one for all requests; else as `request`."""
-        return await self._contact.exchange(method, path, body=body, headers=headers, timeout_s=timeout_s)
-
     def memory_held(self) -> int:
         """Its memory use as measured by the engine, without page cache."""
         memory = self._container.stats(stream=False, one_shot=True)["memory_stats"]  # empty once it has ended
@@ -122,7 +92,7 @@ class ContainerServer:
         with self._stopping:
             if self._removed:
                 return
-            self._contact.close()
+            self.close_connections()
             try:
                 if self.running and grace_s >= 1:
                     self._container.stop(timeout=int(grace_s))
