@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import threading
 from collections.abc import Callable
@@ -12,8 +11,8 @@ from typing import Any
 
 from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.sagemaker.errors import invalid_invocation
+from tritonstack_local.sagemaker.hosting.background import BackgroundOperations
 from tritonstack_local.sagemaker.hosting.capacity import (
-    CLOSE_TIMEOUT_S,
     FAILURE_REASON_LIMIT,
     CloudEndingError,
     InstanceSupply,
@@ -42,8 +41,6 @@ from tritonstack_local.settings import TimeScale
 # Poll interval of deletions, in seconds.
 _STOP_AGAIN_S = 0.1
 
-log = logging.getLogger(__name__)
-
 
 class Hosting:
     """Running deployments by endpoint."""
@@ -66,7 +63,7 @@ class Hosting:
         self._means = UpdateServices(self._supply, time_scale, read_alarms, self._closing)
         self._serving: dict[tuple[Scope, str], TrafficSplit] = {}
         self._created: dict[tuple[Scope, str], threading.Event] = {}
-        self._threads: set[threading.Thread] = set()
+        self._operations = BackgroundOperations()
         self._lock = threading.Lock()
         self._weighing = threading.Lock()
 
@@ -147,10 +144,7 @@ class Hosting:
         """End everything now; running requests fail."""
         self._closing.set()
         self._supply.close()
-        with self._lock:
-            threads = list(self._threads)
-        for thread in threads:
-            thread.join(timeout=CLOSE_TIMEOUT_S)
+        self._operations.join()
 
     def _traffic(self, scope: Scope, endpoint: str) -> TrafficSplit | None:
         return self._serving.get((scope, endpoint))
@@ -329,22 +323,14 @@ class Hosting:
         self._spawn(endpoint, guarded, name)
 
     def _spawn(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
-        def run() -> None:
-            try:
-                work()
-            except CloudEndingError:
-                log.info("%s: interrupted by the end of the cloud; the next one resumes it", name)
-            except Exception as error:  # an endpoint must never stay in progress forever
-                log.exception("%s", name)
-                self._recover(endpoint, f"Internal failure: {error}"[:FAILURE_REASON_LIMIT])
-            finally:
-                with self._lock:
-                    self._threads.discard(threading.current_thread())
-
-        thread = threading.Thread(target=run, name=name, daemon=True)
-        with self._lock:
-            self._threads.add(thread)
-        thread.start()
+        # An endpoint must never stay in progress forever.
+        self._operations.start(
+            name,
+            work,
+            on_error=lambda error: self._recover(
+                endpoint, f"Internal failure: {error}"[:FAILURE_REASON_LIMIT]
+            ),
+        )
 
 
 def _unless_deleting(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:

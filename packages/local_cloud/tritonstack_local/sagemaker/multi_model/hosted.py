@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from typing import Any
 
 from tritonstack.runtime import TritonRequestError, TritonUnreachableError
 from tritonstack_local.sagemaker.errors import invalid_invocation, model_not_ready
@@ -26,6 +25,8 @@ from tritonstack_local.sagemaker.multi_model.container import (
 )
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders, Downloads
 from tritonstack_local.sagemaker.multi_model.measures import Measures
+from tritonstack_local.sagemaker.multi_model.occupancy import ServerOccupancy
+from tritonstack_local.sagemaker.multi_model.threads import run_after, run_in_background
 from tritonstack_local.sagemaker.servers.limits import Limits
 from tritonstack_local.sagemaker.servers.server import MultiModelServer
 from tritonstack_local.service.errors import ServiceError
@@ -54,18 +55,16 @@ class HostedModels:
     ) -> None:
         self._container = ModelContainer(server, limit_s=limit_s)
         self._downloads = Downloads(folders=folders, volume_bytes=limits.volume_bytes)
-        self._limits = limits
         self._measures = measures
         self._keep = keep
         self._limit_s = limit_s
         self._models: dict[str, HostedModel] = {}  # in the order of use
         self._leaving: dict[str, Future[None]] = {}
-        self._in_server: set[HostedModel] = set()  # including models being loaded and unloaded
         self._vacancies = 0
-        self._entries = 0
         self._last_try: HostedModel | None = None
         self._changed = threading.Condition()
         self._closed = threading.Event()
+        self._occupancy = ServerOccupancy(self._container, limits, self._changed)
 
     @contextmanager
     def reserved(self, target: str) -> Iterator[ModelReservation]:
@@ -118,7 +117,7 @@ class HostedModels:
             if idle is None:
                 return False
             gone = self._leave(idle)
-        _in_thread(f"unload {idle.target}", self._unload_unasked, idle, gone)
+        run_in_background(f"unload {idle.target}", self._unload_unasked, idle, gone)
         return bool(wait([gone], timeout=timeout_s).done)
 
     def close(self) -> None:
@@ -134,7 +133,7 @@ class HostedModels:
             was_loaded = model is not None and model.serves
             if model is None:
                 model = HostedModel(target)
-                _in_thread(f"load {target}", self._load, model, self._leaving.get(target))
+                run_in_background(f"load {target}", self._load, model, self._leaving.get(target))
             self._models[target] = model
             model.users += 1
             return model, was_loaded
@@ -158,12 +157,10 @@ class HostedModels:
                 self._changed.notify_all()
                 return
             gone = self._leave(model)
-        _in_thread(f"unload {model.target}", self._unload_unasked, model, gone)
+        run_in_background(f"unload {model.target}", self._unload_unasked, model, gone)
 
     def _release_later(self, model: HostedModel) -> None:
-        timer = threading.Timer(GIVEN_UP_REQUEST_S, self._release, [model])
-        timer.daemon = True
-        timer.start()
+        run_after(GIVEN_UP_REQUEST_S, self._release, model)
 
     def _load(self, model: HostedModel, predecessor: Future[None] | None) -> None:
         if predecessor is not None:
@@ -213,7 +210,7 @@ class HostedModels:
                 from_server = isinstance(full.rejection, LoadRejectedError)
                 # The memory that one eviction freed was not enough, and no other model took it: a model
                 # that always lacks memory evicts one other model per request.
-                in_vain = model.entries_at_eviction == self._entries - 1
+                in_vain = model.entries_at_eviction == self._occupancy.entries - 1
                 if alone or (from_server and in_vain):
                     raise full.rejection from full
             finally:
@@ -252,14 +249,14 @@ class HostedModels:
                 self._last_try = model
                 return RoomOutcome.NONE
             if self._none_moving():
-                model.entries_at_eviction = self._entries
+                model.entries_at_eviction = self._occupancy.entries
             gone = self._leave(idle)
         self._unload(idle, gone)
         return RoomOutcome.EVICTED
 
     def _none_moving(self) -> bool:
         """Return whether no model is being loaded or unloaded."""
-        return not self._leaving and all(other.serves for other in self._in_server)
+        return not self._leaving and self._occupancy.all_serve()
 
     def _is_alone(self, model: HostedModel) -> bool:
         others = (other for other in self._models.values() if other is not model)
@@ -283,15 +280,15 @@ class HostedModels:
         self._measures.downloaded(time.monotonic() - begun)
 
     def _load_now(self, model: HostedModel, deadline: float, *, alone: bool) -> None:
-        self._enter(model)
+        self._occupancy.enter(model)
         try:
             if not alone:
-                self._check_memory(model)
+                self._occupancy.check_memory(model, needed=self._downloads.size_of(model.target))
             begun = time.monotonic()
             with self._noticed_if_it_hangs(model):
                 self._container.load(model.target, deadline=deadline)
         except BaseException:
-            self._in_server.discard(model)
+            self._occupancy.leave(model)
             raise
         self._measures.loaded(time.monotonic() - begun)
 
@@ -303,27 +300,12 @@ class HostedModels:
             model.hangs = True
             self._vacate()
 
-        timer = threading.Timer(HANGING_AFTER_S, give_up)
-        timer.daemon = True
-        timer.start()
+        timer = run_after(HANGING_AFTER_S, give_up)
         try:
             yield
         finally:
             timer.cancel()
             model.hangs = False
-
-    def _enter(self, model: HostedModel) -> None:
-        limit = self._limits.loaded_models
-        with self._changed:
-            if limit is not None and len(self._in_server) >= limit:
-                raise ModelCapacityError(model_not_ready(model.target))
-            self._in_server.add(model)
-            self._entries += 1
-
-    def _check_memory(self, model: HostedModel) -> None:
-        needed = self._downloads.size_of(model.target)
-        if self._limits.is_short_of_memory(held=self._container.memory_held(), needed=needed):
-            raise ModelCapacityError(model_not_ready(model.target))
 
     def _idle(self) -> HostedModel | None:
         return next((model for model in self._models.values() if model.serves and not model.users), None)
@@ -351,7 +333,7 @@ class HostedModels:
             log.warning("cannot delete the folder of %s: %s", model.target, error)
         finally:
             with self._changed:
-                self._in_server.discard(model)
+                self._occupancy.leave(model)
                 if self._leaving.get(model.target) is gone:
                     del self._leaving[model.target]
                 self._changed.notify_all()
@@ -362,7 +344,3 @@ class HostedModels:
         with self._changed:
             self._vacancies += 1
             self._changed.notify_all()
-
-
-def _in_thread(name: str, work: Any, *arguments: Any) -> None:
-    threading.Thread(target=work, args=arguments, name=name, daemon=True).start()
