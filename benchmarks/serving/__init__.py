@@ -1,0 +1,1 @@
+"""Compare served sentence embeddings with FastAPI."""
