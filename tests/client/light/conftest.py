@@ -8,6 +8,7 @@ import boto3
 import botocore.loaders
 import pytest
 
+from tests.client.light.calls import later, now
 from tests.client.light.wire import WireServer
 
 LOADER = botocore.loaders.create_loader()
@@ -43,3 +44,8 @@ def serve():
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture(params=[now, later], ids=["threads", "asyncio"])
+def call(request):
+    return request.param

@@ -14,7 +14,7 @@ from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from tests.delivery.delivery_project import DEV, PROD
 from tests.delivery.permissions.iam import listed, within
-from tests.delivery.permissions.test_permissions import executing
+from tests.delivery.permissions.resources import executing
 from tests.projects import edit
 from tests.reviewed_templates import reviewed_templates
 from tests.stacks.assemblies import new_app

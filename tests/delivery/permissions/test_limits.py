@@ -1,0 +1,164 @@
+"""What limits every delivery role: accounts, boundaries, execution policies, and IAM's sizes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stacks.delivery import DeliveryStack
+from stacks.delivery_target import delivery_target
+from tests.delivery.delivery_project import PROD, REGION
+from tests.delivery.permissions.iam import may, roles, within
+from tests.delivery.permissions.resources import (
+    DEV_BUCKET,
+    DEVS_KEY,
+    KEY,
+    STAGING_BUCKET,
+    arn,
+    executing,
+    iam_role,
+)
+from tests.stacks.assemblies import new_app
+
+
+@pytest.mark.parametrize(
+    ("environment", "resource", "allowed"),
+    [
+        ("staging", f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz", True),
+        ("staging", f"{DEV_BUCKET}/endpoints/x", False),
+        ("prod", f"{STAGING_BUCKET}/models/encoder/ab/model.tar.gz", False),
+    ],
+)
+def test_promote_reads_the_source_itself_only_within_one_account(
+    delivery_stacks, environment, resource, allowed
+):
+    role = f"tritonstack-delivery-{environment}-promote"
+    assert may(delivery_stacks[environment], role, "s3:GetObject", resource) is allowed
+
+
+def test_promote_reads_another_accounts_source_through_its_reader(delivery_stacks):
+    role, action = "tritonstack-delivery-prod-promote", "sts:AssumeRole"
+    assert may(
+        delivery_stacks["prod"], role, action, iam_role("tritonstack-delivery-staging-promotion-reader")
+    )
+    assert not may(
+        delivery_stacks["prod"], role, action, iam_role("tritonstack-delivery-dev-promotion-reader")
+    )
+    target = f"arn:aws:s3:::tritonstack-prod-artifacts-{PROD}-{REGION}"
+    assert may(delivery_stacks["prod"], role, "s3:PutObject", f"{target}/models/x")
+    assert not may(delivery_stacks["prod"], role, "s3:PutObject", f"{target}/endpoints/x")
+    assert not may(delivery_stacks["prod"], role, "s3:DeleteObject", f"{target}/models/x")
+
+
+def test_key_is_used_only_for_the_buckets_of_the_environment(delivery_stacks):
+    role = "tritonstack-delivery-dev-deploy"
+
+    def allowed(bucket):
+        return may(
+            delivery_stacks["dev"],
+            role,
+            "kms:Decrypt",
+            KEY,
+            kms__ViaService="s3.eu-west-1.amazonaws.com",
+            kms__EncryptionContext__aws__s3__arn=bucket,
+        )
+
+    assert allowed(DEV_BUCKET)
+    assert not allowed(STAGING_BUCKET)
+    assert not may(delivery_stacks["dev"], role, "kms:Decrypt", KEY)
+
+
+def test_every_role_has_a_boundary(delivery_stacks):
+    found = {
+        name: [role["PermissionsBoundary"] for role in roles(template).values()]
+        for name, template in delivery_stacks.items()
+    }
+    assert set(found) == {"dev", "staging", "prod"}
+    assert all(found.values())
+    assert set(found.pop("prod")) == {f"arn:aws:iam::{PROD}:policy/team-boundary"}
+    for name, boundaries in found.items():
+        resources = delivery_stacks[name]["Resources"]
+        assert {resources[one["Ref"]]["Type"] for one in boundaries} == {"AWS::IAM::ManagedPolicy"}
+
+
+@pytest.mark.parametrize("environment", ["dev", "prod"])
+def test_boundary_limits_every_other_grant(delivery_stacks, environment):
+    """Someone attaches an administrator policy to the deploy role."""
+    template = delivery_stacks[environment] | {
+        "Resources": delivery_stacks[environment]["Resources"]
+        | {
+            "Administrator": {
+                "Type": "AWS::IAM::Policy",
+                "Properties": {
+                    "Roles": [
+                        {
+                            "Ref": roles(delivery_stacks[environment])[
+                                f"tritonstack-delivery-{environment}-deploy"
+                            ]["id"]
+                        }
+                    ],
+                    "PolicyDocument": {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]},
+                },
+            }
+        }
+    }
+    role = f"tritonstack-delivery-{environment}-deploy"
+    assert may(template, role, "s3:DeleteObject", f"{DEV_BUCKET}/models/x")
+    for action in ("iam:CreateUser", "iam:PutRolePolicy", "iam:UpdateAssumeRolePolicy", "iam:DeletePolicy"):
+        assert not may(template, role, action, iam_role("tritonstack-delivery-dev-deploy"))
+    assert not may(template, role, "sts:AssumeRole", iam_role("Admin"))
+    assert not may(template, role, "sagemaker:CreateEndpoint", "*", **{"aws__RequestedRegion": "us-east-1"})
+
+
+def test_cloudformation_permissions_can_be_limited_to_the_environment(delivery_stacks):
+    """The policy that `cdk bootstrap` is given."""
+    statements = executing(delivery_stacks["prod"], "prod")
+    assert "*" not in [statement["Action"] for statement in statements]
+    makes_roles = [statement for statement in statements if "iam:CreateRole" in statement["Action"]]
+    (statement,) = makes_roles
+    assert statement["Resource"] == [iam_role("tritonstack-prod-*", PROD)]
+    assert statement["Condition"] == {
+        "StringEquals": {"iam:PermissionsBoundary": f"arn:aws:iam::{PROD}:policy/team-boundary"}
+    }
+    assert any("ec2:CreateVpc" in statement["Action"] for statement in statements)
+
+
+def test_an_environment_is_recognized_by_tags_that_its_file_sets(delivery_stacks):
+    policy = executing(delivery_stacks["staging"], "staging")
+    staging = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "staging"}
+    region = {"aws:RequestedRegion": REGION}
+    assert within(policy, "kms:ScheduleKeyDeletion", KEY, {**region, **staging})
+    assert not within(policy, "kms:ScheduleKeyDeletion", KEY, {**region, **DEVS_KEY})
+    assert not within(policy, "kms:CreateAlias", arn("kms", "alias/tritonstack-dev"), region)
+
+
+def test_policies_fit_the_iam_limits(delivery_stacks):
+    """6,144 characters per managed policy, 10,240 for all inline policies of a role, without whitespace."""
+    limits = {"AWS::IAM::ManagedPolicy": 6_144, "AWS::IAM::Policy": 10_240}
+    policies = [
+        item
+        for template in delivery_stacks.values()
+        for item in template["Resources"].values()
+        if item["Type"] in limits
+    ]
+    assert {item["Type"] for item in policies} == set(limits)
+    for item in policies:
+        document = item["Properties"]["PolicyDocument"]
+        assert len(json.dumps(document, separators=(",", ":"))) <= limits[item["Type"]]
+
+
+def test_delivery_stack_is_deployed_manually_and_separately(roads, tmp_path):
+    app = new_app(tmp_path)
+    DeliveryStack(app, target=delivery_target(roads, "dev"))
+    app.synth()
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    properties = manifest["artifacts"]["tritonstack-delivery-dev"]["properties"]
+    assert "assumeRoleArn" not in properties  # the rights of whoever deploys it
+    assert "cloudFormationExecutionRoleArn" not in properties
+    assert properties["terminationProtection"] is True
+    assert properties["tags"] == {
+        "team": "search",
+        "project": "tritonstack",
+        "purpose": "delivery of dev",
+    }

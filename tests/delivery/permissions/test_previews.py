@@ -1,0 +1,203 @@
+"""Previews change only what is theirs: their roles, boundary, keys, and bootstrap bucket."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from stacks.delivery_target import delivery_target
+from stacks.environment import add_environment
+from tests.delivery.delivery_project import DEV, REGION
+from tests.delivery.permissions.iam import listed, may, within
+from tests.delivery.permissions.resources import (
+    CDK,
+    DEV_BUCKET,
+    DEVS_KEY,
+    EXECUTION,
+    KEY,
+    PREVIEW_ASSETS,
+    PREVIEW_EXECUTION,
+    PREVIEWS_KEY,
+    arn,
+    iam_role,
+)
+from tests.stacks.assemblies import new_app
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.project.loading import load_instance, sample_instance
+
+
+@pytest.mark.parametrize(("role", "allowed"), [(PREVIEW_EXECUTION, True), (EXECUTION, False)])
+def test_previews_are_created_with_their_own_role_only(delivery_stacks, role, allowed):
+    found = may(
+        delivery_stacks["dev"],
+        "tritonstack-delivery-dev-preview",
+        "iam:PassRole",
+        role,
+        iam__PassedToService="cloudformation.amazonaws.com",
+    )
+    assert found is allowed
+
+
+PREVIEW_ROLE = iam_role("tritonstack-pr-7-endpoint-search-Role-1")
+
+
+EDGE = f"arn:aws:iam::{DEV}:policy/tritonstack-delivery-dev-preview-boundary"
+
+
+@pytest.mark.parametrize("action", ["CreateRole", "PutRolePolicy", "AttachRolePolicy"])
+@pytest.mark.parametrize(
+    ("role", "boundary", "allowed"),
+    [
+        (PREVIEW_ROLE, {"iam__PermissionsBoundary": EDGE}, True),
+        (PREVIEW_ROLE, {"iam__PermissionsBoundary": EDGE.replace("preview-boundary", "boundary")}, False),
+        (PREVIEW_ROLE, {}, False),
+        (iam_role("tritonstack-dev-x"), {"iam__PermissionsBoundary": EDGE}, False),
+    ],
+)
+def test_every_preview_role_has_a_boundary(delivery_stacks, action, role, boundary, allowed):
+    made_with = "tritonstack-delivery-dev-preview-execution"
+    assert may(delivery_stacks["dev"], made_with, f"iam:{action}", role, **boundary) is allowed
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("iam:CreateRole", iam_role("tritonstack-pr-7-x")),
+        ("sts:AssumeRole", CDK),
+        ("cloudformation:CreateStack", arn("cloudformation", "stack/tritonstack-pr-7-a/1")),
+        ("s3:GetObject", f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz"),
+        ("s3:PutObject", f"{DEV_BUCKET}/events/1.json"),
+        ("s3:PutObject", f"{PREVIEW_ASSETS}/0a1b.json"),
+        ("s3:GetObject", f"arn:aws:s3:::cdk-hnb659fds-assets-{DEV}-{REGION}/0a1b.json"),
+        ("ecr:PutImage", arn("ecr", "repository/tritonstack-dev/serving")),
+        ("kms:Decrypt", KEY),
+        ("kms:CreateGrant", KEY),
+        ("sagemaker:DeleteEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search")),
+        ("secretsmanager:GetSecretValue", arn("secretsmanager", "secret:x")),
+    ],
+)
+def test_administrator_policy_in_a_preview_is_limited_by_the_boundary(delivery_stacks, action, resource):
+    assert not within(edge_of(delivery_stacks), action, resource, {"aws:RequestedRegion": REGION})
+
+
+def test_the_preview_boundary_allows_what_its_roles_need(roads, delivery_stacks, tmp_path):
+    """For every option of an environment: build jobs, a network, an asynchronous endpoint."""
+    root = tmp_path / "project"
+    shutil.copytree(roads.root, root, symlinks=True)
+    file = Project(root).template_file("preview")
+    more = "  bulk: {kind: ensemble, model: encoder, instance_type: ml.c7i.xlarge, asynchronous: {}}\n"
+    file.write_text(file.read_text() + more + "network: {create: {}}\n")
+    app = new_app(tmp_path / "out")
+    add_environment(app, workspace=load_instance(Project(root), sample_instance("preview", "pr-7")))
+    app.synth()
+    asked = list(asked_by_roles(tmp_path / "out"))
+    assert len(asked) > 50
+    edge = edge_of(delivery_stacks)
+    assert [one[:2] for one in asked if not within(edge, *one)] == []
+
+
+def edge_of(delivery_stacks):
+    (found,) = [
+        item["Properties"]["PolicyDocument"]["Statement"]
+        for item in delivery_stacks["dev"]["Resources"].values()
+        if item["Properties"].get("ManagedPolicyName") == EDGE.rpartition("/")[2]
+    ]
+    return found
+
+
+def asked_by_roles(folder):
+    """Yield each action and resource that roles of these stacks are granted, with the reason."""
+    for file in folder.glob("*.template.json"):
+        for item in json.loads(file.read_text())["Resources"].values():
+            if item["Type"] != "AWS::IAM::Policy":
+                continue
+            for statement in item["Properties"]["PolicyDocument"]["Statement"]:
+                given = statement.get("Condition", {}).values()
+                keys = {key: listed(value)[0] for held in given for key, value in held.items()}
+                if "kms:CreateGrant" in listed(statement["Action"]):
+                    keys["kms:GrantIsForAWSResource"] = "true"  # SageMaker asks for volumes
+                if keys.get("kms:ViaService", "").startswith("sns"):
+                    keys["kms:EncryptionContext:aws:sns:topicArn"] = arn("sns", "tritonstack-pr-7-bulk")
+                for action in listed(statement["Action"]):
+                    for resource in listed(statement["Resource"]):
+                        yield action, shown(action, resource), keys
+
+
+def shown(action, resource):
+    """Return an ARN in place of a reference that only the deploy resolves."""
+    if isinstance(resource, str):
+        return resource.replace("*", "x") if resource != "*" else resource
+    text = json.dumps(resource)
+    for service, example in (
+        ("kms", KEY),
+        ("sns", arn("sns", "tritonstack-pr-7-bulk")),
+        ("ec2", arn("ec2", "subnet/subnet-1")),
+        ("logs", arn("logs", "log-group:/tritonstack-pr-7/x")),
+    ):
+        if action.startswith(f"{service}:"):
+            return example
+    raise AssertionError(f"{action} on {text}: nothing is known of this")
+
+
+@pytest.mark.parametrize(
+    ("imports", "allowed"),
+    [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)],
+)
+def test_a_preview_adopts_no_existing_resource(delivery_stacks, imports, allowed):
+    """Otherwise it would be deleted with the preview: keys and models do not have the preview's name."""
+    stack = arn("cloudformation", "stack/tritonstack-pr-7-a/1")
+    role = "tritonstack-delivery-dev-preview"
+    assert may(delivery_stacks["dev"], role, "cloudformation:CreateChangeSet", stack, **imports) is allowed
+
+
+NEW_KEY = {key.replace("Resource", "Request"): text for key, text in PREVIEWS_KEY.items()}
+
+
+@pytest.mark.parametrize(
+    ("action", "context", "allowed"),
+    [
+        ("CreateKey", {}, True),
+        ("EnableKeyRotation", {}, True),  # at once after it was made
+        ("TagResource", NEW_KEY, True),  # while it is made
+        ("TagResource", {**NEW_KEY, "aws:RequestTag/environment": "dev"}, False),
+        ("TagResource", {**NEW_KEY, **DEVS_KEY}, False),  # so that dev's would be a preview's
+        ("TagResource", {**NEW_KEY, "kms:ResourceAliases": "alias/somebodys"}, False),
+        ("TagResource", PREVIEWS_KEY, True),
+        *((action, PREVIEWS_KEY, True) for action in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")),
+        *((action, DEVS_KEY, False) for action in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")),
+        *((action, {}, False) for action in ("PutKeyPolicy", "ScheduleKeyDeletion", "UntagResource")),
+        ("Decrypt", DEVS_KEY, False),
+        ("CreateGrant", PREVIEWS_KEY, False),
+        ("CreateGrant", {"kms:ViaService": f"ecr.{REGION}.amazonaws.com"}, True),
+        ("CreateGrant", {"kms:ViaService": f"ec2.{REGION}.amazonaws.com"}, False),
+        ("ReEncryptFrom", PREVIEWS_KEY, False),
+    ],
+)
+def test_keys_of_other_environments_are_unchanged(delivery_stacks, action, context, allowed):
+    role = "tritonstack-delivery-dev-preview-execution"
+    resource = "*" if action == "CreateKey" else KEY
+    assert may(delivery_stacks["dev"], role, f"kms:{action}", resource, **context) is allowed
+
+
+def test_previews_without_a_boundary_are_not_delivered(roads, tmp_path):
+    shutil.copytree(roads.root, tmp_path, symlinks=True, dirs_exist_ok=True)
+    project = Project(tmp_path)
+    file = project.template_file("preview")
+    lines = [line for line in file.read_text().splitlines() if "permissions_boundary" not in line]
+    file.write_text("\n".join(lines))
+    with pytest.raises(UsageError, match="no permissions boundary"):
+        delivery_target(project, "dev")
+    delivery_target(project, "staging")
+
+
+def test_previews_that_publish_to_a_deploy_source_are_not_delivered(roads, tmp_path):
+    shutil.copytree(roads.root, tmp_path, symlinks=True, dirs_exist_ok=True)
+    project = Project(tmp_path)
+    file = project.template_file("preview")
+    file.write_text(file.read_text().replace("bootstrap_qualifier: preview", ""))
+    with pytest.raises(UsageError, match="share the bootstrap bucket"):
+        delivery_target(project, "dev")
+    delivery_target(project, "staging")
