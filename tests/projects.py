@@ -16,6 +16,8 @@ recipe:
 test_inputs: [A man is eating food.]
 """
 
+EMPTY_WEIGHTS = (2).to_bytes(8, "little") + b"{}"
+"""A safetensors file without tensors."""
 ENVIRONMENT = """\
 name: dev
 account: "111111111111"
@@ -34,6 +36,8 @@ def write_project(root: Path) -> Project:
     (root / "cdk.json").write_text("{}")
     (root / "models" / "minilm").mkdir(parents=True)
     (root / "models" / "minilm" / "model.yaml").write_text(MODEL)
+    (root / "models" / "minilm" / "weights").mkdir()
+    (root / "models" / "minilm" / "weights" / "model.safetensors").write_bytes(EMPTY_WEIGHTS)
     add_builder(root)
     (root / "environments").mkdir()
     (root / "environments" / "dev.yaml").write_text(ENVIRONMENT)

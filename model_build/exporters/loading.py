@@ -21,7 +21,7 @@ from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.unused_weights import check_unused
 from model_build.library_errors import brief, known_help
-from model_build.sources.wanted import SAFE_WEIGHTS
+from tritonstack.project.files.source_selection import SAFE_WEIGHTS
 from tritonstack.spec.models.model_fields import Trust
 
 CONFIG = "config.json must describe a transformers model, with `model_type`"

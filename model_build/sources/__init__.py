@@ -8,8 +8,8 @@ from model_build.sources.base import FetchedSource, fetched
 from model_build.sources.local_folder import fetch_folder
 from model_build.sources.object_store import fetch_from_s3
 from model_build.sources.package import fetch_from_package
-from model_build.sources.wanted import TRANSFORMERS, FileSelection, file_selection
 from tritonstack.base.errors import UsageError
+from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection, file_selection
 
 __all__ = ["FetchedSource", "FileSelection", "fetch_source", "file_selection"]
 

@@ -11,10 +11,9 @@ from typing import Any
 from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.resources import require_space
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import PICKLES, TRANSFORMERS, FileSelection
 from model_build.store.archive import is_safe_name
-from tritonstack.base.documents import closest
 from tritonstack.base.source_files import Files, list_files, require_same
+from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
 CHUNK = 1 << 20
 MOST_FILES = 5000
@@ -96,26 +95,6 @@ def add_file(digest: Any, file: Path) -> None:
 
 def no_weights(names: Sequence[str], source: str, selection: FileSelection) -> SourceError:
     """Return the error for a source that has these files, but no weights."""
-    shown = ", ".join(sorted(names)[:8]) or "nothing"
-    if selection.exact:
-        nearest = closest(selection.weights[0], names)
-        return SourceError(
-            f"{source}: file not found: {selection.weights[0]} (found: {shown})",
-            remedy=f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
-            if nearest
-            else "correct `recipe.file` in model.yaml, or the source",
-            code="TS302",
-        )
-    pickles = sorted(name for name in names if any(Path(name).match(pattern) for pattern in PICKLES))
-    if pickles:
-        return UnsafeWeightsError(
-            f"{source}: its weights are {', '.join(pickles)}, a pickle, which can run code when loaded",
-            remedy="in a sandbox, load the model once and save it again with "
-            "`save_pretrained(folder)`, which writes safetensors; then use file://. If you trust "
-            "its author, set `trust: {pickle: <reason>}` in model.yaml",
-        )
-    return SourceError(
-        f"{source}: no {' or '.join(selection.weights)} file (found: {shown})",
-        remedy="use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
-        code="TS302",
-    )
+    missing = selection.missing(names)
+    kind = UnsafeWeightsError if missing.code == UnsafeWeightsError.code else SourceError
+    return kind(f"{source}: {missing.message}", remedy=missing.remedy, code=missing.code)

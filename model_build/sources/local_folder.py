@@ -8,9 +8,9 @@ from pathlib import Path
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import TRANSFORMERS, FileSelection
 from tritonstack.base.source_files import list_files, source_folder
 from tritonstack.project.files.model_files import CODE_SUFFIX
+from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
 
 def fetch_folder(

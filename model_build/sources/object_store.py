@@ -22,9 +22,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import TRANSFORMERS, FileSelection
 from model_build.store.aws_errors import explain
 from tritonstack.base.errors import aws_error_code
+from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
 PART_BYTES = 32 << 20
 AT_ONCE = 8

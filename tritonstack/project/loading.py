@@ -17,7 +17,7 @@ from tritonstack.project.checks.compatibility import environment_violations
 from tritonstack.project.checks.delivery import delivery_violations
 from tritonstack.project.checks.ensembles import composition_violations
 from tritonstack.project.checks.regions import region_violations
-from tritonstack.project.files.contents import content_violations
+from tritonstack.project.files.contents import content_violations, source_violations
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.names import environment_names, ignored_files, model_names, template_names
 from tritonstack.project.workspace import Workspace
@@ -147,7 +147,8 @@ def validate_project(project: Project) -> list[FileViolation]:
     violations = set(ignored_files(project))
     for name in model_names(project):
         try:
-            violations.update(content_violations(load_model(project, name)))
+            document = load_model(project, name)
+            violations.update(content_violations(document), source_violations(document))
         except InvalidFilesError as error:
             violations.update(error.violations)
     workspaces = []

@@ -28,7 +28,7 @@ def no_weights(shop: Setting) -> None:
 def changed_source(shop: Setting) -> None:
     """A file was added to an installed package that a model comes from."""
     from model_build.sources.package import _check_files
-    from model_build.sources.wanted import TRANSFORMERS
+    from tritonstack.project.files.source_selection import TRANSFORMERS
 
     shop.write("tiny/model.safetensors", "")
     _check_files(shop.root / "tiny", {}, TRANSFORMERS, source="package://tiny-models==1.0/tiny")

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
-from tritonstack.project.files.model_files import file_violations, source_files
+from tritonstack.base.source_files import source_folder
+from tritonstack.project.files.model_files import FILE_SCHEME, file_violations, source_files
 from tritonstack.project.files.requirement_files import REMEDY, pinned_version, requirement_lines
 from tritonstack.project.files.safetensors_header import REMEDY as COPY_AGAIN
 from tritonstack.project.files.safetensors_header import header_violation
+from tritonstack.project.files.source_selection import file_selection
 from tritonstack.reference.releases import NUMPY_2_SINCE
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
@@ -22,6 +24,31 @@ def content_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]
     if not violations:
         yield from _unpinned_requirements(document)
         yield from _incomplete_weights(document)
+
+
+def source_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
+    """Yield a `file://` source without its folder, or without the file or weights that the recipe needs."""
+    spec = document.record
+    source = spec.source or ""
+    if not source.startswith(FILE_SCHEME) or file_violations(document):
+        return
+    folder = source_folder(document.file.parent, source.removeprefix(FILE_SCHEME), trusted=True)
+    if not folder.is_dir():
+        found = "a file, not a folder" if folder.exists() else "folder not found"
+        yield document.violation(
+            ("source",),
+            f"{source}: {found}: {folder}",
+            remedy="name the folder that has the model, relative to the folder of model.yaml",
+            code="TS302",
+        )
+        return
+    selection, files = file_selection(spec), list(source_files(document))
+    if not selection.has_weights(files):
+        missing = selection.missing(files)
+        place = ("recipe", "file") if selection.exact else ("source",)
+        yield document.violation(
+            place, f"{source}: {missing.message}", remedy=missing.remedy, code=missing.code
+        )
 
 
 def requirements_of(document: Document[ModelSpec]) -> Iterator[tuple[int, str]]:

@@ -57,9 +57,11 @@ def model_files(document: Document[ModelSpec]) -> ModelFiles:
         folder = document.file.parent
         own = {name: file for name in document.record.own_files if (file := find_file(folder, name))}
         helpers, violations = _try_files(document, ("recipe", "code"), helper_files)
+        violations += _unreadable(document, ("recipe", "code"), helpers)
         file_violations += violations or _helper_violations(document, helpers)
         source, violations = _try_files(document, ("source",), source_files)
         file_violations += violations
+        file_violations += _unreadable(document, ("source",), source)
     if file_violations:
         raise InvalidFilesError(file_violations)
     return ModelFiles(own, helpers, source)
@@ -167,12 +169,28 @@ def _own_file_violations(document: Document[ModelSpec]) -> Iterator[FileViolatio
         except UnsafeFileError as error:
             yield document.violation(place, error.message, remedy=error.remedy, code=error.code)
             continue
-        if found is None:
+        if found is not None:
+            yield from _unreadable(document, place, {name: found})
+        else:
             yield document.violation(
                 place,
                 f"file {name} does not exist beside it",
                 remedy="add it, or correct its name",
                 code="TS205",
+            )
+
+
+def _unreadable(document: Document[ModelSpec], place: FieldPath, files: Files) -> Iterator[FileViolation]:
+    """Open each file, without reading it."""
+    for name, file in files.items():
+        try:
+            file.path.open("rb").close()
+        except OSError as error:
+            yield document.violation(
+                place,
+                f"cannot read {name}: {error.strerror}",
+                remedy="check the permissions of the file",
+                code="TS101",
             )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from tritonstack.base.documents import closest
 from tritonstack.base.source_files import list_files
 from tritonstack.project.files.model_files import FILE_SCHEME
 from tritonstack.spec.models.model import ModelSpec
@@ -26,6 +28,14 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.joblib")
 CODE = "*.py"
 SENTENCE_MODULES = (f"[0-9]_*/{SAFE_WEIGHTS}", f"[0-9]_*/{PICKLED_WEIGHTS}")
 """Weights of sentence-transformers modules, whose folders start with a number."""
+
+
+class MissingWeights(NamedTuple):
+    """Why a source has no weights."""
+
+    message: str
+    remedy: str
+    code: str
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,33 @@ class FileSelection:
     def has_weights(self, names: Iterable[str]) -> bool:
         """Return whether any of these files holds weights."""
         return any(_matches(name, self.weights, whole=self.exact) for name in names if self.holds(name))
+
+    def missing(self, names: Sequence[str]) -> MissingWeights:
+        """Describe a source that has these files, but no weights."""
+        shown = ", ".join(sorted(names)[:8]) or "nothing"
+        if self.exact:
+            nearest = closest(self.weights[0], names)
+            return MissingWeights(
+                f"file not found: {self.weights[0]} (found: {shown})",
+                f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
+                if nearest
+                else "correct `recipe.file` in model.yaml, or the source",
+                "TS302",
+            )
+        pickles = sorted(name for name in names if any(Path(name).match(pattern) for pattern in PICKLES))
+        if pickles:
+            return MissingWeights(
+                f"its weights are {', '.join(pickles)}, a pickle, which can run code when loaded",
+                "in a sandbox, load the model once and save it again with `save_pretrained(folder)`, which "
+                "writes safetensors; then use file://. If you trust its author, set "
+                "`trust: {pickle: <reason>}` in model.yaml",
+                "TS217",
+            )
+        return MissingWeights(
+            f"no {' or '.join(self.weights)} file (found: {shown})",
+            "use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
+            "TS302",
+        )
 
     def among(self, folder: Path) -> list[str]:
         """Return the wanted files below a folder, sorted."""
