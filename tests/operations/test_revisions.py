@@ -58,7 +58,7 @@ def repository(project: Project) -> Repository:
         "models/unused",
         "docs",
     ):
-        (root / folder).mkdir(parents=True)
+        (root / folder).mkdir(parents=True, exist_ok=True)
         (root / folder / "file.txt").write_text("text\n")
     for name in BUILD_PINS:
         (root / name).write_text("numpy==2.4.6\n")

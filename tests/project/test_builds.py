@@ -210,7 +210,7 @@ def test_reasons_for_a_build(project: Project, monkeypatch: pytest.MonkeyPatch) 
     assert reason(project) == "never built for cpu"
     lock_current(project)
     assert reason(project) == ""
-    (project.model_file("minilm").parent / "weights").mkdir()
+    (project.model_file("minilm").parent / "weights").mkdir(exist_ok=True)
     (project.model_file("minilm").parent / "weights" / "w.txt").write_bytes(b"x")
     assert reason(project) == "files beside model.yaml have changed"
     lock_current(project)

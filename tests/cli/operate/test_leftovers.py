@@ -62,3 +62,50 @@ def test_destroy_reports_jobs_that_have_ended_and_deletes_them(
     assert run([*destroy, "--yes"]) == 0
     assert "no stacks remained, 1 ended Processing job deleted" in capsys.readouterr().err
     assert jobs.jobs == {}
+
+
+EMPTY = Report((), ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("preview",), 2, "help: add --name <name>; `tritonstack status` lists its instances"),
+        (("dev", "--name", "pr-1"), 2, "'dev' is an environment, not a template\n  help: omit --name"),
+        (
+            ("preview", "--name", "pr-1", "--region", "us-east-1"),
+            2,
+            "'pr-1' has no stack in any accessible account\n"
+            "  help: omit --account, --region, and --prefix to search where 'preview' is deployed",
+        ),
+        (
+            ("preview", "--name", "pr-1"),
+            0,
+            "pr-1: 0 resources belong to stacks, 0 orphaned; no deployment found",
+        ),
+        (("preview", "--name", "pr-1", "--gone"), 0, "no deployment found"),
+    ],
+)
+def test_audit_of_an_instance_names_what_is_missing(
+    dev: Project,
+    account: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    dev.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
+    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: EMPTY)
+    assert run(["--project", str(dev.root), "audit", *arguments]) == code
+    out, err = capsys.readouterr()
+    assert message in (out if code == 0 else err)
+    assert "did you mean" not in err
+
+
+@pytest.mark.parametrize("command", ["audit", "destroy"])
+def test_an_environment_takes_no_instance_name(
+    dev: Project, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert run(["--project", str(dev.root), command, "dev", "--name", "pr-1"]) == 2
+    assert "'dev' is an environment, not a template" in capsys.readouterr().err

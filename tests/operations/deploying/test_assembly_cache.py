@@ -36,7 +36,7 @@ def project(tmp_path) -> Project:
     root = tmp_path / "project"
     root.mkdir()
     write_project(root)
-    (root / "models/minilm/weights").mkdir()
+    (root / "models/minilm/weights").mkdir(exist_ok=True)
     (root / "models/minilm/weights/config.json").write_text("{}")
     (root / "cdk.json").write_text(json.dumps({"app": "tritonstack-app"}))
     return Project(root)
@@ -149,7 +149,7 @@ def test_the_archive_of_the_build_code_has_only_files_of_the_key(project):
     BuildSource(stack, "Source", project=project)
     folder = Path(cdk_lib.App.of(stack).synth().directory)
     packed = {str(file.relative_to(folder)) for file in folder.glob("asset.*/models/**/*") if file.is_file()}
-    assert {Path(name).name for name in packed} == {"model.yaml", "config.json"}
+    assert {Path(name).name for name in packed} == {"config.json", "model.safetensors", "model.yaml"}
     assert key_of(project) == before
 
 

@@ -146,7 +146,9 @@ def _described(
 def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, Path] | None:
     if environment in template_names(project):
         raise UsageError(
-            f"{environment!r} is a template, not an environment", remedy="add --name <name>", code="TS904"
+            f"{environment!r} is a template, not an environment",
+            remedy="add --name <name>; `tritonstack status` lists its instances",
+            code="TS904",
         )
     if environment not in environment_names(project):
         return None
@@ -170,6 +172,10 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
 
 def _instance(project: Project, environment: str, name: str) -> tuple[EnvironmentSpec, Path] | None:
     if environment not in template_names(project):
+        if environment in environment_names(project):
+            raise UsageError(
+                f"{environment!r} is an environment, not a template", remedy="omit --name", code="TS904"
+            )
         return None
     template = find_template(project, environment)
     return instance_document(template, sample_instance(environment, name)).record, template.file
@@ -201,7 +207,14 @@ def _found_by_name(
     if len(chosen) == 1:
         return chosen[0]
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
-    suggestion = None if deployed else closest(environment, _described_names(session.project, name))
+    described = _described_names(session.project, name)
+    if environment in described and not deployed:
+        raise UsageError(
+            "\n".join([f"{full_name!r} has no stack in {places or 'any accessible account'}", *unreachable]),
+            remedy=f"omit --account, --region, and --prefix to search where {environment!r} is deployed",
+            code="TS514",
+        )
+    suggestion = None if deployed else closest(environment, described)
     if suggestion:
         raise UsageError(
             f"unknown {'template' if name else 'environment'} {environment!r}",

@@ -58,6 +58,8 @@ def _report_lines(subject: str, report: Report) -> list[str]:
     in_stacks = len(report.present) - len(report.orphans)
     belong = "1 resource belongs to a stack" if in_stacks == 1 else f"{in_stacks} resources belong to stacks"
     summary = f"{subject}: {belong}, {len(report.orphans)} orphaned"
+    if not (report.items or report.unseen or report.not_listed):
+        summary += "; no deployment found"
     if report.pending:
         summary += f"; {_pending_text(report.pending)}"
     if report.unseen:
