@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.projects import EMPTY_WEIGHTS
 from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
@@ -88,6 +89,7 @@ def test_files_are_copied_as_the_source(project, tmp_path):
     assert (project.models_dir / "fraud/source/fraud.ubj").read_bytes() == b"trees"
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "config.json").write_text("{}")
+    (tmp_path / "checkpoint" / "model.safetensors").write_bytes(EMPTY_WEIGHTS)
     new_model(project, "mood", recipe="text-classification", copy=tmp_path / "checkpoint")
     assert (project.models_dir / "mood/source/config.json").is_file()
     assert validate_project(project) == []

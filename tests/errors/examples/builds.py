@@ -12,7 +12,7 @@ def no_source(shop: Setting) -> None:
     """`source: file://weights` without that folder."""
     from model_build.sources import fetch_source
 
-    fetch_source("file://weights", model_folder=shop.root / "models/minilm", cache_dir=shop.root / "cache")
+    fetch_source("file://parts", model_folder=shop.root / "models/minilm", cache_dir=shop.root / "cache")
 
 
 @example("TS302")
@@ -20,8 +20,8 @@ def no_weights(shop: Setting) -> None:
     """A source folder without weights."""
     from model_build.sources import fetch_source
 
-    shop.write("models/minilm/weights/config.json", "{}")
-    fetch_source("file://weights", model_folder=shop.root / "models/minilm", cache_dir=shop.root / "cache")
+    shop.write("models/minilm/parts/config.json", "{}")
+    fetch_source("file://parts", model_folder=shop.root / "models/minilm", cache_dir=shop.root / "cache")
 
 
 @example("TS303")

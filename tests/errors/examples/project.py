@@ -159,8 +159,8 @@ def pickle(shop: Setting) -> None:
     """A source whose only weights are `pytorch_model.bin`, a pickle."""
     from model_build.sources import fetch_source
 
-    shop.write("models/minilm/weights/pytorch_model.bin", "")
-    fetch_source("file://weights", model_folder=shop.root / "models/minilm", cache_dir=shop.root / "cache")
+    shop.write("models/minilm/parts/pytorch_model.bin", "")
+    fetch_source("file://parts", model_folder=shop.root / "models/minilm", cache_dir=shop.root / "cache")
 
 
 @example("TS218")
