@@ -14,8 +14,8 @@ FILES: Mapping[str, Kind] = {
     ),
     "TS101": Kind(
         "File cannot be read",
-        "A YAML file is missing, empty, too large, not a regular file, not readable, or not UTF-8. Check "
-        "the path and the permissions, and save the file as UTF-8 text.",
+        "A YAML file is missing, empty, too large, not a regular file, not readable, or not UTF-8, or a "
+        "model's file is not readable. Check the path and the permissions, and save YAML as UTF-8 text.",
     ),
     "TS102": Kind(
         "Invalid YAML syntax",
