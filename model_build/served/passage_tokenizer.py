@@ -57,7 +57,7 @@ class TritonPythonModel:
         ]
 
     def encode(self, readings: Sequence[list[Any] | str]) -> list[list[Encoding] | str]:
-        """The tokens of each request's rows, made all at once if none is rejected."""
+        """The tokens of each request's rows, made all at once if none is refused."""
         readable = [row for rows in readings if not isinstance(rows, str) for row in rows]
         try:
             found = iter(self.tokenizer.encode_batch(readable))

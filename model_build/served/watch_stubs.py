@@ -137,7 +137,7 @@ def arguments_of(process: Process) -> list[str]:
 def serves(server: Process, path: str) -> bool:
     """Return whether the server offers the model whose model.py has this path.
 
-    A server that starts or stops rejects connections. One that unloads a model with a dead stub accepts them
+    A server that starts or stops refuses connections. One that unloads a model with a dead stub accepts them
     and does not answer.
     """
     flags = [one for one in arguments_of(server) if one.startswith(PORT_FLAG)]
