@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,13 @@ class Notes(NullReporter):
 
     def note(self, text: str) -> None:
         self.lines.append(text)
+
+
+@pytest.mark.parametrize("environment", [None, "dev"])
+def test_a_missing_source_folder_is_reported(project: Project, environment: str | None) -> None:
+    shutil.rmtree(project.models_dir / "minilm" / "weights")
+    with pytest.raises(InvalidFilesError, match="folder not found"):
+        validate(Session(project), environment)
 
 
 def test_a_valid_project_returns_what_was_checked(project: Project) -> None:

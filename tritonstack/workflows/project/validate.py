@@ -18,6 +18,7 @@ from tritonstack.operations.locks.online_checks import (
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.checks.regions import pipeline_warnings, region_warnings
 from tritonstack.project.checks.sources import source_warnings
+from tritonstack.project.files.contents import source_violations
 from tritonstack.project.loading import (
     environment_names,
     load_model,
@@ -118,10 +119,10 @@ def _warnings(session: Session, workspaces: Sequence[Workspace], *, everything: 
 
 def _violations(session: Session, environment: str) -> list[FileViolation]:
     try:
-        load_workspace(session.project, environment)
+        workspace = load_workspace(session.project, environment)
     except InvalidFilesError as error:
         return list(error.violations)
-    return []
+    return [violation for model in workspace.models.values() for violation in source_violations(model)]
 
 
 def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[str, ...]:
