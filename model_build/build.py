@@ -266,7 +266,7 @@ class _Build:
             asked = " or ".join(str(target) for target in self._targets)
             raise LayoutError(
                 f"the repository targets {written.target}; expected {asked}",
-                remedy="build the model for this target with `--target`, or correct the recipe's hardware",
+                remedy="correct the endpoint's instance_type or triton_release, or the targets of its models",
             )
 
     def _pack(self, written: WrittenRepository, work: Path, source: FetchedSource) -> PackedArchive:

@@ -89,7 +89,10 @@ def require_success(reply: TritonResponse, server: TritonServer, subject: str) -
     if reply.status != 200:
         kind = SilentModelError if SILENT.search(reply.body) else ServingError
         body = reply.body.decode(errors="replace")[:500]
-        raise kind(f"{subject} {reply.status}: {body}\n{server.log_tail()}")
+        raise kind(
+            f"{subject} {reply.status}: {body}\n{server.log_tail()}",
+            remedy="correct the model's code or configuration as the message and the end of the log say",
+        )
 
 
 def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyReport:

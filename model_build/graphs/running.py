@@ -29,17 +29,17 @@ class GraphSession:
     """A graph loaded in ONNX Runtime."""
 
     def __init__(self, file: Path, *, threads: int = 0) -> None:
-        import onnxruntime  # noqa: PLC0415 - takes time, and a build that finds its artifact needs it not
+        import onnxruntime  # noqa: PLC0415 - takes time, and a build that finds its artifact does not need it
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        self._violations = _violations()
+        self._errors = _errors()
         try:
             self._session = onnxruntime.InferenceSession(
                 str(file), options, providers=["CPUExecutionProvider"]
             )
-        except self._violations as error:
+        except self._errors as error:
             raise ExportError(
                 f"ONNX Runtime cannot load the graph: {error}",
                 remedy="export the graph with operators and an opset that this ONNX Runtime supports",
@@ -51,7 +51,7 @@ class GraphSession:
         outputs = list(names) or [output.name for output in self._session.get_outputs()]
         try:
             return dict(zip(outputs, self._session.run(outputs, dict(inputs)), strict=True))
-        except self._violations as error:
+        except self._errors as error:
             raise ExportError(
                 f"ONNX Runtime cannot run the graph: {error}",
                 remedy="correct the test inputs, or the operator that the message names",
@@ -122,7 +122,7 @@ def _rows(array: Array, batch: int) -> Array:
     return np.resize(array, (batch, *array.shape[1:]))
 
 
-def _violations() -> tuple[type[Exception], ...]:
+def _errors() -> tuple[type[Exception], ...]:
     """Return ONNX Runtime's exception types, which share no base class."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ def fetch_folder(
     if not folder.is_dir():
         raise SourceError(
             f"file://{text}: folder not found: {folder}",
-            remedy="a file:// source is relative to the folder of its model.yaml",
+            remedy="name the folder that has the model, relative to the folder of model.yaml",
         )
     check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
     return FoundFolder(folder, f"sha256:{_hash_of(folder, selection)}")

@@ -34,4 +34,6 @@ def explain(
             f"{doing}: access to bucket {bucket!r} denied",
             remedy="check the account and the permissions on the bucket and its KMS key",
         )
-    return error_type(f"{doing}: {error}")
+    return error_type(
+        f"{doing}: {error}", remedy="retry; if it fails again, check the network and the service's status"
+    )

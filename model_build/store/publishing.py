@@ -185,9 +185,9 @@ class _ArtifactObjects:
         """Verify the examples in the bucket before reporting the artifact as published."""
         found = self._get(EXAMPLES_NAME)
         if found is None or hashlib.sha256(found[0]).hexdigest() != manifest.examples_sha256:
-            violation = "is missing, but its manifest names it" if found is None else "has changed"
+            failure = "is missing, but its manifest names it" if found is None else "has changed"
             raise PublishError(
-                f"{self._url(EXAMPLES_NAME)} {violation}",
+                f"{self._url(EXAMPLES_NAME)} {failure}",
                 remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} there, then publish again",
             )
 

@@ -52,13 +52,13 @@ def test_an_error_for_machines_is_one_json_document(
     code, out, err = said(capsys, "--project", root, "--json", "validate")
     error = json.loads(out)["error"]
     assert code == error["exit_code"] == 2
-    assert [(violation["line"], violation["field"]) for violation in error["problems"]] == [
+    assert [(violation["line"], violation["field"]) for violation in error["violations"]] == [
         (6, "endpoints.search.kind"),
         (7, "endpoints.search.knid"),
     ]
-    assert error["problems"][1]["remedy"] == "did you mean 'kind'?"
+    assert error["violations"][1]["remedy"] == "did you mean 'kind'?"
     assert error["code"] == "TS100"
-    assert [violation["code"] for violation in error["problems"]] == ["TS106", "TS104"]
+    assert [violation["code"] for violation in error["violations"]] == ["TS106", "TS104"]
     assert "knid: unknown key [TS104]\n  help: did you mean 'kind'?" in err
 
 

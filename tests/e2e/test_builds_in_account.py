@@ -31,7 +31,7 @@ from tritonstack.records.locks import Lock, load_lock
 from tritonstack.runtime.sandbox import why_no_namespaces
 
 pytestmark = [
-    pytest.mark.e2e,
+    pytest.mark.soak,
     pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces"),
 ]
 

@@ -169,8 +169,9 @@ def test_another_process_sends_requests_through_the_command_line(site: Site) -> 
 @pytest.fixture(scope="module")
 def saved_deployment(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the site, with its environment deployed and its cloud stopped."""
-    if read_address(site.project.cloud_dir()) is None:  # the tests above did not run
+    if read_address(site.project.cloud_dir()) is None:
         site.tritonstack("up", "--detach")
+    if not list_stacks(site.cloud, prefix=f"{site.spec.base}-endpoint"):  # the tests above did not run
         site.tritonstack("build", "local", "--no-publish")
         site.tritonstack("deploy", "local", "--bootstrap")
     site.tritonstack("down")
@@ -228,14 +229,12 @@ def test_a_damaged_artifact_fails_with_the_containers_message_and_is_rolled_back
     assert endpoint_answers(deployed)
 
 
-def test_destroy_leaves_nothing_of_the_environment(deployed: Site) -> None:
+def test_destroy_and_down_leave_nothing(deployed: Site) -> None:
     deployed.tritonstack("destroy", "local", "--yes")
     left = [item for item in deployed.inventory() if deployed.spec.base in json.dumps(item)]
     assert left == []
     assert "no stacks remained" in deployed.tritonstack("destroy", "local", "--yes")
 
-
-def test_down_ends_every_process(deployed: Site) -> None:
     pid = deployed.address.pid
     deployed.tritonstack("down")
     assert read_address(deployed.project.cloud_dir()) is None

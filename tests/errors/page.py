@@ -23,7 +23,7 @@ HEAD = f"""\
 
 Every kind of error has a code that never changes its meaning. Commands print it with the message, as in
 `error[TS608]: ...`. For problems in files, it follows each message: `dev.yaml:9: kind: unknown key [TS104]`.
-With `--json`, it is the field `code` of the error and of each entry in `problems`. In Python, it is the
+With `--json`, it is the field `code` of the error and of each entry in `violations`. In Python, it is the
 attribute `code`.
 
 `tritonstack explain TS104` prints the text of this page. Each message below was produced by its example.

@@ -30,8 +30,8 @@ VISIBLE = (
 TABLE = ROOT / "tritonstack" / "reference" / "error_codes"
 WITHOUT_CODE = {"TritonstackError", "UsageError", "EndpointClientError"}
 """Classes for many kinds of errors: each raise needs `code=`."""
-PROBLEMS = {"FileViolation", "Violation"}
-"""What `problem` methods return; those that take a code require it."""
+VIOLATIONS = {"FileViolation", "Violation"}
+"""What `violation` methods return; those that take a code require it."""
 
 
 @functools.cache
@@ -153,7 +153,7 @@ def test_every_file_violation_has_a_remedy() -> None:
 
 
 def test_every_violation_of_a_file_has_a_code() -> None:
-    found = dict(calls(PROBLEMS))
+    found = dict(calls(VIOLATIONS))
     assert len(found) > 100
     assert not [place for place, call in found.items() if all(word.arg != "code" for word in call.keywords)]
     with pytest.raises(TypeError, match="code"):

@@ -42,7 +42,7 @@ def test_inputs_are_the_requirements_the_backends_and_their_libraries(
     assert hash_inputs({}) != before
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_killed_installation_is_repeated_and_a_finished_one_is_not(tmp_path: Path) -> None:
     home = tmp_path / "server"
     command = [sys.executable, "-m", "tritonstack.runtime.install", "--home", str(home)]
@@ -89,7 +89,7 @@ def test_missing_library_links_nothing() -> None:
     assert find_packages("no-such-distribution") is None
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_a_backend_without_its_library_is_omitted_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,8 @@ def test_several_alternatives_give_one_error_with_each_line(
     (violation,) = caught.value.violations
     assert (violation.field, violation.code) == (f"{path}.{choice.names[-1]}", "TS114")
     assert violation.line == first + len(choice.names) - 1
-    assert f"one of {', '.join(f'`{name}`' for name in choice.names[:-1])} and " in violation.message
+    for name in choice.names:
+        assert f"`{name}`" in violation.message.partition(", got ")[0]
     for number, name in enumerate(choice.names, first):
         assert f"`{name}` (line {number})" in violation.message
     assert violation.remedy.startswith(("remove one", "keep one"))
@@ -113,3 +114,20 @@ def test_other_errors_of_the_same_mapping_are_reported_too(tmp_path: Path) -> No
         "network.creat",
         "region_",
     }
+
+
+def test_context_beside_a_text_is_removed_and_not_completed(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(MODEL.replace("{random: {}}", "{text: a, context: b}") + PYTHON)
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, ModelSpec)
+    assert "remove `context`" in str(caught.value)
+    assert "require each other" not in str(caught.value)
+
+
+def test_an_empty_list_beside_an_alternative_is_not_given(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(MODEL + PYTHON + "triton:\n  versions: {latest: 2, specific: []}\nunknown: 1\n")
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, ModelSpec)
+    assert [violation.field for violation in caught.value.violations] == ["unknown"]

@@ -65,7 +65,7 @@ def conflicts(record_type: Any, data: Any) -> Iterator[Conflict]:
     for path, mapping in _mappings(data, ()):
         for branch in branches_at(record_type, path, data):
             for choice in getattr(branch.record, "alternatives", ()):
-                given = tuple(name for name in choice.names if mapping.get(name) not in (None, False))
+                given = tuple(name for name in choice.names if mapping.get(name) not in (None, False, []))
                 if len(given) > 1:
                     yield Conflict(path, choice, given)
 
@@ -81,4 +81,5 @@ def _mappings(data: Any, path: FieldPath) -> Iterator[tuple[FieldPath, dict[Any,
 
 
 def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    *others, last = names
+    return f"{', '.join(others)}{',' if len(others) > 1 else ''} and {last}" if others else last

@@ -48,7 +48,7 @@ class TritonstackError(Exception):
 
     @property
     def coded_message(self) -> str:
-        """The message, with the code of each problem in files."""
+        """The message, with the code of each violation in files."""
         return "\n".join(violation.coded() for violation in self.violations) or self.message
 
     def report(self) -> str:
@@ -61,7 +61,7 @@ class TritonstackError(Exception):
 
 
 def heading(code: str) -> str:
-    """Return the start of a report: `error[TS601]`; plain `error` if each listed problem has a code."""
+    """Return the start of a report: `error[TS601]`; plain `error` if each listed violation has a code."""
     return "error" if code in ("", InvalidFilesError.code) else f"error[{code}]"
 
 
@@ -87,7 +87,7 @@ class FileViolation:
         return self._text("")
 
     def coded(self) -> str:
-        """Return the problem with its code at the end of the message: `dev.yaml:3: unknown key [TS104]`."""
+        """Return the violation with its code at the end of the message: `dev.yaml:3: unknown key [TS104]`."""
         return self._text(f" [{self.code}]")
 
     def _text(self, code: str) -> str:
@@ -135,6 +135,6 @@ def aws_error_message(error: BaseException) -> str:
 
 def _aws_details(error: BaseException) -> Mapping[str, Any]:
     """Return what AWS answered. The SDK is not imported: only some layers may call AWS."""
-    response: Mapping[str, Any] = getattr(error, "response", {})
+    response: Mapping[str, Any] = getattr(error, "response", None) or {}  # None if no response came
     details: Mapping[str, Any] = response.get("Error", {})
     return details

@@ -124,14 +124,14 @@ class ConsoleStep:
 
 
 def _facts(error: TritonstackError) -> dict[str, Any]:
-    """Return an error as JSON data; `problems` lists each violation of the project's files."""
+    """Return an error as JSON data; `violations` lists each violation of the project's files."""
     return {
         "code": error.code,
         "message": error.message,
         "remedy": error.remedy,
         "exit_code": error.exit_code,
         **({"failures": failures} if (failures := getattr(error, "failures", ())) else {}),
-        "problems": [{**asdict(violation), "file": str(violation.file)} for violation in error.violations],
+        "violations": [{**asdict(violation), "file": str(violation.file)} for violation in error.violations],
     }
 
 

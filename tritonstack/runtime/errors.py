@@ -3,8 +3,8 @@
 TritonstackError
 ├── TritonNotFoundError     no server is installed at the given path
 ├── InstallError            the embedded server could not be installed
-├── ExposureRejectedError    the server would listen on every interface of this machine
-├── ServeRejectedError       NVIDIA's `serve` would exit with an error for this model folder or environment
+├── ExposureRejectedError   the server would listen on every interface of this machine
+├── ServeRejectedError      NVIDIA's `serve` would exit with an error for this model folder or environment
 ├── TritonFailedError       the server ended, or did not become ready in time
 └── TritonRequestError      a request got no response
     ├── TritonTimeoutError  ... within its time limit

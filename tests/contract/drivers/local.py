@@ -232,7 +232,7 @@ def release_from(text: str) -> tuple[int, int]:
 
 
 def connecting_to(host: str, port: int) -> Callable[[], socket.socket]:
-    """Connect to an address; a rejected connection counts as a request without an answer."""
+    """Connect to an address; a refused connection counts as a request without an answer."""
 
     def connect() -> socket.socket:
         try:

@@ -192,7 +192,9 @@ def test_served_answers_are_compared(
 @pytest.mark.parametrize(
     ("code", "error", "message"),
     [
-        ("raise RuntimeError('cannot start')", TritonFailedError, "cannot start"),
+        pytest.param(
+            "raise RuntimeError('cannot start')", TritonFailedError, "cannot start", marks=pytest.mark.soak
+        ),
         (
             "class TritonPythonModel:\n    def execute(self, requests): raise ValueError('no answer')\n",
             ServingError,

@@ -67,7 +67,7 @@ def test_every_recipe_with_a_source_is_tested() -> None:
 def test_a_missing_folder_is_reported(tmp_path: Path, name: str) -> None:
     project = with_source(tmp_path, name)
     (found,) = of_source(project)
-    assert (found.line, found.field, found.code) == (3, "source", "TS302")
+    assert (found.line, found.field, found.code) == (3, "source", "TS301")
     assert found.message == f"file://parts: folder not found: {project.model_file('minilm').parent / 'parts'}"
     assert found.remedy == "name the folder that has the model, relative to the folder of model.yaml"
 

@@ -105,7 +105,7 @@ class CodeBuildJobs:
                 raise BuildJobError(
                     f"CodeBuild cannot start a build of {self._project}: {code}: {message}",
                     remedy="if access is denied, use credentials that may start builds; if the project is "
-                    "missing, run `tritonstack deploy` to create the build stack",
+                    "missing, run `tritonstack build` again, which deploys the build stack",
                 ) from error
             if _QUOTA_OF_NONE.search(message):
                 raise BuildJobError(

@@ -111,13 +111,14 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
         return found
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(entry, archive):
-        file_violation = "is missing" if archive is None else "has another size or digest"
+        failure = "is missing" if archive is None else "has another size or digest"
         found.violations.append(
             placed.violation(
-                f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {file_violation}",
+                f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {failure}",
                 at="digest",
                 remedy=f"delete s3://{bucket}/{prefix}/{MANIFEST_NAME}, and run `tritonstack build "
-                f"{placed.environment}` to publish the artifact again",
+                f"{placed.environment}` to publish the artifact again, or `tritonstack promote` if it was "
+                "promoted",
                 code="TS410",
             )
         )

@@ -39,7 +39,7 @@ def source_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
             ("source",),
             f"{source}: {found}: {folder}",
             remedy="name the folder that has the model, relative to the folder of model.yaml",
-            code="TS302",
+            code="TS301",
         )
         return
     selection, files = file_selection(spec), list(source_files(document))

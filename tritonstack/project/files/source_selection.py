@@ -82,6 +82,12 @@ class FileSelection:
                 "`trust: {pickle: <reason>}` in model.yaml",
                 "TS217",
             )
+        if self.weights == ("*",):
+            return MissingWeights(
+                f"no usable file (found: {shown})",
+                "name the folder that has them; Python files belong beside model.yaml",
+                "TS302",
+            )
         return MissingWeights(
             f"no {' or '.join(self.weights)} file (found: {shown})",
             "use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",

@@ -69,6 +69,8 @@ class TestInput(Record):
 
     @model_validator(mode="after")
     def _complete(self) -> TestInput:
+        if self.question is None and self.context is not None and self.kind != "tensors":
+            raise ValueError("`context` goes with `question` only; remove `context`")
         if (self.question is None) != (self.context is None):
             raise ValueError("`question` and `context` require each other; write both")
         if self.outputs is not None and self.inputs is None:

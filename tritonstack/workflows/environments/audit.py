@@ -64,7 +64,7 @@ def audit(
 
 
 def _everywhere(session: Session, locations: Sequence[Location]) -> dict[str, Report]:
-    """Return a report per location; a location that is unreachable gets a unlisted of every service."""
+    """Return a report per location; one that is unreachable gets a report without any service."""
     reports, errors = dict[str, Report](), list[TritonstackError]()
     for location in locations:
         place = f"{location.prefix} in {location.account} {location.region}"

@@ -26,6 +26,7 @@ def upgrade(context: typer.Context) -> None:
         removed = f"; no longer locked: {', '.join(pinned.removed)}" if pinned.removed else ""
         text = (
             f"{pinned.previous} -> {pinned.version}{downgrade} in {', '.join(pinned.files)}{removed}; "
-            "next: install it as README.md says, then run `tritonstack setup` and `tritonstack validate`"
+            "next: in a new .venv, `pip install --no-deps --require-hashes -r requirements-local.lock.txt`, "
+            "`pip install --no-deps -r requirements-local.txt`, `tritonstack setup`, `tritonstack validate`"
         )
     state.output.result(pinned.to_json(), text=text)

@@ -99,7 +99,7 @@ class Launcher:
         self._cancelled.set()
 
     @contextmanager
-    def cancelling(self, scope: Scope, endpoint: str) -> Iterator[None]:
+    def launches_canceled(self, scope: Scope, endpoint: str) -> Iterator[None]:
         """Cancel all launches of an endpoint that is being deleted."""
         self._unwanted.add((scope, endpoint))
         try:

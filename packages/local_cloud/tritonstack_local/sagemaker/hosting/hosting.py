@@ -240,7 +240,7 @@ class Hosting:
         done = self._created.pop((scope, name), None)
         if done is None:
             return
-        with self._launcher.cancelling(scope, name):
+        with self._launcher.launches_canceled(scope, name):
             while not done.wait(_STOP_AGAIN_S):
                 launched = [one for one in self.live if (one.plan.scope, one.plan.endpoint) == (scope, name)]
                 self._supply.stop(launched, grace_s=0)

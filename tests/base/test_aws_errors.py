@@ -1,0 +1,39 @@
+"""The code and the message of AWS errors, whichever part of the SDK raised them."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
+
+from tritonstack.base.errors import aws_error_code, aws_error_message
+
+URL = "https://s3.eu-west-1.amazonaws.com"
+
+
+def test_code_and_message_are_those_of_the_reply() -> None:
+    error = ClientError({"Error": {"Code": "NoSuchKey", "Message": "no such key"}}, "GetObject")
+    assert (aws_error_code(error), aws_error_message(error)) == ("NoSuchKey", "no such key")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        HTTPClientError(error="reset"),
+        ReadTimeoutError(endpoint_url=URL),
+        ConnectionClosedError(endpoint_url=URL),
+        EndpointConnectionError(endpoint_url=URL),
+        NoCredentialsError(),
+        ClientError({}, "GetObject"),
+        OSError("disk"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_without_a_reply_have_neither(error: Exception) -> None:
+    assert (aws_error_code(error), aws_error_message(error)) == ("", "")
