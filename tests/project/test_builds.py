@@ -141,7 +141,7 @@ def test_model_without_gpu_targets_needs_no_gpu(tmp_path: Path) -> None:
     [
         (
             {"machines": {"sm86": {}}},
-            "one of `fleet`, `instance_type` and `by_hand`, got none -- add one",
+            "one of `fleet`, `instance_type`, and `by_hand`, got none -- add one",
         ),
         ({"machines": {"sm86": {"by_hand": True, "fleet": FLEET}}}, "-- remove one of the two"),
         ({"machines": {"sm99": {"by_hand": True}}}, "-- choose one of sm100"),

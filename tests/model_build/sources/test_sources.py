@@ -71,7 +71,7 @@ def test_a_folder_revision_covers_the_read_files(tmp_path: Path) -> None:
 def test_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="folder not found") as caught:
         fetch_source("file://nowhere", model_folder=tmp_path, cache_dir=tmp_path)
-    assert "relative to the folder of its model.yaml" in str(caught.value)
+    assert "relative to the folder of model.yaml" in str(caught.value)
 
 
 def test_pickled_weights_are_rejected(tmp_path: Path) -> None:
