@@ -3,7 +3,7 @@
     python -m benchmarks.starting [--rounds 3]
 
 A real Triton loads the tokenizer of the text recipes; the times come from its log. Triton starts every Python
-model twice, and waits a second in between, unless it is told not to auto-complete configurations. An empty
+model twice, and waits a second in between, unless `--disable-auto-complete-config` is set. An empty
 model, measured as well, has the same wait.
 """
 

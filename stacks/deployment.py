@@ -64,11 +64,11 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
     image = TritonImage(spec.triton_release, variant.instance.name, _own_image(workspace, name, variant))
     price = spec.prices.get(variant.instance.name)
     if isinstance(endpoint, MultiModelEndpoint):
-        shelf = naming.multi_model_prefix(spec.endpoint_name(name))
+        shared_prefix = naming.multi_model_prefix(spec.endpoint_name(name))
         return VariantDeployment(
             spec=variant,
             data=ModelPrefix(
-                f"s3://{spec.artifact_bucket}/{shelf}",
+                f"s3://{spec.artifact_bucket}/{shared_prefix}",
                 cache=endpoint.model_cache,
                 keeps_answers=any(map(workspace.keeps_answers, endpoint.models)),
             ),

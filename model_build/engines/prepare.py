@@ -61,10 +61,10 @@ def prepare_engines(
         options=options,
         profiles=profile_shapes(spec, prepared.inputs),
     )
-    shelf = _EngineCache(order, context, steps)
+    cache = _EngineCache(order, context, steps)
     folder = graph.file.parent.with_name(f"{graph.file.parent.name}-engine")
     folder.mkdir()
-    engines = shelf.fill(folder, release, capability, options.capabilities or (capability,))
+    engines = cache.fill(folder, release, capability, options.capabilities or (capability,))
     return ServableGraph(
         folder=folder,
         backend="tensorrt",
@@ -73,7 +73,7 @@ def prepare_engines(
         outputs=prepared.outputs,
         batches=graph.batches,
         parity=parity,
-        tensorrt=shelf.tensorrt,
+        tensorrt=cache.tensorrt,
         engines=engines if options.capabilities else {},
         profiles=len(order.profiles),
     )

@@ -35,7 +35,7 @@ Array = NDArray[Any]
 
 VERSION = "1"
 ENSEMBLE_NOTE = """\
-An ensemble has no files of its own. Triton wants its version folder to exist all the same, and this file
+An ensemble has no files of its own. Triton still requires its version folder, and this file
 keeps the folder through packing.
 """
 

@@ -64,6 +64,7 @@ def write_delivery_project(folder: Path) -> Project:
     )
     project.template_file("preview").write_text(preview)
     project.delivery_file.write_text(_DELIVERY)
+    (project.root / "requirements.lock.txt").write_text("boto3==1.43.54\n")
     for name in texts:
         lock_everything(project, name)
     return project

@@ -280,6 +280,20 @@ def test_branch_without_delivery_has_no_pipeline(roads):
         line_of(roads, "mine")
 
 
+def test_missing_lock_of_the_requirements_is_reported(roads):
+    file = roads.root / "requirements.lock.txt"
+    text = file.read_text()
+    file.unlink()
+    try:
+        with pytest.raises(
+            UsageError, match=r"install requirements\.lock\.txt, which does not exist"
+        ) as caught:
+            line_of(roads, "main")
+        assert "tritonstack upgrade" in caught.value.remedy
+    finally:
+        file.write_text(text)
+
+
 def test_missing_pipeline_section_is_reported(roads):
     text = roads.delivery_file.read_text()
     try:

@@ -72,8 +72,8 @@ def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ModelCopy]) 
         copy.key.removesuffix(naming.target_model(copy.model, copy.artifact.digest)) for copy in copies
     }
     try:
-        for shelf in sorted(endpoints):
-            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=shelf)
+        for prefix in sorted(endpoints):
+            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
             existing |= {item["Key"] for page in pages for item in page.get("Contents", ())}
     except ClientError as error:
         if aws_error_code(error) != "NoSuchBucket":
@@ -101,7 +101,7 @@ def copy_missing_models(
 
 
 def _copies(workspace: Workspace, name: str) -> Iterator[ModelCopy]:
-    shelf = naming.multi_model_prefix(workspace.spec.endpoint_name(name))
+    prefix = naming.multi_model_prefix(workspace.spec.endpoint_name(name))
     for served in workspace.serves(name):
         artifact = workspace.artifact_for(served.model, served.instance)
         if artifact is not None:
@@ -110,7 +110,7 @@ def _copies(workspace: Workspace, name: str) -> Iterator[ModelCopy]:
                 model=served.model,
                 artifact=artifact,
                 source=f"{naming.artifact_prefix(served.model, artifact.digest)}/{ARCHIVE_NAME}",
-                key=shelf + naming.target_model(served.model, artifact.digest),
+                key=prefix + naming.target_model(served.model, artifact.digest),
             )
 
 

@@ -84,7 +84,7 @@ def test_events_and_locks_are_merged_in_order_of_time() -> None:
         "22 built dev ann",
         "22 deployed dev ann",
         "22 refuted dev ann answers wrongly",
-        "22 given up dev cy for 111111111111",
+        "22 abandoned dev cy for 111111111111",
     ]
 
 

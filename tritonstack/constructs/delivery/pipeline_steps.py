@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tritonstack.base import naming
+from tritonstack.base.errors import UsageError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.delivery.delivery_grants import global_arn
@@ -18,10 +19,11 @@ HANDED = "handed"
 """Where a step finds the locks from the previous step."""
 
 _PATH = 'export PATH="$PWD/.venv/bin:$PATH"'
+LOCK_FILE = "requirements.lock.txt"
 _SETUP = (
     "python3 -m venv .venv",
     _PATH,
-    "pip install --quiet --no-deps --require-hashes --requirement requirements.lock.txt",
+    f"pip install --quiet --no-deps --require-hashes --requirement {LOCK_FILE}",
     "pip install --quiet --no-deps --requirement requirements.txt",
     "tritonstack setup --no-server",
 )
@@ -44,7 +46,15 @@ def setup_commands(project: Project) -> Sequence[str]:
 
     requirements.txt of tritonstack's own repository lists no tritonstack: `make` installs it from the source.
     """
-    return _SETUP_OF_SOURCE_TREE if is_source_tree(project) else _SETUP
+    if is_source_tree(project):
+        return _SETUP_OF_SOURCE_TREE
+    if not (project.root / LOCK_FILE).is_file():
+        raise UsageError(
+            f"the steps of the pipeline install {LOCK_FILE}, which does not exist",
+            remedy="run `tritonstack upgrade` to write it, and commit it with requirements.txt",
+            code="TS910",
+        )
+    return _SETUP
 
 
 def build_step(aws: AwsScope, spec: EnvironmentSpec) -> PipelineStep:

@@ -126,7 +126,7 @@ class _Deletion:
     """The state at the last action."""
     done: bool = False
     failure: str = ""
-    """Why the deletion was given up."""
+    """Why the deletion was not retried."""
     _seen: str = ""
     _asked: bool = False
     _tries: int = 0

@@ -15,8 +15,8 @@ from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Figures, Lock, LockedArtifact
 
-HistoryEntryKind = Literal[EventKind, "locked", "given up"]
-"""locked: named by a lock without build information. given up: replaced by a rollback."""
+HistoryEntryKind = Literal[EventKind, "locked", "abandoned"]
+"""locked: named by a lock without build information. abandoned: replaced by a rollback."""
 
 
 @dataclass(frozen=True)
@@ -153,5 +153,5 @@ def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterato
         )
         note = f"for {short_digest(entry.digest)}"
         yield HistoryEntry(
-            back.instead_of, "given up", environment, back.at, back.by, target, back.commit, note
+            back.instead_of, "abandoned", environment, back.at, back.by, target, back.commit, note
         )

@@ -131,8 +131,8 @@ class ExecutionRun:
             note(status="Failed", code=failed.code, message=failed.message)
         except Exception as error:
             log.exception("action %s of pipeline execution %s", action["name"], self._id)
-            said = f"Internal failure of the local cloud: {error}"
-            note(status="Failed", code="InternalError", message=said)
+            message = f"Internal failure of the local cloud: {error}"
+            note(status="Failed", code="InternalError", message=message)
         else:
             note(
                 status="Succeeded",

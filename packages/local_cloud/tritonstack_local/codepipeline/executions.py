@@ -221,8 +221,8 @@ class Executions:
                 raise ServiceError(
                     "ApprovalAlreadyCompletedException", "The approval action has already been decided"
                 )
-            said = APPROVED if result["status"] == "Approved" else REJECTED
-            return found.with_action(stage, action, run.changed(code=said, message=result["summary"]))
+            code = APPROVED if result["status"] == "Approved" else REJECTED
+            return found.with_action(stage, action, run.changed(code=code, message=result["summary"]))
 
         self._store.executions.change(scope, waiting[0].name, decided)
         return {"approvedAt": moment}

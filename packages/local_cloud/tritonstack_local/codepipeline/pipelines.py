@@ -57,8 +57,8 @@ class Pipelines:
                 f"The local cloud keeps the latest version of {record.name} alone, which is "
                 f"{record.declaration['version']}",
             )
-        told = {"pipelineArn": record.arn, "created": record.created, "updated": record.updated}
-        return {"pipeline": record.declaration, "metadata": told}
+        metadata = {"pipelineArn": record.arn, "created": record.created, "updated": record.updated}
+        return {"pipeline": record.declaration, "metadata": metadata}
 
     def update(self, scope: Scope, request: Fields) -> Fields:
         """Write the next version; running executions keep theirs."""

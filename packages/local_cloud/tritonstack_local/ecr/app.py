@@ -54,9 +54,13 @@ class LayerActions:
                 )
                 continue
             layer = self._layers.find(repository, digest)
-            told = {"layerSize": layer.size, "mediaType": _LAYER} if layer else {}
+            details = {"layerSize": layer.size, "mediaType": _LAYER} if layer else {}
             known.append(
-                {"layerDigest": digest, "layerAvailability": "AVAILABLE" if layer else "UNAVAILABLE", **told}
+                {
+                    "layerDigest": digest,
+                    "layerAvailability": "AVAILABLE" if layer else "UNAVAILABLE",
+                    **details,
+                }
             )
         return {"layers": known, "failures": failures}
 

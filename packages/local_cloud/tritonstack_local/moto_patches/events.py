@@ -137,10 +137,10 @@ def _at(event: Any, path: str) -> Any:
 
 def _told(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event in AWS's format; moto's time is a number, and it adds another field."""
-    told = {name: value for name, value in event.items() if name != "ingestion-time"}
-    if isinstance(told["time"], int | float):
-        told["time"] = f"{datetime.fromtimestamp(told['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"
-    return told
+    shown = {name: value for name, value in event.items() if name != "ingestion-time"}
+    if isinstance(shown["time"], int | float):
+        shown["time"] = f"{datetime.fromtimestamp(shown['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return shown
 
 
 def _service(target: Mapping[str, Any]) -> str:

@@ -41,4 +41,4 @@ async def _cancel_all() -> None:
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
-    await asyncio.sleep(0)  # closed connections are told so
+    await asyncio.sleep(0)  # lets closed connections notice it

@@ -37,13 +37,13 @@ def caller_scope(request: Request, *, default_region: str) -> Scope:
 
     The header takes precedence: the local cloud sets it after it has verified the account.
     """
-    told = request.headers.get("x-moto-account-id")
+    named = request.headers.get("x-moto-account-id")
     credential = read_credential(
         headers=dict(request.headers.items()), query=request.query_string.decode("latin-1")
     )
     key = credential.access_key if credential else ""
     # Looked up in the module at each call: the local cloud replaces this function.
-    account = told or account_in_key(key) or iam_models.get_account_id_from(key)
+    account = named or account_in_key(key) or iam_models.get_account_id_from(key)
     return Scope(account=account, region=credential.region if credential else default_region)
 
 

@@ -87,8 +87,8 @@ def salvage(file: Path, *, stamp: str) -> list[str]:
                 else:
                     lost.append(f"{row.kind} {row.key}")
     except sqlite3.DatabaseError as error:
-        if isinstance(told(file, error), StateInUseError | NotKeptError):
-            raise told(file, error) from error
+        if isinstance(state_error(file, error), StateInUseError | NotKeptError):
+            raise state_error(file, error) from error
         lost.append(f"all of {file.name}: {error}")
     for part in file.parent.glob(f"{file.name}*"):
         part.unlink()
@@ -148,13 +148,13 @@ class Database:
                 file, isolation_level=None, check_same_thread=False, timeout=_PATIENCE_S
             )
         except sqlite3.Error as error:
-            raise told(file, error) from error
+            raise state_error(file, error) from error
         try:
             _prepare(self._connection)
             self._check(stamp)
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise told(file, error) from error
+            raise state_error(file, error) from error
         except Exception:
             self._connection.close()
             raise
@@ -167,7 +167,7 @@ class Database:
                     raise StateDamagedError(self._file, f"{kind} {key} does not match its digest")
                 yield StoredRow(kind, key, value)
         except sqlite3.DatabaseError as error:
-            raise told(self._file, error) from error
+            raise state_error(self._file, error) from error
 
     def write(self, rows: Iterable[StoredRow]) -> None:
         """Write all rows, or raise NotKeptError and write none."""
@@ -228,7 +228,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
 
 
-def told(file: Path, failure: sqlite3.Error) -> TritonstackError:
+def state_error(file: Path, failure: sqlite3.Error) -> TritonstackError:
     """Return the error to raise: an I/O error of the disk is not damage of the state."""
     # The low byte of a code is the reason, the others are details; Python's own errors have no code.
     reason = getattr(failure, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

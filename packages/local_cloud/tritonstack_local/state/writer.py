@@ -200,7 +200,7 @@ class StateWriter:
 
     def _write(self, *, everything: bool) -> bool:
         with self.gate.looking():
-            pieces, told = self._taken(everything=everything)
+            pieces, versions = self._taken(everything=everything)
             rows = [row for row in map(self._row, pieces) if row is not None]
             unused = self._unremoved + self._state.bodies.unused()
         try:
@@ -211,14 +211,14 @@ class StateWriter:
                     _log.error("%s", error)
                 self._changed = dict.fromkeys(pieces) | self._changed
                 self._unremoved = unused
-                self._failed, self._failure = told, error
+                self._failed, self._failure = versions, error
                 self._condition.notify_all()
             return False
         if not self._unkept:
             self._state.bodies.remove(unused)
             unused = []
         with self._condition:
-            self._written, self._failure, self._unremoved = told, None, unused
+            self._written, self._failure, self._unremoved = versions, None, unused
             self._condition.notify_all()
         return True
 

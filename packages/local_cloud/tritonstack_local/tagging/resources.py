@@ -46,8 +46,8 @@ def tagged_in_moto(scope: Scope) -> Iterator[TaggedResource]:
 
 def _as_aws_has_it(found: Any) -> TaggedResource:
     kind = _TYPES.get(found.resource_type, found.resource_type)
-    (_, _, said), (_, _, meant) = found.resource_type.partition(":"), kind.partition(":")
-    return TaggedResource(found.arn.replace(f":{said}/", f":{meant}/"), kind, found.tags)
+    (_, _, given), (_, _, meant) = found.resource_type.partition(":"), kind.partition(":")
+    return TaggedResource(found.arn.replace(f":{given}/", f":{meant}/"), kind, found.tags)
 
 
 def _backends(scope: Scope) -> Iterator[tuple[str, Any]]:

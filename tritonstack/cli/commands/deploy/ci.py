@@ -52,7 +52,7 @@ def propose_change(
 
     An open pull request of the same branch is updated. Without changes, nothing happens.
 
-    Example: tritonstack ci propose-change --branch promote/prod --title "Promote dev to prod" --body said.md
+    Example: tritonstack ci propose-change --branch promote/prod --title "Promote dev to prod" --body body.md
     """
     state: Context = context.obj
     proposal = github.propose_change(

@@ -121,20 +121,20 @@ def upload_artifact(
         raise PhaseFailedError("CLIENT_ERROR", "no matching artifact paths found")
     bucket = settings["location"].removeprefix("arn:aws:s3:::")
     key = _key(settings, name, build_id)
-    told = {"location": f"arn:aws:s3:::{bucket}/{key}"}
-    told |= {
+    description = {"location": f"arn:aws:s3:::{bucket}/{key}"}
+    description |= {
         item: settings[item]
         for item in ("artifactIdentifier", "overrideArtifactName", "encryptionDisabled")
         if item in settings
     }
     try:
         if settings.get("packaging") == "ZIP":
-            return told | _upload_archive(s3, found, bucket, key, scratch / "artifact.zip")
+            return description | _upload_archive(s3, found, bucket, key, scratch / "artifact.zip")
         for inside, file in found.items():
             s3.upload_file(str(file), bucket, f"{key}/{inside}")
     except ClientError as error:
         raise PhaseFailedError("CLIENT_ERROR", f"Error in UPLOAD_ARTIFACTS phase: {error}") from error
-    return told
+    return description
 
 
 def _key(settings: Mapping[str, Any], name: str, build_id: str) -> str:

@@ -171,9 +171,9 @@ class BuildShell:
 
     def value(self, text: str) -> str:
         """Expand variables and commands in a text, as in double quotes."""
-        said: list[str] = []
-        self._run(f'printf "%s" "{text}"', user=None, succeeding=True, on_line=said.append)
-        return "\n".join(said)
+        lines: list[str] = []
+        self._run(f'printf "%s" "{text}"', user=None, succeeding=True, on_line=lines.append)
+        return "\n".join(lines)
 
     def _run(self, command: str, *, user: str | None, succeeding: bool, on_line: OnLine) -> int:
         kept = self._machine.inside(self._kept)

@@ -117,10 +117,10 @@ class Update:
 
     def roll_back(self, old: Counts) -> None:
         """Restore the old fleet's instances, batch by batch, and its traffic."""
-        standing = max(1, sum(_present(self._traffic.fleet).values()))
+        running = max(1, sum(_present(self._traffic.fleet).values()))
         asked = sum(old.values())
         batch = self._rollout.rollback_batch or asked
-        for there in [*range(min(standing + batch, asked), asked, batch), asked]:
+        for there in [*range(min(running + batch, asked), asked, batch), asked]:
             counts = {name: -(-count * there // asked) for name, count in old.items()}
             try:
                 self._means.supply.grow(self._traffic.fleet, counts)

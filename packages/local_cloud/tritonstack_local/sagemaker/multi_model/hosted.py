@@ -80,7 +80,7 @@ class HostedModels:
         except TritonUnreachableError:  # the request goes to another server, which counts it
             counts = False
             raise
-        except TritonRequestError:  # the client has given up, but the server may still run the request
+        except TritonRequestError:  # the client timed out, but the server may still run the request
             release = self._release_later
             raise
         finally:
