@@ -127,14 +127,14 @@ def damaged_state(shop: Setting) -> None:
 @example("TS613")
 def full_disk(shop: Setting) -> None:
     """The disk of the local cloud's state is full."""
-    from tritonstack_local.state.database import told
+    from tritonstack_local.state.database import state_error
 
     with sqlite3.connect(shop.root / "state.db") as connection:
         connection.execute("PRAGMA max_page_count = 1")
         try:
             connection.execute("CREATE TABLE row (value BLOB)")
         except sqlite3.Error as error:
-            raise told(shop.root / "state.db", error) from None
+            raise state_error(shop.root / "state.db", error) from None
 
 
 @example("TS614")

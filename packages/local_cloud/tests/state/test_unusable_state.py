@@ -82,7 +82,7 @@ def test_a_full_disk_is_not_reported_as_damage(tmp_path):
     with pytest.raises(sqlite3.OperationalError) as full:
         connection.execute("INSERT INTO row VALUES ('a', 'b', '', ?)", (b"x" * 2**20,))
     connection.close()
-    assert isinstance(database.told(file, full.value), NotKeptError)
+    assert isinstance(database.state_error(file, full.value), NotKeptError)
 
 
 @pytest.mark.parametrize(("left", "rows"), [(0, 0), (1, 0), (0.5, 10)])
