@@ -34,8 +34,9 @@ from tritonstack.spec.models.triton_options import Batching, TritonOptions
 Array = NDArray[Any]
 
 VERSION = "1"
+# In every ensemble's artifact: another text changes its digest, and the locks that name it.
 ENSEMBLE_NOTE = """\
-An ensemble has no files of its own. Triton still requires its version folder, and this file
+An ensemble has no files of its own. Triton wants its version folder to exist all the same, and this file
 keeps the folder through packing.
 """
 
