@@ -1,1 +1,1 @@
-"""What the product is compared with, as programs of their own, each in its best form."""
+"""Servers that the benchmarks compare with: FastAPI with PyTorch, ONNX Runtime, or XGBoost."""

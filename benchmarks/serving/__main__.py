@@ -1,13 +1,20 @@
-"""Compare served sentence embeddings with FastAPI, under a closed loop of many connections.
+"""Compare endpoints with FastAPI servers, under a closed loop of many users.
 
-    python -m benchmarks.serving [--rounds 5] [--seconds 15] [--connections 200]
+    python -m benchmarks.serving [--work minilm|roberta|resnet|xgboost|all] [--users 200] [--rounds 5]
+                                 [--seconds 8] [--search] [--json FILE]
 
-MiniLM is built as fp32 and with `precision: auto`. Each build is served by a real Triton, and called at its
-port and through InvokeEndpoint of the local cloud. The peers are benchmarks/peers/embedding.py with PyTorch
-and with the same graph files. All run at the same time, get the same requests, and are loaded in turns;
-the table has the medians of all rounds. The load comes from wrk, which takes little CPU time.
+Each work builds its models and serves them with a real Triton at the container port, and through
+InvokeEndpoint of the local cloud. The peers are benchmarks/peers/server.py with the same files. All
+contestants of a work run at the same time, get the same requests, and are loaded in turns. The load comes
+from wrk, which takes little CPU time.
 
-Before the first run: apt-get install wrk, and
+A search finds the form in which each peer is fastest on this machine: its processes, threads, and batches.
+The record of the search is used again until the model, the peer, or the machine changes.
+
+Every run compares answers with the framework's while the server is under load. Errors and wrong answers are
+reported, and the exit code is 1. Missed goals leave it at 0.
+
+Before the first run: apt-get install wrk curl, and
 pip install --require-hashes --no-deps --target .tritonstack/peers -r benchmarks/peers/requirements.txt
 """
 
@@ -15,60 +22,93 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import boto3
-import numpy as np
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.cloud import NAME, REGION, deploy, started_cloud
-from benchmarks.footprint import tree
-from benchmarks.serving.load import Load, Round, Server, bodies
-from benchmarks.serving.peers import PEER_PORT, Built, best_peer, built, framework_folder, graph_folder, label
+from benchmarks.peers.forms import Form
+from benchmarks.serving.goals import Row, outcomes
+from benchmarks.serving.load import Load, Round, Server
+from benchmarks.serving.peers import started
+from benchmarks.serving.products import invoke_endpoint, triton_port
+from benchmarks.serving.records import best_form
+from benchmarks.serving.report import machine, print_outcomes, print_rows, write_json
+from benchmarks.serving.works import WORKS, Place, Work
 from tritonstack.base.paths import Project, find_project
-from tritonstack.reference.container_variables import ContainerOptions, container_variables
-from tritonstack.runtime import TritonServer, find_installation
 
-LEAST_COSINE = 0.97
+SINGLE_S = 3
+"""Length of a run with one user."""
 
 
-def main() -> None:
-    """Measure and print one table."""
+@dataclass(frozen=True)
+class Contestant:
+    """A running server, and how it is loaded."""
+
+    server: Server
+    load: Load
+    form: str
+    users: int
+    seconds: int
+
+
+def main() -> int:
+    """Measure and print the tables of each work."""
+    options = parse_options()
+    project = find_project(Path(__file__).parent)
+    require_tools(project)
+    report: dict[str, Any] = {"machine": machine(), "options": options_of(options), "works": {}}
+    failed: list[str] = []
+    for name in WORKS if options.work == "all" else [options.work]:
+        began = time.monotonic()
+        try:
+            found = measure(project, name, options)
+        except Exception:
+            # The other works still run; an unattended run keeps what it has measured.
+            traceback.print_exc()
+            found = {"failure": traceback.format_exc()}
+        found["seconds"] = round(time.monotonic() - began)
+        report["works"][name] = found
+        failed += failures(name, found)
+        if options.json:
+            write_json(options.json, report)
+        print(f"{name}: {found['seconds']} s", flush=True)
+    for line in failed:
+        print(line, file=sys.stderr)
+    return 1 if failed else 0
+
+
+def parse_options() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.serving",
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
+    parser.add_argument("--work", choices=(*WORKS, "all"), default="all")
+    parser.add_argument("--users", type=int, default=200, help="connections, each with one request at a time")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=15, help="length of each run")
-    parser.add_argument("--connections", type=int, default=200)
-    options = parser.parse_args()
-    project = find_project(Path(__file__).parent)
-    require_tools(project)
-    with tempfile.TemporaryDirectory() as temporary, ExitStack() as running:
-        folder, load = Path(temporary), Load(Path(temporary), options.seconds, options.connections)
-        servers = list(start_all(project, folder, load, running))
-        compare_answers(servers, load)
-        rounds: dict[str, list[Round]] = {server.name: [] for server in servers}
-        for _ in range(options.rounds):
-            for server in servers:
-                rounds[server.name].append(load.run(server))
-    print_table(rounds, options.connections)
+    parser.add_argument("--seconds", type=int, default=8, help="length of each run")
+    parser.add_argument("--search", action="store_true", help="search again, despite a record")
+    parser.add_argument("--json", type=Path, help="file for all figures, and facts of the machine")
+    return parser.parse_args()
+
+
+def options_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options as plain data."""
+    return {"users": options.users, "rounds": options.rounds, "seconds": options.seconds}
 
 
 def require_tools(project: Project) -> None:
     """Exit with the missing command of the module's help."""
-    if shutil.which("wrk") is None:
-        sys.exit("wrk is missing; run: apt-get install wrk")
+    for tool in ("wrk", "curl", "nsenter"):
+        if shutil.which(tool) is None:
+            sys.exit(f"{tool} is missing; run: apt-get install wrk curl util-linux")
     if not (project.state_dir / "peers" / "fastapi").is_dir():
         sys.exit(
             "the peers' packages are missing; run: pip install --require-hashes --no-deps "
@@ -76,92 +116,81 @@ def require_tools(project: Project) -> None:
         )
 
 
-def start_all(project: Project, folder: Path, load: Load, running: ExitStack) -> Iterator[Server]:
+def measure(project: Project, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure one work; return its figures."""
+    with tempfile.TemporaryDirectory(prefix="serving-") as temporary:
+        place = Place(project, Path(temporary))
+        work = WORKS[name](place)
+        forms = {
+            (peer, users): best_form(project, work.peers[peer], users=users, search_again=options.search)
+            for peer, users in peer_rows(work, options.users)
+        }
+        with ExitStack() as running:
+            contestants = list(start_all(place, work, forms, running, options))
+            rounds: list[list[Round]] = [[] for _ in contestants]
+            for _ in range(options.rounds):
+                for one, runs in zip(contestants, rounds, strict=True):
+                    runs.append(one.load.run(one.server, connections=one.users, seconds=one.seconds))
+    rows = [
+        Row(one.server.name, one.server.backend, one.form, one.users, runs)
+        for one, runs in zip(contestants, rounds, strict=True)
+    ]
+    print_rows(f"{name}: medians of {options.rounds} rounds", rows)
+    found = list(outcomes(work.goals, rows, options.users))
+    print_outcomes(found)
+    return {
+        "builds": [product.made.describe() for product in work.products.values()],
+        "searches": {f"{peer}, {users} users": form.to_json() for (peer, users), form in forms.items()},
+        "rows": [row.to_json() for row in rows],
+        "goals": [one.to_json() for one in found],
+    }
+
+
+def peer_rows(work: Work, users: int) -> Iterator[tuple[str, int]]:
+    """Yield each peer with each number of users that it is measured with."""
+    for name in work.peers:
+        yield name, users
+        if name in work.single and users != 1:
+            yield name, 1
+
+
+def start_all(
+    place: Place,
+    work: Work,
+    forms: dict[tuple[str, int], Form],
+    running: ExitStack,
+    options: argparse.Namespace,
+) -> Iterator[Contestant]:
     """Start every peer and every build; they end with `running`."""
-    fp32, auto = (built(project, folder, precision) for precision in ("fp32", "auto"))
-    torch_folder = framework_folder(project, folder / "torch", fp32)
-    peers = {"FastAPI, torch": ("torch", torch_folder)}
-    for made in (fp32, auto):
-        peers[f"FastAPI, {label(made)} ONNX"] = ("onnx", graph_folder(folder / f"peer-{label(made)}", made))
-    for number, (name, (kind, files)) in enumerate(peers.items()):
-        yield running.enter_context(best_peer(project, name, kind, files, PEER_PORT + number, load))
-    for made in (fp32, auto):
-        yield running.enter_context(triton_port(project, folder, made))
-        yield running.enter_context(invoke_endpoint(folder, made))
+    project, seconds = place.project, max(options.seconds, work.shortest_s)
+    servers: dict[tuple[str, Form], Server] = {}
+    for (name, users), form in forms.items():
+        peer, load = work.peers[name]
+        if (name, form) not in servers:
+            peer = replace(peer, port=place.first_port + len(servers))
+            servers[name, form] = running.enter_context(started(project, peer, form))
+        length = seconds if users == options.users else SINGLE_S
+        yield Contestant(servers[name, form], load, str(form), users, length)
+    for product in work.products.values():
+        server = running.enter_context(triton_port(project, place.folder, product.made))
+        yield Contestant(server, product.load, "", options.users, seconds)
+        if server.name in work.single and options.users != 1:
+            yield Contestant(server, product.load, "", 1, SINGLE_S)
+        if product.invoke_endpoint:
+            server = running.enter_context(invoke_endpoint(project, place.folder, product.made))
+            yield Contestant(server, product.load, "", options.users, seconds)
 
 
-@contextmanager
-def triton_port(project: Project, folder: Path, made: Built) -> Iterator[Server]:
-    """Start a Triton as an endpoint's container does, called without AWS in front of it."""
-    with TritonServer.start(
-        installation=find_installation(home=project.server_dir),
-        model_root=made.repository,
-        environment=variables(made),
-        state_dir=folder / f"triton-{label(made)}",
-    ) as server:
-        server.wait_ready(timeout_s=120)
-        inside = next(pid for pid in tree(server.pid) if program(pid) == "tritonserver")
-        name = f"tritonstack, {label(made)}, container port"
-        yield Server(name, server.pid, "http://127.0.0.1:8080/invocations", namespace_of=inside)
-
-
-def program(pid: int) -> str:
-    """Return the name of a process."""
-    return Path(f"/proc/{pid}/comm").read_text().strip()
-
-
-def variables(made: Built) -> dict[str, str]:
-    """Return the environment of the container."""
-    return container_variables({}, ContainerOptions(made.manifest.entry_model))
-
-
-@contextmanager
-def invoke_endpoint(folder: Path, made: Built) -> Iterator[Server]:
-    """Start a local cloud with one endpoint; requests are signed."""
-    with started_cloud(folder / f"cloud-{label(made)}") as started:
-        keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
-        session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
-        deploy(session, started.url, made.archive, variables(made))
-        url = f"{started.url}/endpoints/{NAME}/invocations"
-        headers = {body: signed(url, body, keys) for body in bodies()}
-        yield Server(f"tritonstack, {label(made)}, InvokeEndpoint", started.pid, url, headers=headers)
-
-
-def signed(url: str, body: str, keys: Credentials) -> dict[str, str]:
-    """Return the headers of a request, signed once: a signature is valid for minutes."""
-    request = AWSRequest("POST", url, data=body.encode(), headers={"Content-Type": "application/json"})
-    SigV4Auth(keys, "sagemaker", REGION).add_auth(request)
-    return dict(request.headers.items())
-
-
-def compare_answers(servers: Sequence[Server], load: Load) -> None:
-    """Exit if a server's answer differs from the first one's."""
-    reference: np.ndarray | None = None
-    for server in servers:
-        answer = load.ask(server)
-        reference = answer if reference is None else reference
-        cosine = float(answer @ reference / np.linalg.norm(answer) / np.linalg.norm(reference))
-        if cosine < LEAST_COSINE:
-            sys.exit(f"{server.name}: cosine {cosine:.4f} to {servers[0].name}, expected {LEAST_COSINE}")
-
-
-def print_table(rounds: Mapping[str, Sequence[Round]], connections: int) -> None:
-    """Print the medians, with the range of the rates."""
-    table = Table(title=f"{connections} connections, medians of {len(next(iter(rounds.values())))} rounds")
-    for column in ("server", "requests/s", "range", "p50 ms", "p99 ms", "CPU ms/request"):
-        table.add_column(column, justify="left" if column == "server" else "right")
-    for name, runs in rounds.items():
-        rates = [run.rate for run in runs]
-        table.add_row(
-            name,
-            f"{statistics.median(rates):.0f}",
-            f"{min(rates):.0f}-{max(rates):.0f}",
-            f"{statistics.median(run.p50_ms for run in runs):.0f}",
-            f"{statistics.median(run.p99_ms for run in runs):.0f}",
-            f"{statistics.median(run.processor_ms for run in runs):.2f}",
-        )
-    Console(width=130).print(table)
+def failures(name: str, found: dict[str, Any]) -> Iterator[str]:
+    """Yield the errors and wrong answers of a work."""
+    if "failure" in found:
+        yield f"{name}: {found['failure'].splitlines()[-1]}"
+    for row in found.get("rows", ()):
+        if row["errors"]:
+            yield f"{name}: {row['contestant']}, {row['users']} users: {row['errors']} errors"
+        for text in row["wrong_answers"]:
+            yield f"{name}: {row['contestant']}, {row['users']} users: {text}"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

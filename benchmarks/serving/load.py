@@ -1,23 +1,27 @@
-"""Load a server with the same requests in every run, and measure it."""
+"""Load a server with the same requests in every round, measure it, and check its answers."""
 
 from __future__ import annotations
 
 import json
-import random
 import subprocess
-import sys
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.footprint import processor_seconds
+from benchmarks.serving.requests import Body, spread
 
-TEXTS, SHORTEST, LONGEST = 2000, 3, 30
-
-
-WARM_UP_S = 3
+WARM_UP_S, WARM_UP_CONNECTIONS = 2, 16
+CHECKED = 8
+"""Requests whose answers are compared with the framework's."""
+IDLE_SHARE, IDLE_CHECK_S, IDLE_WITHIN_S = 0.1, 0.25, 90
+"""A server is idle if it uses less than this share of a core for this time."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,14 @@ class Server:
     """A running server that answers POST requests with Triton's bodies."""
 
     name: str
+    backend: str
+    """What computes the answers."""
     pid: int
     url: str
     namespace_of: int | None = None
     """A process in the server's network namespace; None for this one."""
-    headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Headers per body."""
+    sign: Callable[[Body], Mapping[str, str]] = field(default=lambda _: {})
+    """Return further headers of a request."""
 
 
 @dataclass(frozen=True)
@@ -42,84 +48,121 @@ class Round:
     p99_ms: float
     processor_ms: float
     """CPU time per request, of the server and everything that it started."""
+    errors: int
+    """Requests without an answer or with another status than 200."""
+    wrong: tuple[str, ...] = ()
+    """How answers differed from the framework's."""
 
 
-def bodies() -> list[str]:
-    """Return the same requests in every run: English sentences of 5 to 38 tokens, 20 on average."""
-    words = (Path(__file__).parents[1] / "words.txt").read_text().split()
-    chosen = random.Random(2026)  # noqa: S311 - the same texts in every run, no secret
-    texts = [
-        " ".join(chosen.choices(words, k=chosen.randint(SHORTEST, LONGEST))).capitalize() + "."
-        for _ in range(TEXTS)
-    ]
-    tensor = {"name": "TEXT", "datatype": "BYTES", "shape": [1, 1]}
-    return [json.dumps({"inputs": [{**tensor, "data": [text]}]}) for text in texts]
+@dataclass(frozen=True)
+class Reference:
+    """The framework's answers to some requests."""
+
+    answers: NDArray[np.float32]
+    """One row per checked request."""
+    cosine: float
+    """Least cosine of an answer to the framework's."""
+    absolute: float = np.inf
+    """Largest difference of a value."""
+
+    def difference(self, row: int, answer: NDArray[np.float32]) -> str | None:
+        """Return how an answer differs from the framework's; None if it is close, and closest to its own."""
+        expected = self.answers[row]
+        if answer.shape != expected.shape:
+            return f"{answer.shape[0]} numbers, expected {expected.shape[0]}"
+        lengths = np.linalg.norm(self.answers, axis=1) * np.linalg.norm(answer)
+        cosines = self.answers @ answer / lengths
+        if not cosines[row] >= self.cosine:
+            return f"cosine {cosines[row]:.4f}, expected at least {self.cosine}"
+        distances = np.linalg.norm(self.answers - answer, axis=1)
+        if distances.argmin() != row:
+            return "closer to the answer to another request"
+        largest = float(np.abs(answer - expected).max())
+        return f"off by {largest:.2g}, expected at most {self.absolute}" if largest > self.absolute else None
 
 
 class Load:
-    """Loads one server at a time with wrk."""
+    """The load of one work: its requests, and their right answers."""
 
-    def __init__(self, folder: Path, seconds: int, connections: int) -> None:
-        self._folder, self._seconds, self._connections = folder, seconds, connections
+    def __init__(self, bodies: Sequence[Body], reference: Reference) -> None:
+        self._bodies, self._reference = bodies, reference
+        self._folder = tempfile.TemporaryDirectory(prefix="load-")
 
-    def run(self, server: Server) -> Round:
-        """Warm up, and measure one run."""
-        script = self._script(server)
-        self._wrk(server, script, WARM_UP_S)
+    def run(self, server: Server, *, connections: int, seconds: float) -> Round:
+        """Warm up, compare answers under load, wait until the server is idle, and measure."""
+        script = self._write(server)
+        wrong = self._warm_up(server, script)
+        wait_until_idle(server)
         before = processor_seconds(server.pid)
-        result = self._wrk(server, script, self._seconds)
+        result = finished(self._wrk(server, script, connections, seconds))
         used = processor_seconds(server.pid) - before
-        if result["errors"] or not result["requests"]:
-            sys.exit(f"{server.name}: {result['requests']} answers, {result['errors']} errors")
+        wait_until_idle(server)
+        answered = max(1.0, result["requests"])
         return Round(
             rate=result["requests"] / result["seconds"],
             p50_ms=result["p50_ms"],
             p99_ms=result["p99_ms"],
-            processor_ms=used * 1000 / result["requests"],
+            processor_ms=used * 1000 / answered,
+            errors=int(result["errors"]) + (result["requests"] == 0),
+            wrong=wrong,
         )
 
-    def ask(self, server: Server) -> np.ndarray:
-        """Return the answer to the first request."""
-        body = bodies()[0]
-        headers = server.headers.get(body) or {"Content-Type": "application/json"}
+    def _warm_up(self, server: Server, script: Path) -> tuple[str, ...]:
+        """Send load for a short time; return how answers under this load differ from the framework's."""
+        running = self._wrk(server, script, WARM_UP_CONNECTIONS, WARM_UP_S)
+        with ThreadPoolExecutor(CHECKED) as pool:
+            places = spread(self._bodies, CHECKED)
+            found = list(pool.map(lambda place: self._ask(server, self._bodies[place]), places))
+        result = finished(running)
+        wrong = [self._compared(row, answer) for row, answer in enumerate(found)]
+        if result["errors"]:
+            wrong.append(f"{result['errors']:.0f} errors during the warm-up")
+        return tuple(text for text in wrong if text)
+
+    def _compared(self, row: int, answer: NDArray[np.float32] | str) -> str | None:
+        if isinstance(answer, str):
+            return answer
+        difference = self._reference.difference(row, answer)
+        return f"answer {row}: {difference}" if difference else None
+
+    def _ask(self, server: Server, body: Body) -> NDArray[np.float32] | str:
+        """Return the answer to a request, or the error."""
+        headers = {"Content-Type": body.content_type, **server.sign(body)}
         options = [option for item in headers.items() for option in ("-H", ": ".join(item))]
-        command = [
-            "curl",
-            "--silent",
-            "--fail-with-body",
-            "--max-time",
-            "60",
-            *options,
-            "--data-binary",
-            body,
-        ]
+        command = ["curl", "--silent", "--show-error", "--fail-with-body", "--max-time", "60", *options]
         done = subprocess.run(
-            [*entered(server), *command, server.url], capture_output=True, text=True, check=False
+            [*entered(server), *command, "--data-binary", "@-", server.url],
+            input=body.data,
+            capture_output=True,
+            check=False,
         )
         if done.returncode:
-            sys.exit(f"{server.name}: {done.stdout}{done.stderr}")
-        return np.array(json.loads(done.stdout)["outputs"][0]["data"])
+            return f"no answer: {(done.stdout + done.stderr).decode(errors='replace').strip()[:300]}"
+        return np.array(json.loads(done.stdout)["outputs"][0]["data"], np.float32)
 
-    def _wrk(self, server: Server, script: Path, seconds: int) -> dict[str, float]:
-        load = ["wrk", "--threads=1", f"--connections={self._connections}", f"--duration={seconds}s"]
+    def _wrk(self, server: Server, script: Path, connections: int, seconds: float) -> subprocess.Popen[bytes]:
+        load = ["wrk", "--threads=1", f"--connections={connections}", f"--duration={seconds:.0f}s"]
         command = [*entered(server), *load, "--timeout=60s", f"--script={script}", server.url]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        result: dict[str, float] = json.loads(done.stderr.splitlines()[-1])
-        return result
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def _script(self, server: Server) -> Path:
-        script = self._folder / "load.lua"
-        path = "/" + server.url.split("/", 3)[3]
-        host = server.url.split("/")[2]
-        requests = [raw_request(path, host, body, server.headers.get(body, {})) for body in bodies()]
-        script.write_text(LUA.replace("REQUESTS", ",\n".join(map(json.dumps, requests))))
+    def _write(self, server: Server) -> Path:
+        """Write the script of wrk, and the requests as they are sent; signatures are valid for minutes."""
+        folder = Path(self._folder.name)
+        requests = [raw_request(server, body) for body in self._bodies]
+        (folder / "requests").write_bytes(b"".join(requests))
+        sizes = ",".join(str(len(request)) for request in requests)
+        script = folder / "load.lua"
+        script.write_text(LUA.replace("SIZES", sizes).replace("FILE", str(folder / "requests")))
         return script
 
 
 LUA = """\
-local requests = {
-REQUESTS
-}
+local requests = {}
+local file = io.open("FILE", "rb")
+for _, size in ipairs({SIZES}) do
+  requests[#requests + 1] = file:read(size)
+end
+file:close()
 local sent = 0
 
 request = function()
@@ -137,11 +180,23 @@ end
 """
 
 
-def raw_request(path: str, host: str, body: str, headers: Mapping[str, str]) -> str:
+def finished(running: subprocess.Popen[bytes]) -> Mapping[str, float]:
+    """Return what wrk printed at its end."""
+    output, errors = running.communicate()
+    lines = errors.decode(errors="replace").splitlines()
+    if running.returncode or not lines or not lines[-1].startswith("{"):
+        raise RuntimeError(f"wrk failed: {output.decode(errors='replace')}{errors.decode(errors='replace')}")
+    result: dict[str, float] = json.loads(lines[-1])
+    return result
+
+
+def raw_request(server: Server, body: Body) -> bytes:
     """Return a request as it is sent."""
-    fields = {"Host": host, "Content-Type": "application/json", **headers, "Content-Length": str(len(body))}
-    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", body]
-    return "\r\n".join(lines)
+    _, _, host, path = server.url.split("/", 3)
+    fields = {"Host": host, "Content-Type": body.content_type, **server.sign(body)}
+    fields["Content-Length"] = str(len(body.data))
+    head = [f"POST /{path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    return "\r\n".join(head).encode() + body.data
 
 
 def entered(server: Server) -> list[str]:
@@ -149,3 +204,19 @@ def entered(server: Server) -> list[str]:
     if server.namespace_of is None:
         return []
     return ["nsenter", f"--target={server.namespace_of}", "--user", "--net", "--preserve-credentials", "--"]
+
+
+def wait_until_idle(server: Server) -> None:
+    """Wait while a server computes requests whose connections have ended; the next run must not pay for them.
+
+    Raises RuntimeError if it never becomes idle.
+    """
+    deadline = time.monotonic() + IDLE_WITHIN_S
+    before = processor_seconds(server.pid)
+    while time.monotonic() < deadline:
+        time.sleep(IDLE_CHECK_S)
+        now = processor_seconds(server.pid)
+        if now - before < IDLE_SHARE * IDLE_CHECK_S:
+            return
+        before = now
+    raise RuntimeError(f"{server.name}: still busy {IDLE_WITHIN_S} s after the load")

@@ -1,141 +1,130 @@
-"""Build the model, and serve its files with FastAPI."""
+"""Start FastAPI peers, and find the form in which each is fastest."""
 
 from __future__ import annotations
 
 import os
-import shutil
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from benchmarks.serving.load import Load, Server
-from model_build.build import BuildFolders, build_model
-from model_build.exporters.text_framework import TextFramework
-from model_build.sources import fetch_source
-from model_build.store.archive import unpack
-from model_build.store.artifacts import read_manifest
-from tritonstack.base.documents import load_document
+from benchmarks.peers.forms import Form
+from benchmarks.serving.load import Load, Round, Server
 from tritonstack.base.paths import Project
-from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
-from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
 
-MODEL = "minilm-embedding"
-
-
-ACCEPT = ModelTolerance(cosine=0.97, relative=0.3)
-
-
-PEER_PORT = 18100
-
-
-PEER_SETTINGS = ((2, 1, 8), (1, 2, 8), (2, 1, 32))
-
-
-"""Workers, threads of each, and texts padded together. The best of them in a first round is compared."""
+READY_WITHIN_S = 120
+SAME_RATE = 0.03
+"""Forms whose rates differ by less are equally fast; the one with the lower p99 wins."""
+LIBRARIES = {"onnx": "onnxruntime", "torch": "torch", "xgboost": "xgboost-cpu"}
 
 
 @dataclass(frozen=True)
-class Built:
-    """A built model, unpacked."""
+class Peer:
+    """A FastAPI server: its engine and its files."""
 
-    manifest: Manifest
-    archive: Path
-    repository: Path
+    name: str
+    engine: str
+    folder: Path
+    port: int
+    divisions: Sequence[Form]
+    """Ways to divide the machine, which the search tries first."""
+    batches: Sequence[dict[str, Any]]
+    """Changes to the fastest of these, which it tries next: how rows become batches."""
+    trial_s: float = 3
+    """Length of a trial."""
 
-    def file(self, name: str) -> Path:
-        """Return the only file of this name in the repository."""
-        (found,) = self.repository.rglob(name)
-        return found
-
-
-def label(made: Built) -> str:
-    """Return the precision of a build."""
-    return made.manifest.precision
-
-
-def built(project: Project, folder: Path, precision: PrecisionOption) -> Built:
-    """Build the model and unpack its archive."""
-    document = load_document(project.model_file(MODEL), ModelSpec)
-    accept = document.record.accept if precision == "fp32" else ACCEPT
-    record = document.record.model_copy(update={"precision": precision, "accept": accept})
-    result = build_model(model=replace(document, record=record), folders=BuildFolders.of(project))
-    manifest = read_manifest(result.artifact_dir)
-    repository = folder / f"repository-{manifest.precision}"
-    archive = result.artifact_dir / ARCHIVE_NAME
-    unpack(archive, repository, limit_bytes=manifest.unpacked_bytes)
-    return Built(manifest, archive, repository)
+    @property
+    def backend(self) -> str:
+        """What computes the answers."""
+        library = LIBRARIES[self.engine.partition("-")[2]]
+        return f"{library.removesuffix('-cpu')} {version(library)} wheel in FastAPI"
 
 
-def graph_folder(folder: Path, made: Built) -> Path:
-    """Return a folder with the graph and the tokenizer that Triton serves."""
-    shutil.copytree(made.file("model.onnx").parent, folder)
-    shutil.copy(made.file("tokenizer.json"), folder)
-    return folder
+@dataclass(frozen=True)
+class Trial:
+    """A form, and how fast it was."""
+
+    form: Form
+    measured: Round
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"name": str(self.form), "form": asdict(self.form), **asdict(self.measured)}
 
 
-def framework_folder(project: Project, folder: Path, made: Built) -> Path:
-    """Return a folder with the model's source, and the tokenizer that Triton serves."""
-    document = load_document(project.model_file(MODEL), ModelSpec)
-    recipe, source = document.record.recipe, document.record.source
-    if not isinstance(recipe, TextEmbeddingRecipe) or source is None:
-        sys.exit(f"{MODEL} is not a text-embedding model, which this benchmark needs")
-    fetched = fetch_source(source, model_folder=document.file.parent, cache_dir=project.cache_dir)
-    framework = TextFramework(source=fetched, recipe=recipe)
-    shutil.copytree(fetched.folder, folder)
-    (folder / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
-    return folder
+def search(
+    project: Project, peer: Peer, load: Load, *, users: int, on_trial: Callable[[Trial], None]
+) -> Form:
+    """Try the ways to divide the machine, then ways to batch; return the best form."""
+
+    def tried(forms: Iterator[Form]) -> Iterator[Trial]:
+        for form in forms:
+            with started(project, peer, form) as server:
+                trial = Trial(form, load.run(server, connections=users, seconds=peer.trial_s))
+            on_trial(trial)
+            if not (trial.measured.errors or trial.measured.wrong):
+                yield trial
+
+    found = list(tried(iter(peer.divisions)))
+    if not found:
+        raise RuntimeError(f"{peer.name}: every form failed")
+    divided = best(found, users).form
+    if users > 1:
+        found += tried(replace(divided, **change) for change in peer.batches)
+    return best(found, users).form
+
+
+def best(trials: Sequence[Trial], users: int) -> Trial:
+    """Return the trial with the highest rate; equal rates are ordered by p99. One user wants a low p50."""
+    if users == 1:
+        return min(trials, key=lambda trial: trial.measured.p50_ms)
+    highest = max(trial.measured.rate for trial in trials)
+    fast = [trial for trial in trials if trial.measured.rate >= highest * (1 - SAME_RATE)]
+    return min(fast, key=lambda trial: trial.measured.p99_ms)
 
 
 @contextmanager
-def best_peer(project: Project, name: str, kind: str, files: Path, port: int, load: Load) -> Iterator[Server]:
-    """Start a peer with each setting in turn, and keep the fastest."""
-    rates = {}
-    for setting in PEER_SETTINGS:
-        with peer(project, name, kind, files, port, setting) as server:
-            rates[setting] = load.run(server).rate
-    with peer(project, name, kind, files, port, max(rates, key=lambda setting: rates[setting])) as server:
-        yield server
-
-
-@contextmanager
-def peer(
-    project: Project, name: str, kind: str, files: Path, port: int, setting: tuple[int, int, int]
-) -> Iterator[Server]:
-    """Start a peer with one setting."""
-    workers, threads, group = setting
-    arguments = [f"--{key}={value}" for key, value in (("workers", workers), ("threads", threads))]
-    command = [sys.executable, "-m", "benchmarks.peers.embedding", f"--model={kind}", f"--folder={files}"]
+def started(project: Project, peer: Peer, form: Form) -> Iterator[Server]:
+    """Start a peer in one form."""
+    command = [sys.executable, "-m", "benchmarks.peers.server", f"--engine={peer.engine}"]
     path = os.pathsep.join([str(project.state_dir / "peers"), str(project.root)])
+    threads = str(form.threads)
     process = subprocess.Popen(
-        [*command, f"--port={port}", f"--group={group}", *arguments],
+        [*command, f"--folder={peer.folder}", f"--port={peer.port}", f"--form={form.to_json()}"],
         cwd=project.root,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)},
+        env={
+            **os.environ,
+            "PYTHONPATH": path,
+            "OMP_NUM_THREADS": threads,
+            "RAYON_NUM_THREADS": threads,
+            "TRANSFORMERS_VERBOSITY": "error",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        },
+        start_new_session=True,
     )
     try:
-        url = f"http://127.0.0.1:{port}"
+        url = f"http://127.0.0.1:{peer.port}"
         wait_until_ready(f"{url}/ping", process)
-        name = f"{name}, {workers}x{threads} threads, groups of {group}"
-        yield Server(name, process.pid, f"{url}/invocations")
+        yield Server(peer.name, peer.backend, process.pid, f"{url}/invocations")
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Return when a server answers; exit if it ends or takes too long."""
-    for _ in range(600):
-        if process.poll() is not None:
-            break
+    """Return when a server answers; raise RuntimeError if it ends or takes too long."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - always http://127.0.0.1
                 return
         except OSError:
             time.sleep(0.1)
-    sys.exit(f"{url} does not answer")
+    raise RuntimeError(f"{url} does not answer")

@@ -1,0 +1,280 @@
+"""The works that are measured: their models, requests, contestants, and goals."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers.forms import Form
+from benchmarks.serving import sources
+from benchmarks.serving.goals import Goal
+from benchmarks.serving.load import CHECKED, Load, Reference
+from benchmarks.serving.peers import Peer
+from benchmarks.serving.products import Built, built
+from benchmarks.serving.requests import binary_bodies, number_bodies, spread, text_bodies, texts
+from model_build.exporters.text_framework import TextFramework
+from model_build.sources import FetchedSource, fetch_source
+from tritonstack.base.paths import Project
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+
+Array = NDArray[Any]
+ACCEPT_INT8 = {"cosine": 0.97, "relative": 0.3}
+IMAGES, ROWS = 8, 500
+FP32, INT8 = 0.9999, 0.97
+"""Least cosine to the framework's answer."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A built model, and how callers reach it."""
+
+    made: Built
+    invoke_endpoint: bool
+    load: Load
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything to measure together: contestants by name, and goals that name them."""
+
+    name: str
+    products: Mapping[str, Product]
+    peers: Mapping[str, tuple[Peer, Load]]
+    goals: Sequence[Goal]
+    shortest_s: int = 0
+    """Least length of a run; slow models answer too few requests in less."""
+    single: Sequence[str] = field(default=())
+    """Contestants that are also measured with one user."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a work puts its files."""
+
+    project: Project
+    folder: Path
+    """For this run."""
+    first_port: int = 18100
+
+    @property
+    def kept(self) -> Path:
+        """The folder of models that later runs use again."""
+        return self.project.state_dir / "benchmarks"
+
+    def build(self, model: str, name: str, changes: Mapping[str, Any]) -> Built:
+        """Build a model with random weights."""
+        file = sources.write_model(self.kept / "models", model)
+        folder = self.folder / model
+        return built(self.project, file, folder, name, changes, self.kept / "artifacts")
+
+    def copy(self, name: str, *files: Path) -> Path:
+        """Return a new folder with copies of files and of the contents of folders."""
+        folder = self.folder / "peers" / name
+        folder.mkdir(parents=True)
+        for file in files:
+            if file.is_dir():
+                shutil.copytree(file, folder, dirs_exist_ok=True)
+            else:
+                shutil.copy(file, folder)
+        return folder
+
+
+THREADS_OR_SPLIT = (
+    Form(workers=2, threads=1),
+    Form(workers=1, threads=2),
+    Form(workers=2, threads=1, isolated=True),
+    Form(servers=2, workers=1, threads=1),
+)
+"""Two workers, one with both cores, two worker processes, and two servers that share the connections."""
+TEXT_BATCHES: tuple[dict[str, Any], ...] = (
+    {"group": 1},
+    {"group": 4},
+    {"group": 32},
+    {"group": 32, "sort": False},
+)
+"""Groups of one have their exact length. The divisions have groups of 8."""
+
+
+def minilm(place: Place) -> Work:
+    """Return the work with MiniLM: fp32, and the graph that `precision: auto` chooses."""
+    project = place.project
+    file = project.model_file("minilm-embedding")
+    fp32 = built(project, file, place.folder, "fp32", {"precision": "fp32"}, None)
+    auto = built(project, file, place.folder, "auto", {"precision": "auto", "accept": ACCEPT_INT8}, None)
+    framework, source = _framework(project, fp32)
+    load = _text_load(framework, FP32)
+    near = _text_load(framework, INT8)
+    tokenizer = _tokenizer(place, "minilm", framework)
+    torch = place.copy("torch", source.folder, tokenizer)
+    peers: dict[str, tuple[Peer, Load]] = {"FastAPI, torch": (_text(place, 0, "torch", torch), load)}
+    for number, (made, name, checked) in enumerate(((fp32, "fp32", load), (auto, "int8", near)), start=1):
+        files = place.copy(name, _graph(made).parent, tokenizer)
+        peers[f"FastAPI, {name} ONNX"] = (_text(place, number, f"{name} ONNX", files), checked)
+    auto_port, auto_invoke = "tritonstack, auto, container port", "tritonstack, auto, InvokeEndpoint"
+    return Work(
+        "minilm",
+        {"fp32": Product(fp32, True, load), "auto": Product(auto, True, near)},
+        peers,
+        (
+            Goal(auto_port, "FastAPI, torch", throughput=7.5),
+            Goal(auto_port, "FastAPI, int8 ONNX", throughput=1.5, p99=0.75),
+            Goal(auto_invoke, "FastAPI, torch", throughput=6.5),
+            Goal(auto_invoke, "FastAPI, int8 ONNX", throughput=1.3),
+            Goal("tritonstack, fp32, container port", "FastAPI, fp32 ONNX", throughput=1.3, p99=0.75),
+            Goal(auto_port, "FastAPI, torch", p50=1 / 3, users=1),
+        ),
+        single=("FastAPI, torch", "tritonstack, fp32, container port", auto_port),
+    )
+
+
+def roberta(place: Place) -> Work:
+    """Return the work with an encoder of RoBERTa-base's size: TorchScript, and int8 in ONNX Runtime."""
+    script = place.build("roberta", "TorchScript", {"recipe": _recipe("roberta", format="torchscript")})
+    int8 = place.build("roberta", "int8", {"precision": "int8", "accept": ACCEPT_INT8})
+    framework, source = _framework(place.project, script)
+    load, near = _text_load(framework, FP32), _text_load(framework, INT8)
+    folder = place.copy("roberta", source.folder, _tokenizer(place, "roberta", framework))
+    peer = Peer(
+        "FastAPI, torch",
+        "text-torch",
+        folder,
+        place.first_port,
+        (Form(workers=1, threads=2), Form(servers=2, workers=1), Form(workers=2, isolated=True)),
+        ({"group": 1}, {"group": 4}),
+        trial_s=8,
+    )
+    return Work(
+        "roberta",
+        {"TorchScript": Product(script, False, load), "int8": Product(int8, False, near)},
+        {"FastAPI, torch": (peer, load)},
+        (
+            Goal("tritonstack, TorchScript, container port", "FastAPI, torch", throughput=1.5),
+            Goal("tritonstack, int8, container port", "FastAPI, torch", throughput=5),
+        ),
+        shortest_s=15,
+    )
+
+
+def resnet(place: Place) -> Work:
+    """Return the work with ResNet-50 in ONNX Runtime; requests are binary tensors."""
+    made = place.build("resnet", "fp32", {})
+    rows = sources.pixels(IMAGES)
+    bodies = binary_bodies("pixel_values", rows)
+    load = Load(bodies, Reference(_resnet_answers(place, rows[spread(bodies, CHECKED)]), FP32))
+    peer = Peer(
+        "FastAPI, onnxruntime",
+        "image-onnx",
+        place.copy("resnet", _graph(made).parent),
+        place.first_port,
+        tuple(Form(**{**_fields(form), "group": 1}) for form in THREADS_OR_SPLIT),
+        ({"group": 4}, {"group": 8}),
+        trial_s=6,
+    )
+    return _one_runtime("resnet", made, load, peer, shortest_s=10)
+
+
+def xgboost(place: Place) -> Work:
+    """Return the work with trees; requests are JSON."""
+    from xgboost import Booster, DMatrix  # noqa: PLC0415 - only this work needs it
+
+    made = place.build("xgboost", "fp32", {})
+    rows = sources.features(ROWS)
+    bodies = number_bodies("input__0", rows)
+    weights = place.kept / "models" / "xgboost" / "weights"
+    checked = rows[spread(bodies, CHECKED)]
+    positive = Booster(model_file=weights / "model.json").predict(DMatrix(checked))
+    reference = Reference(np.stack([1 - positive, positive], axis=1), FP32, absolute=1e-4)
+    peer = Peer(
+        "FastAPI, xgboost",
+        "trees-xgboost",
+        weights,
+        place.first_port,
+        (
+            Form(workers=0),
+            Form(workers=1, threads=2),
+            Form(workers=2),
+            Form(servers=2, workers=0),
+            Form(servers=2, workers=1),
+        ),
+        ({"most": 1}, {"most": 16}, {"most": 256}),
+    )
+    return _one_runtime("xgboost", made, Load(bodies, reference), peer, shortest_s=0)
+
+
+WORKS: dict[str, Callable[[Place], Work]] = {
+    "minilm": minilm,
+    "roberta": roberta,
+    "resnet": resnet,
+    "xgboost": xgboost,
+}
+
+
+def _one_runtime(name: str, made: Built, load: Load, peer: Peer, *, shortest_s: int) -> Work:
+    """Return a work with one model, and one peer with the same runtime."""
+    goal = Goal("tritonstack, fp32, container port", peer.name, throughput=1.0)
+    return Work(name, {"fp32": Product(made, True, load)}, {peer.name: (peer, load)}, (goal,), shortest_s)
+
+
+def _fields(form: Form) -> dict[str, Any]:
+    return dict(vars(form))
+
+
+def _text(place: Place, number: int, name: str, folder: Path) -> Peer:
+    engine = "text-torch" if name == "torch" else "text-onnx"
+    port = place.first_port + number
+    trial_s = 6 if name == "torch" else 3
+    return Peer(f"FastAPI, {name}", engine, folder, port, THREADS_OR_SPLIT, TEXT_BATCHES, trial_s)
+
+
+def _recipe(model: str, **changes: str) -> dict[str, Any]:
+    return {**sources.MODELS[model][1]["recipe"], **changes}
+
+
+def _graph(made: Built) -> Path:
+    """Return the only ONNX graph of an artifact."""
+    found = made.files("*.onnx")
+    if len(found) != 1:
+        raise RuntimeError(f"{made.name}: expected 1 ONNX graph, got {len(found)}")
+    return found[0]
+
+
+def _framework(project: Project, made: Built) -> tuple[TextFramework, FetchedSource]:
+    """Load the framework's model."""
+    spec = made.model.record
+    if not isinstance(spec.recipe, TextEmbeddingRecipe) or spec.source is None:
+        raise TypeError(f"{spec.name}: not a text-embedding model with a source")
+    source = fetch_source(spec.source, model_folder=made.model.file.parent, cache_dir=project.cache_dir)
+    return TextFramework(source=source, recipe=spec.recipe), source
+
+
+def _text_load(framework: TextFramework, cosine: float) -> Load:
+    items = texts()
+    bodies = text_bodies(items)
+    checked = [items[place] for place in spread(bodies, CHECKED)]
+    answers = [framework.answer(framework.tokenize([text]))["embedding"][0] for text in checked]
+    return Load(bodies, Reference(np.stack(answers), cosine))
+
+
+def _tokenizer(place: Place, name: str, framework: TextFramework) -> Path:
+    """Write the tokenizer that Triton serves."""
+    folder = place.folder / "tokenizers" / name
+    folder.mkdir(parents=True)
+    (folder / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
+    return folder / "tokenizer.json"
+
+
+def _resnet_answers(place: Place, rows: Array) -> Array:
+    import torch  # noqa: PLC0415 - only this work needs them
+    from transformers import AutoModelForImageClassification  # noqa: PLC0415
+
+    weights = place.kept / "models" / "resnet" / "weights"
+    model = AutoModelForImageClassification.from_pretrained(weights).eval()
+    with torch.inference_mode():
+        answers: Array = model(torch.from_numpy(rows)).logits.numpy()
+    return answers
