@@ -7,10 +7,9 @@ import logging
 import re
 import tempfile
 from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from werkzeug.datastructures import MultiDict
@@ -44,8 +43,7 @@ _LARGEST_UNSIGNED_FORM = 1 << 16
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(NamedTuple):
     """The signer of a request, with service and region."""
 
     key_id: str
@@ -284,16 +282,17 @@ _OWN_SITES = ("none", "same-origin")
 
 def check_origin(request: SentRequest, *, port: int) -> None:
     """Deny requests of web pages from other origins, and requests for another host or port."""
-    hosts = request.headers.get("host", ())
+    headers = request.headers
+    hosts = headers.get("host", ())
     if len(hosts) != 1 or not _names(hosts[0], port):
         shown = ", ".join(hosts) or "none"
         raise DeniedError(
             Reason.FORBIDDEN,
             f"The local cloud answers requests to localhost:{port} only; the Host header is {shown[:200]}",
         )
-    if any(origin != f"http://{hosts[0].lower()}" for origin in request.headers.get("origin", ())):
+    if "origin" in headers and any(site != f"http://{hosts[0].lower()}" for site in headers["origin"]):
         raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
-    if any(site not in _OWN_SITES for site in request.headers.get("sec-fetch-site", ())):
+    if "sec-fetch-site" in headers and any(site not in _OWN_SITES for site in headers["sec-fetch-site"]):
         raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
     if request.method == "OPTIONS":
         raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects CORS requests")

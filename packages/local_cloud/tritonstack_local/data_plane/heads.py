@@ -7,24 +7,27 @@ ones included, goes to the general server, which has its own, complete parser.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from tritonstack_local.signatures.requests import SentRequest
 
 MAX_HEAD = 16 * 1024
 _MAX_HEADERS = 100
 _PREFIX = b"POST /endpoints/"
-_HEAD = re.compile(
-    rb"POST (?P<target>/endpoints/(?P<endpoint>[A-Za-z0-9-]{1,63})/invocations) HTTP/1\.1"
-    rb"(?P<headers>(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[ \t]*[\t\x20-\x7e\x80-\xff]*)+)"
+_REQUEST_LINE = re.compile(
+    r"POST (?P<target>/endpoints/(?P<endpoint>[A-Za-z0-9-]{1,63})/invocations) HTTP/1\.1"
 )
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_TEXT = bytes((0x09, *range(0x20, 0x7F), *range(0x80, 0x100)))
+"""The bytes that a header may contain."""
 _LENGTH = re.compile(r"\d{1,9}")
-_ELSEWHERE = ("transfer-encoding", "expect", "upgrade", "trailer")
+_CONNECTIONS = ("keep-alive", "close")
+_ELSEWHERE = frozenset(("transfer-encoding", "expect", "upgrade", "trailer"))
 """Headers of requests that the general server parses."""
 
 
-@dataclass(frozen=True)
-class RequestHead:
+class RequestHead(NamedTuple):
     """The head of an InvokeEndpoint request."""
 
     sent: SentRequest
@@ -43,28 +46,32 @@ def may_begin(received: bytes | bytearray) -> bool:
 
 def read_head(head: bytes) -> RequestHead | None:
     """Read a head, without the empty line that ends it; None if the general server must read it."""
-    match = _HEAD.fullmatch(head)
-    if match is None:
-        return None
-    lines = match["headers"].decode("latin-1").split("\r\n")
-    pairs = []
+    request_line, *lines = head.decode("latin-1").split("\r\n")
+    target = _REQUEST_LINE.fullmatch(request_line)
     headers: dict[str, str] = {}
-    for line in lines[1:]:
-        name, _, value = line.partition(":")
+    pairs = []
+    for line in lines:
+        name, colon, value = line.partition(":")
         value = value.strip(" \t")
         pairs.append((name, value))
-        headers[name.lower()] = value
+        headers[_lower_name(name) if colon else ""] = value
     length = headers.get("content-length", "")
     connection = headers.get("connection", "keep-alive").lower()
     if (
-        len(headers) < len(pairs)
-        or len(pairs) > _MAX_HEADERS
+        target is None
+        or "" in headers
+        or head.translate(None, _TEXT) != b"\r\n" * len(pairs)
+        or not len(headers) == len(pairs) <= _MAX_HEADERS
+        or not _ELSEWHERE.isdisjoint(headers)
         or _LENGTH.fullmatch(length) is None
-        or connection not in ("keep-alive", "close")
-        or not headers.keys().isdisjoint(_ELSEWHERE)
+        or connection not in _CONNECTIONS
     ):
         return None
-    sent = SentRequest("POST", match["target"].decode("ascii"), tuple(pairs))
-    return RequestHead(
-        sent, match["endpoint"].decode("ascii"), headers, int(length), connection == "keep-alive"
-    )
+    sent = SentRequest("POST", target["target"], tuple(pairs))
+    return RequestHead(sent, target["endpoint"], headers, int(length), connection == "keep-alive")
+
+
+@lru_cache(maxsize=1024)
+def _lower_name(name: str) -> str:
+    """Return a header name in lower case; empty if it is not a valid name."""
+    return name.lower() if _NAME.fullmatch(name) else ""

@@ -27,7 +27,7 @@ def signing_key(secret: str, date: str, region: str, service: str) -> bytes:
 
 def sign(key: bytes, text: str) -> str:
     """Sign a string."""
-    return hmac.digest(key, text.encode("latin-1"), hashlib.sha256).hex()
+    return hmac.digest(key, text.encode("latin-1"), "sha256").hex()
 
 
 def string_to_sign(canonical: str, *, date: str, scope: str) -> str:
@@ -40,16 +40,10 @@ def canonical_request(
     request: SentRequest, *, signed: Sequence[str], payload: str, service: str, presigned: bool
 ) -> str:
     """Build the canonical request; `payload` is the hash or its placeholder."""
-    return "\n".join(
-        (
-            request.method,
-            canonical_path(request.path, as_sent=service in PATHS_AS_SENT),
-            canonical_query(request.query, without={"X-Amz-Signature"} if presigned else set()),
-            _canonical_headers(request, signed),
-            ";".join(signed),
-            payload,
-        )
-    )
+    path = canonical_path(request.path, as_sent=service in PATHS_AS_SENT)
+    query = canonical_query(request.query, without={"X-Amz-Signature"} if presigned else set())
+    headers = _canonical_headers(request, signed)
+    return f"{request.method}\n{path}\n{query}\n{headers}\n{';'.join(signed)}\n{payload}"
 
 
 @lru_cache(maxsize=1024)
@@ -73,12 +67,13 @@ def _encoded(text: str) -> str:
 
 
 def _canonical_headers(request: SentRequest, signed: Sequence[str]) -> str:
+    headers = request.headers
     lines = []
     for name in signed:
-        values = request.headers.get(name)
+        values = headers.get(name)
         if values is None:
             raise DeniedError(Reason.MISMATCH)
-        lines.append(f"{name}:{','.join(' '.join(value.split()) for value in values)}\n")
+        lines.append(f"{name}:{','.join([' '.join(value.split()) for value in values])}\n")
     return "".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
@@ -55,24 +55,24 @@ class SentRequest:
     target: str
     """Path and query as on the request line."""
     header_pairs: tuple[tuple[str, str], ...] = field(repr=False)
+    headers: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    """The values of each header, by lower-case name, in the order sent."""
+
+    def __post_init__(self) -> None:
+        headers = {name.lower(): (value,) for name, value in self.header_pairs}
+        if len(headers) < len(self.header_pairs):
+            headers = _repeated(self.header_pairs)
+        object.__setattr__(self, "headers", headers)
 
     @property
     def path(self) -> str:
         """The path, still percent-encoded."""
-        return self.target.partition("?")[0]
+        return self.target.partition("?")[0] if "?" in self.target else self.target
 
     @property
     def query(self) -> str:
         """The query, still percent-encoded."""
         return self.target.partition("?")[2]
-
-    @cached_property
-    def headers(self) -> Mapping[str, tuple[str, ...]]:
-        """The values of each header, by lower-case name, in the order sent."""
-        found: dict[str, list[str]] = {}
-        for name, value in self.header_pairs:
-            found.setdefault(name.lower(), []).append(value)
-        return {name: tuple(values) for name, values in found.items()}
 
     @cached_property
     def query_pairs(self) -> tuple[tuple[str, str], ...]:
@@ -92,9 +92,18 @@ class SentRequest:
         """Deny a request whose target or signed headers are ambiguous."""
         if not self.target.startswith("/"):
             raise DeniedError(Reason.INCOMPLETE, "The request target must be an absolute path")
+        if len(self.headers) == len(self.header_pairs):  # none was sent twice
+            return
         for name in _AT_MOST_ONCE:
             if len(self.headers.get(name, ())) > 1:
                 raise DeniedError(Reason.INCOMPLETE, f"The header {name} was sent more than once")
+
+
+def _repeated(header_pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in header_pairs:
+        found[name.lower()] = (*found.get(name.lower(), ()), value)
+    return found
 
 
 def split_query(query: str) -> Iterator[tuple[str, str]]:

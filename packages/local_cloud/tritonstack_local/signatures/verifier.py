@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from tritonstack_local.signatures import payload as payloads
 from tritonstack_local.signatures.canonical import (
@@ -37,10 +38,12 @@ from tritonstack_local.signatures.requests import DeniedError, Reason, SentReque
 MAX_SKEW = timedelta(minutes=15)
 MAX_EXPIRES_S = 7 * 24 * 3600
 
-_AUTHORIZATION = re.compile(
+_CLAIM = re.compile(
     rf"{ALGORITHM}\s+Credential=(?P<credential>[^,\s]+)\s*,\s*SignedHeaders=(?P<headers>[^,\s]+)\s*,"
-    r"\s*Signature=(?P<signature>[0-9a-f]{64})"
+    r"\s*Signature="
 )
+_SIGNATURE_SIZE = 64
+_SIGNATURE = re.compile(rf"[0-9a-f]{{{_SIGNATURE_SIZE}}}")
 _CREDENTIAL = re.compile(r"(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]*)/(?P<service>[^/]+)/aws4_request")
 _DATE = "%Y%m%dT%H%M%SZ"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -59,8 +62,7 @@ class CredentialScope:
         return f"{self.date}/{self.region}/{self.service}/aws4_request"
 
 
-@dataclass(frozen=True)
-class BodyCheck:
+class BodyCheck(NamedTuple):
     """The signer of a request, and the check that its body must pass."""
 
     key: AccessKey
@@ -74,8 +76,15 @@ class BodyCheck:
         return self.service in PATHS_AS_SENT
 
 
-@dataclass(frozen=True)
-class _Signed:
+class _Claim(NamedTuple):
+    """The key of an Authorization header, the key's scope, and the signed headers."""
+
+    key_id: str
+    scope: CredentialScope
+    headers: Sequence[str]
+
+
+class _Signed(NamedTuple):
     """The parts of a signature of version 4, from the header or the query."""
 
     scope: CredentialScope
@@ -120,8 +129,9 @@ class Verifier:
     def begin(self, request: SentRequest, *, bucket: str = "") -> BodyCheck:
         """Verify a request except for its body; `bucket` is the S3 bucket in the host name."""
         request.check()
-        presigned = request.parameter("X-Amz-Algorithm") is not None
-        v2 = is_presigned_v2(request)
+        has_query = "?" in request.target
+        presigned = has_query and request.parameter("X-Amz-Algorithm") is not None
+        v2 = has_query and is_presigned_v2(request)
         header = request.header("authorization")
         if (header is not None) + presigned + v2 > 1:
             raise DeniedError(Reason.INCOMPLETE, "Only one authentication mechanism is allowed per request")
@@ -143,6 +153,7 @@ class Verifier:
         self._check_time(request, signed)
         _check_signed_headers(request, signed)
         scope = signed.scope
+        scope_text = str(scope)
         day_key = signing_key(key.secret, scope.date, scope.region, scope.service)
 
         def check_signature(payload: str) -> None:
@@ -153,7 +164,7 @@ class Verifier:
                 service=scope.service,
                 presigned=signed.presigned,
             )
-            expected = sign(day_key, string_to_sign(canonical, date=signed.date, scope=str(scope)))
+            expected = sign(day_key, string_to_sign(canonical, date=signed.date, scope=scope_text))
             if not hmac.compare_digest(expected, signed.signature):
                 raise DeniedError(Reason.MISMATCH)
 
@@ -161,7 +172,7 @@ class Verifier:
             return BodyCheck(key, scope.region, scope.service, HashedPayload(check_signature))
         declared = _declared(request, signed)
         check_signature(declared)
-        signing = ChunkSigning(day_key, signed.date, str(scope))
+        signing = ChunkSigning(day_key, signed.date, scope_text)
         return BodyCheck(
             key, scope.region, scope.service, _payload(request, declared, signing, signed.signature)
         )
@@ -209,24 +220,35 @@ def parse_credential(credential: str) -> tuple[str, CredentialScope]:
 
 
 def _from_header(request: SentRequest, header: str) -> _Signed:
-    match = _AUTHORIZATION.fullmatch(header.strip())
-    if match is None:
+    text = header.strip()
+    signature = text[-_SIGNATURE_SIZE:]
+    claim = _claim(text[:-_SIGNATURE_SIZE]) if _SIGNATURE.fullmatch(signature) else None
+    if claim is None:
         if not header.startswith(f"{ALGORITHM} "):
             raise DeniedError(Reason.UNSUPPORTED)
         raise DeniedError(
             Reason.INCOMPLETE,
             "Authorization header requires 'Credential', 'SignedHeaders' and 'Signature' parameters.",
         )
-    key_id, scope = parse_credential(match["credential"])
     return _Signed(
-        scope=scope,
-        key_id=key_id,
+        scope=claim.scope,
+        key_id=claim.key_id,
         date=_header_date(request),
-        headers=match["headers"].split(";"),
-        signature=match["signature"],
+        headers=claim.headers,
+        signature=signature,
         token=request.header("x-amz-security-token"),
         presigned=False,
     )
+
+
+@lru_cache(maxsize=1024)
+def _claim(text: str) -> _Claim | None:
+    """Parse an Authorization header up to its signature. A client sends the same claim all day."""
+    match = _CLAIM.fullmatch(text)
+    if match is None:
+        return None
+    key_id, scope = parse_credential(match["credential"])
+    return _Claim(key_id, scope, tuple(match["headers"].split(";")))
 
 
 def _header_date(request: SentRequest) -> str:
