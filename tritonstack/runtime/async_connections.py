@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeVar, cast
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar, cast
 
 from tritonstack.runtime.connections import TritonResponse
 from tritonstack.runtime.errors import TAKE_LONGER, TritonRequestError, TritonTimeoutError
@@ -56,7 +58,7 @@ class AsyncConnectionPool:
         request = _request_head(method, path, headers, len(body))
         connection = self._idle.pop() if self._idle else await self._open()
         try:
-            response = await connection.exchange(request, body, deadline - time.monotonic())
+            return await connection.exchange(request, body, deadline)
         except TritonTimeoutError:
             raise TritonTimeoutError(
                 f"Triton did not answer {method} {path} in time", remedy=TAKE_LONGER
@@ -68,7 +70,6 @@ class AsyncConnectionPool:
                 connection.close()
             else:
                 self._idle.append(connection)
-        return response
 
     def close(self) -> None:
         """Close idle connections, from any thread."""
@@ -96,41 +97,35 @@ class _Connection(asyncio.Protocol):
     """One connection: at most one request at a time."""
 
     def __init__(self, forget: Callable[[_Connection], None]) -> None:
+        self.reusable = False
+        """Whether the next request can be sent on it."""
         self._forget = forget
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[TritonResponse] | None = None
-        self._reader = ResponseReader()
+        self._reader: ResponseReader | None = None
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def reusable(self) -> bool:
-        """Whether the next request can be sent on it."""
-        return (
-            self._transport is not None
-            and not self._transport.is_closing()
-            and self._answer is None
-            and not self._reader.closes
-        )
-
-    async def exchange(self, head: bytes, body: bytes, timeout_s: float) -> TritonResponse:
+    async def exchange(self, head: bytes, body: bytes, deadline: float) -> TritonResponse:
         """Send a request; raise if its response does not come in time or not whole."""
         if self._transport is None or self._transport.is_closing():
             raise TritonRequestError("the connection is closed")
-        answer: asyncio.Future[TritonResponse] = self._loop.create_future()
-        self._answer = answer
-        timer = self._loop.call_later(max(0.0, timeout_s), self._expire)
-        self._reader = ResponseReader()
+        self.reusable = False
+        answer = self._answer = self._loop.create_future()
+        self._limit(deadline)
+        self._reader = None
         if len(body) < _MAX_HEAD:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
-        try:
-            return await answer
-        finally:
-            timer.cancel()
+        return await answer
 
     def close(self) -> None:
         """Close it at once."""
+        self.reusable = False
+        if self._timer is not None:
+            self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()
 
@@ -142,7 +137,7 @@ class _Connection(asyncio.Protocol):
             self.close()
             return
         try:
-            response = self._reader.feed(data)
+            response = self._read(data)
         except ValueError as error:
             self._fail(TritonRequestError(str(error)))
             return
@@ -150,7 +145,8 @@ class _Connection(asyncio.Protocol):
             self._settle(response)
 
     def eof_received(self) -> None:
-        response = self._reader.end() if self._answer is not None else None
+        self.reusable = False
+        response = self._reader.end() if self._answer is not None and self._reader is not None else None
         if response is not None:
             self._settle(response)
 
@@ -158,19 +154,72 @@ class _Connection(asyncio.Protocol):
         self._forget(self)
         self._fail(TritonRequestError(repr(exc) if exc else "it closed the connection without a response"))
 
+    def _read(self, data: bytes) -> TritonResponse | None:
+        """Add received bytes; return the response when it is complete. Raise ValueError if malformed."""
+        if self._reader is None:
+            response = _whole_response(data)
+            if response is not None:
+                self.reusable = True
+                return response
+            self._reader = ResponseReader()
+        response = self._reader.feed(data)
+        self.reusable = response is not None and not self._reader.closes
+        return response
+
     def _settle(self, response: TritonResponse) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_result(response)
 
+    def _limit(self, deadline: float) -> None:
+        """Expire at this time. A timer that is due earlier stays and is moved when it is due.
+
+        Requests are many times shorter than their limits, so that hardly any needs a timer of its own.
+        """
+        self._deadline = deadline
+        if self._timer is not None and self._timer.when() > deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._expire)
+
     def _expire(self) -> None:
-        self._fail(TritonTimeoutError("no response in time"))
+        self._timer = None
+        if self._answer is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._limit(self._deadline)
+        else:
+            self._fail(TritonTimeoutError("no response in time"))
 
     def _fail(self, error: TritonRequestError) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_exception(error)
         self.close()
+
+
+class _ResponseHead(NamedTuple):
+    """A status line and headers."""
+
+    status: int
+    headers: Mapping[str, str]
+    length: int | None
+    """Bytes of the body; None if its end is found in another way."""
+    is_chunked: bool
+    closes: bool
+    """Whether the server closes the connection after this response."""
+
+
+def _whole_response(data: bytes) -> TritonResponse | None:
+    """Read a response that was received at once, as most are; None if a ResponseReader must read it."""
+    end = data.find(b"\r\n\r\n", 0, _MAX_HEAD)
+    if end < 0:
+        return None
+    head = _read_response_head(data[:end])
+    if head.length is None or head.closes or head.status < 200 or len(data) != end + 4 + head.length:
+        return None
+    return TritonResponse(status=head.status, headers=head.headers, body=data[end + 4 :])
 
 
 class ResponseReader:
@@ -180,73 +229,47 @@ class ResponseReader:
         self.closes = False
         """Whether the server closes the connection after this response, or sent more than it."""
         self._received = bytearray()
-        self._status = 0
-        self._headers: dict[str, str] | None = None
-        self._length: int | None = None
-        self._chunks: list[bytes] | None = None
+        self._head: _ResponseHead | None = None
+        self._chunks: list[bytes] = []
 
     def feed(self, data: bytes) -> TritonResponse | None:
         """Add received bytes; return the response when it is complete. Raise ValueError if malformed."""
         self._received += data
-        while self._headers is None:
-            if not self._read_head():
+        head = self._head
+        while head is None:
+            head = self._next_head()
+            if head is None:
                 return None
-        if self._chunks is not None:
-            return self._read_chunks(self._chunks)
-        if self._length is None or len(self._received) < self._length:
+            if not 100 <= head.status < 200:  # interim responses are skipped
+                self._head = head
+                self.closes = head.closes
+            else:
+                head = None
+        if head.is_chunked:
+            return self._read_chunks(head)
+        if head.length is None or len(self._received) < head.length:
             return None
-        body = bytes(self._received[: self._length])
-        self.closes = self.closes or len(self._received) > self._length
-        return self._response(body)
+        self.closes = self.closes or len(self._received) > head.length
+        return _response(head, bytes(self._received[: head.length]))
 
     def end(self) -> TritonResponse | None:
         """Return the response if the end of the connection is its end."""
         self.closes = True
-        if self._headers is None or self._chunks is not None or self._length is not None:
+        if self._head is None or self._head.is_chunked or self._head.length is not None:
             return None
-        return self._response(bytes(self._received))
+        return _response(self._head, bytes(self._received))
 
-    def _response(self, body: bytes) -> TritonResponse:
-        return TritonResponse(status=self._status, headers=self._headers or {}, body=body)
-
-    def _read_head(self) -> bool:
-        """Read the status line and the headers, if they are complete; skip interim responses."""
+    def _next_head(self) -> _ResponseHead | None:
         end = self._received.find(b"\r\n\r\n")
         if end < 0:
             if len(self._received) > _MAX_HEAD:
                 raise ValueError("the response's headers are too large")
-            return False
-        status_line, *lines = bytes(self._received[:end]).split(b"\r\n")
+            return None
+        head = _read_response_head(bytes(self._received[:end]))
         del self._received[: end + 4]
-        match = _STATUS.match(status_line)
-        if match is None:
-            raise ValueError(f"invalid status line {status_line[:80]!r}")
-        self._status = int(match[2])
-        if 100 <= self._status < 200:
-            return True
-        headers = {}
-        for line in lines:
-            name, colon, value = line.decode("latin-1").partition(":")
-            if not colon:
-                raise ValueError(f"invalid header line {line[:80]!r}")
-            headers[name.lower()] = value.strip()
-        self._headers = headers
-        self.closes = match[1] == b"0" or headers.get("connection", "").lower() == "close"
-        self._read_framing(headers)
-        return True
+        return head
 
-    def _read_framing(self, headers: Mapping[str, str]) -> None:
-        if headers.get("transfer-encoding", "").lower() == "chunked":
-            self._chunks = []
-        elif "content-length" in headers:
-            length = headers["content-length"]
-            if not (length.isascii() and length.isdigit()):
-                raise ValueError(f"invalid Content-Length {length[:40]!r}")
-            self._length = int(length)
-        elif self._status in (204, 304):
-            self._length = 0
-
-    def _read_chunks(self, chunks: list[bytes]) -> TritonResponse | None:
+    def _read_chunks(self, head: _ResponseHead) -> TritonResponse | None:
         received = self._received
         while True:
             end = received.find(b"\r\n")
@@ -257,21 +280,57 @@ class ResponseReader:
                 raise ValueError("a chunk does not begin with its size")
             size = int(match[1], 16)
             if size == 0:
-                return self._read_trailer(end, chunks)
+                return self._read_trailer(end, head)
             if len(received) < end + 2 + size + 2:
                 return None
             if received[end + 2 + size : end + 4 + size] != b"\r\n":
                 raise ValueError("a chunk is longer than its declared size")
-            chunks.append(bytes(received[end + 2 : end + 2 + size]))
+            self._chunks.append(bytes(received[end + 2 : end + 2 + size]))
             del received[: end + 4 + size]
 
-    def _read_trailer(self, end: int, chunks: list[bytes]) -> TritonResponse | None:
+    def _read_trailer(self, end: int, head: _ResponseHead) -> TritonResponse | None:
         """Skip the trailer, which an empty line ends."""
         after = end if self._received[end : end + 4] == b"\r\n\r\n" else self._received.find(b"\r\n\r\n", end)
         if after < 0:
             return None
         self.closes = self.closes or len(self._received) > after + 4
-        return self._response(b"".join(chunks))
+        return _response(head, b"".join(self._chunks))
+
+
+def _response(head: _ResponseHead, body: bytes) -> TritonResponse:
+    return TritonResponse(status=head.status, headers=head.headers, body=body)
+
+
+@lru_cache(maxsize=256)
+def _read_response_head(text: bytes) -> _ResponseHead:
+    """Read a status line and headers. A server repeats them for most responses, so they are cached."""
+    status_line, *lines = text.split(b"\r\n")
+    match = _STATUS.match(status_line)
+    if match is None:
+        raise ValueError(f"invalid status line {status_line[:80]!r}")
+    headers = {}
+    for line in lines:
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon:
+            raise ValueError(f"invalid header line {line[:80]!r}")
+        headers[name.lower()] = value.strip()
+    is_chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+    return _ResponseHead(
+        status=int(match[2]),
+        headers=MappingProxyType(headers),
+        length=None if is_chunked else _length(int(match[2]), headers),
+        is_chunked=is_chunked,
+        closes=match[1] == b"0" or headers.get("connection", "").lower() == "close",
+    )
+
+
+def _length(status: int, headers: Mapping[str, str]) -> int | None:
+    length = headers.get("content-length")
+    if length is None:
+        return 0 if status in (204, 304) else None
+    if not (length.isascii() and length.isdigit()):
+        raise ValueError(f"invalid Content-Length {length[:40]!r}")
+    return int(length)
 
 
 def _request_head(method: str, path: str, headers: Mapping[str, str], length: int) -> bytes:

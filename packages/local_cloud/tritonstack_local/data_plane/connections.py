@@ -29,9 +29,12 @@ class FrontConnection(asyncio.Protocol):
         self._hand_over = hand_over
         self._largest_body = largest_body
         self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
+        self._received: bytes | bytearray = b""
+        """A bytearray unless it is one piece, as sent by a client that sends one request at a time."""
         self._head: RequestHead | None = None
         self._head_size = 0
+        self._paused = False
+        """Whether later requests stay in the socket."""
         self._task: asyncio.Task[None] | None = None
         self._blocked = False
         """Whether the client has not yet read the last response."""
@@ -57,7 +60,12 @@ class FrontConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Begin a request when it is complete; stop reading if the client sends far ahead."""
-        self._received += data
+        if not self._received:
+            self._received = data
+        elif isinstance(self._received, bytearray):
+            self._received += data
+        else:
+            self._received = bytearray().join((self._received, data))
         self._proceed()
 
     def eof_received(self) -> bool:
@@ -88,10 +96,12 @@ class FrontConnection(asyncio.Protocol):
                 transport.close()
             elif self._received:
                 self._begin(transport)
-        if self._is_busy() and len(self._received) > BUFFERED:
+        is_ahead = self._is_busy() and len(self._received) > BUFFERED
+        if is_ahead and not self._paused:
             transport.pause_reading()
-        else:
+        elif self._paused and not is_ahead:
             transport.resume_reading()
+        self._paused = is_ahead
 
     def _begin(self, transport: asyncio.Transport) -> None:
         if self._head is None and not self._read_head():
@@ -104,16 +114,25 @@ class FrontConnection(asyncio.Protocol):
             return
         end = self._head_size + head.length
         body = bytes(memoryview(self._received)[self._head_size : end])
-        del self._received[:end]
+        self._drop(end)
         self._head = None
         self._task = asyncio.get_running_loop().create_task(self._answer(head, body))
+
+    def _drop(self, size: int) -> None:
+        """Remove the first bytes."""
+        if size == len(self._received):
+            self._received = b""
+            return
+        if not isinstance(self._received, bytearray):
+            self._received = bytearray(self._received)
+        del self._received[:size]
 
     def _read_head(self) -> bool:
         """Read the next head if it is complete; return False if the general server must read it."""
         end = self._received.find(b"\r\n\r\n", 0, MAX_HEAD)
         if end < 0:
             return len(self._received) < MAX_HEAD and may_begin(self._received)
-        self._head = read_head(bytes(memoryview(self._received)[:end]))
+        self._head = read_head(bytes(self._received[:end]))
         self._head_size = end + 4
         return self._head is not None and self._head.length <= self._largest_body
 
@@ -133,7 +152,7 @@ class FrontConnection(asyncio.Protocol):
 
     def _give_away(self, transport: asyncio.Transport) -> None:
         """Hand the connection over. Nothing waits to be written: see `_is_busy`."""
-        received, self._received = bytes(self._received), bytearray()
+        received, self._received = bytes(self._received), b""
         self._transport = None
         connection = transport.get_extra_info("socket").dup()
         transport.abort()  # closes this descriptor only

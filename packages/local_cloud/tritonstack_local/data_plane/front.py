@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -78,7 +78,17 @@ class Front:
 
     async def _serve(self, head: RequestHead, body: bytes) -> bytes:
         try:
-            return await self._invoke(head, body)
+            if len(body) > _LONG_HASH:
+                caller, content = await in_thread(partial(self._guard.admit_whole, head.sent, body))
+            else:
+                caller, content = self._guard.admit_whole(head.sent, body)
+            answer = await self._runtime.invoke(
+                scope=Scope(caller.account, caller.region),
+                endpoint=head.endpoint,
+                headers=head.headers,
+                body=content,
+            )
+            return _response(answer.status, tuple(answer.headers.items()), answer.body)
         except DeniedError as denied:
             return _written(self._guard.denial(head.sent, denied))
         except ServiceError as error:
@@ -88,37 +98,26 @@ class Front:
             failed = ServiceError("InternalFailure", "The request failed in the local cloud.", status=500)
             return _written(wire.runtime_failure(failed))
 
-    async def _invoke(self, head: RequestHead, body: bytes) -> bytes:
-        if len(body) > _LONG_HASH:
-            caller, content = await in_thread(partial(self._guard.admit_whole, head.sent, body))
-        else:
-            caller, content = self._guard.admit_whole(head.sent, body)
-        answer = await self._runtime.invoke(
-            scope=Scope(caller.account, caller.region),
-            endpoint=head.endpoint,
-            headers=head.headers,
-            body=content,
-        )
-        return _response(answer.status, answer.headers.items(), answer.body)
-
 
 @lru_cache(maxsize=1)
-def _date_at(second: int) -> str:
-    return formatdate(second, usegmt=True)
+def _date_at(second: int) -> bytes:
+    return f"Date: {formatdate(second, usegmt=True)}\r\n".encode("latin-1")
 
 
 def _written(response: Response) -> bytes:
-    headers = [pair for pair in response.headers.items() if pair[0].lower() != "content-length"]
+    headers = tuple(pair for pair in response.headers.items() if pair[0].lower() != "content-length")
     return _response(response.status_code, headers, response.get_data())
 
 
-def _response(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
+def _response(status: int, headers: tuple[tuple[str, str], ...], body: bytes) -> bytes:
+    head, date = _response_head(status, headers), _date_at(int(time.time()))
+    return b"%b%bContent-Length: %d\r\n\r\n%b" % (head, date, len(body), body)
+
+
+@lru_cache(maxsize=1024)
+def _response_head(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-    head = (
-        f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n{lines}Date: {_date_at(int(time.time()))}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode("latin-1") + body
+    return f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n{lines}".encode("latin-1")
 
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}

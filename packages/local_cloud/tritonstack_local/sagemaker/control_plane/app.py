@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
@@ -167,9 +167,11 @@ class SageMakerApp:
         self._request_metrics.close()
         self._model_host.close()
 
-    async def invoke(self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def invoke(
+        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
+    ) -> Coroutine[Any, Any, Answer]:
         """Serve InvokeEndpoint, in the event loop `events`; header names are in lower case."""
-        return await self._invocations.invoke(scope=scope, endpoint=endpoint, headers=headers, body=body)
+        return self._invocations.invoke(scope=scope, endpoint=endpoint, headers=headers, body=body)
 
     def _answer_runtime(self, request: Request) -> Response:
         try:

@@ -33,9 +33,9 @@ class InstancePool:
         self._running: dict[EndpointInstance, int] = {}
         self._closed = False
         self._abandoned = False
-        lock = threading.RLock()
-        self._arrivals = threading.Condition(lock)
-        self._departures = threading.Condition(lock)
+        self._lock = threading.RLock()
+        self._arrivals = threading.Condition(self._lock)
+        self._departures = threading.Condition(self._lock)
 
     @property
     def instances(self) -> list[EndpointInstance]:
@@ -44,9 +44,14 @@ class InstancePool:
             return list(self._serving)
 
     @property
+    def size(self) -> int:
+        """The number of instances in service."""
+        return len(self._serving)
+
+    @property
     def requests(self) -> int:
         """The number of running requests."""
-        with self._arrivals:
+        with self._lock:
             return sum(self._running.values())
 
     def add(self, instances: Iterable[EndpointInstance]) -> None:
@@ -60,7 +65,7 @@ class InstancePool:
 
     def acquire_now(self, target: str | None) -> EndpointInstance | None:
         """Reserve a ready instance for one request; None if there is none."""
-        with self._arrivals:
+        with self._lock:
             return None if self._closed else self._acquire(target)
 
     def acquire(self, target: str | None, *, deadline: float) -> EndpointInstance | None:
@@ -79,7 +84,7 @@ class InstancePool:
 
     def release(self, instance: EndpointInstance) -> None:
         """End a reservation."""
-        with self._departures:
+        with self._lock:
             if instance in self._running:  # abandoned instances are not counted
                 self._running[instance] -= 1
             if instance not in self._serving:
@@ -128,6 +133,8 @@ class InstancePool:
 
     def _choose(self, ready: list[EndpointInstance], target: str | None) -> EndpointInstance:
         """Choose an instance by the routing strategy; prefer instances that have loaded the target model."""
+        if len(ready) == 1:
+            return ready[0]
         holding = [instance for instance in ready if target is not None and _holds(instance, target)]
         candidates = holding or ready
         if self.plan.routing == LEAST_OUTSTANDING:
@@ -222,7 +229,7 @@ class TrafficSplit:
     def instances_of(self, variant: str) -> int:
         """Return a variant's number of instances in both fleets."""
         fleets = [self.fleet, self.arriving] if self.arriving is not None else [self.fleet]
-        return sum(len(fleet.pools[variant].instances) for fleet in fleets if variant in fleet.pools)
+        return sum([fleet.pools[variant].size for fleet in fleets if variant in fleet.pools])
 
     def _order(self) -> tuple[Fleet, Fleet | None]:
         """Return the next fleet, then the other one if it takes requests."""

@@ -9,9 +9,9 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, partial
+from typing import NamedTuple
 
 from botocore.model import StructureShape
 
@@ -51,9 +51,14 @@ MESSAGE_LIMIT = 2048
 
 VARIANT_HEADER = "x-Amzn-Invoked-Production-Variant"
 ATTRIBUTES_HEADER = "X-Amzn-SageMaker-Custom-Attributes"
+_ATTRIBUTES = ATTRIBUTES_HEADER.lower()
 DEFAULT_TYPE = "text/plain; charset=utf-8"
 # Headers passed to the container, by field of the service model.
 _HANDED_ON = ("ContentType", "Accept", "CustomAttributes", "InferenceId", "TargetModel")
+
+_FREE_TEXT = ("CustomAttributes", "InferenceId")
+PLAIN_TEXT = re.compile(r"[\x20-\x7e]{1,64}")
+"""Valid values of the free-text fields, not all of them; a test compares it with the service model."""
 
 SAFE_TARGET = re.compile(r"[A-Za-z0-9._/-]+")
 _STEPS_ASIDE = {"", ".", ".."}
@@ -89,11 +94,10 @@ class Invocations:
         """Handle one request; header names are in lower case."""
         watch = Stopwatch()
         names = _fields_by_header()
-        sent = tuple((names[name], value) for name, value in headers.items() if name in names)
-        fields = _checked_fields(endpoint, sent)
+        sent = [(names[name], value) for name, value in headers.items() if name in names]
+        fields = _valid_fields(endpoint, sent)
         self.check_size(len(body))
-        deadline = time.monotonic() + self._timeout_s
-        call = _Call(scope=scope, endpoint=endpoint, fields=fields, body=body, deadline=deadline, watch=watch)
+        call = _Call(scope, endpoint, fields, body, watch.began + self._timeout_s, watch)
         answer: Answer | None = None
         while answer is None:
             answer = await self._try(call)
@@ -137,14 +141,9 @@ class Invocations:
                 self._count(call, pool, status)
 
     def _count(self, call: _Call, pool: InstancePool, status: int) -> None:
-        plan = pool.plan
-        exchange = Exchange(
-            status=status,
-            model_s=call.watch.model_s,
-            overhead_s=call.watch.overhead_s(),
-            instances=self._hosting.instances_of(plan.scope, plan.endpoint, plan.variant),
-            concurrent=pool.requests,
-        )
+        plan, watch = pool.plan, call.watch
+        instances = self._hosting.instances_of(plan.scope, plan.endpoint, plan.variant)
+        exchange = Exchange(status, watch.model_s, watch.overhead_s(), instances, pool.requests)
         self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
 
     async def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:
@@ -182,8 +181,7 @@ class Invocations:
             ) from error
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A successful response."""
 
     status: int
@@ -191,8 +189,7 @@ class Answer:
     body: bytes
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(NamedTuple):
     """One request."""
 
     scope: Scope
@@ -214,6 +211,13 @@ def _input_shape() -> StructureShape:
 
 
 @cache
+def _handed_on() -> Mapping[str, str]:
+    """Return the header of each field passed to the container."""
+    members = _input_shape().members
+    return {name: members[name].serialization["name"] for name in _HANDED_ON}
+
+
+@cache
 def _fields_by_header() -> Mapping[str, str]:
     """Return the fields of the service model that are headers, by lower-case header name."""
     return {
@@ -223,9 +227,22 @@ def _fields_by_header() -> Mapping[str, str]:
     }
 
 
+def _valid_fields(endpoint: str, sent: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    """Validate the fields of a request without its body.
+
+    Fields that differ from request to request are first compared with a form that is always valid, because
+    complete validation takes longer than all other work on a request.
+    """
+    own = {name: value for name, value in sent if name in _FREE_TEXT and PLAIN_TEXT.fullmatch(value)}
+    if not own:
+        return _checked_fields(endpoint, tuple(sent))
+    common = tuple([field for field in sent if field[0] not in own])
+    return {**_checked_fields(endpoint, common), **own}
+
+
 @lru_cache(maxsize=1024)
 def _checked_fields(endpoint: str, sent: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Validate the fields of a request without its body. Valid ones are cached: most requests repeat them."""
+    """Validate fields completely. Valid ones are cached: most requests repeat them."""
     fields = {"EndpointName": endpoint, **dict(sent)}
     try:
         validation.check(_input_shape(), {**fields, "Body": b""})
@@ -267,16 +284,15 @@ async def _is_relieved(models: HostedModels, *, timeout_s: float) -> bool:
 
 
 async def _exchanged(call: _Call, instance: EndpointInstance, path: str) -> TritonResponse:
-    shape = _input_shape()
-    headers = {
-        shape.members[name].serialization["name"]: call.fields[name]
-        for name in _HANDED_ON
-        if name in call.fields
-    }
-    with call.watch.in_model():
+    fields = call.fields
+    headers = {header: fields[name] for name, header in _handed_on().items() if name in fields}
+    began = time.monotonic()
+    try:
         return await instance.container.server.exchange(
             "POST", path, body=call.body, headers=headers, timeout_s=call.left_s
         )
+    finally:
+        call.watch.model_s += time.monotonic() - began
 
 
 def _check_target(fields: Mapping[str, str]) -> None:
@@ -306,12 +322,11 @@ def _status_of(failure: ServiceError) -> int:
 
 
 def _passed_through(answer: TritonResponse, variant: str) -> Answer:
-    headers = {VARIANT_HEADER: variant}
-    attributes = answer.headers.get(ATTRIBUTES_HEADER.lower())
+    headers = {"Content-Type": answer.headers.get("content-type", DEFAULT_TYPE), VARIANT_HEADER: variant}
+    attributes = answer.headers.get(_ATTRIBUTES)
     if attributes is not None:
         headers[ATTRIBUTES_HEADER] = attributes
-    content_type = answer.headers.get("content-type", DEFAULT_TYPE)
-    return Answer(200, {"Content-Type": content_type, **headers}, answer.body)
+    return Answer(200, headers, answer.body)
 
 
 def _model_error(plan: DeploymentPlan, status: int, text: str) -> ServiceError:

@@ -7,11 +7,11 @@ import os
 import shutil
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
@@ -23,8 +23,7 @@ _PUBLISH_S = 0.5
 _MICROSECONDS = 1_000_000
 
 
-@dataclass(frozen=True)
-class MeasuredVariant:
+class MeasuredVariant(NamedTuple):
     """The variant that metrics belong to."""
 
     scope: Scope
@@ -37,8 +36,7 @@ class MeasuredVariant:
         return {"EndpointName": self.endpoint, "VariantName": self.variant}
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(NamedTuple):
     """One request and its result."""
 
     status: int
@@ -99,17 +97,18 @@ class _Tally:
 
     def __init__(self) -> None:
         self.busiest = 0
-        self._statuses: Counter[int] = Counter()
-        self._instances: Counter[int] = Counter()
-        self._model: Counter[float] = Counter()
-        self._overhead: Counter[float] = Counter()
+        self._statuses: dict[int, int] = defaultdict(int)
+        self._instances: dict[int, int] = defaultdict(int)
+        self._model: dict[float, int] = defaultdict(int)
+        self._overhead: dict[float, int] = defaultdict(int)
 
     def add(self, exchange: Exchange) -> None:
         self._statuses[exchange.status] += 1
         self._instances[exchange.instances] += 1
         self._model[_rounded(exchange.model_s)] += 1
         self._overhead[_rounded(exchange.overhead_s)] += 1
-        self.busiest = max(self.busiest, exchange.concurrent)
+        if exchange.concurrent > self.busiest:
+            self.busiest = exchange.concurrent
 
     def values(self) -> Counter[tuple[str, float, str]]:
         """Count each value of each metric."""
@@ -131,25 +130,17 @@ class Stopwatch:
     """Separates a request's model latency from its overhead."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         self.model_s = 0.0
-
-    @contextmanager
-    def in_model(self) -> Iterator[None]:
-        """Count the time within the context as model latency."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.model_s += time.monotonic() - began
+        """The time that the model took."""
 
     def overhead_s(self) -> float:
         """Return the overhead so far."""
-        return time.monotonic() - self._began - self.model_s
+        return time.monotonic() - self.began - self.model_s
 
 
 def _rounded(seconds: float) -> float:
-    return float(f"{seconds * _MICROSECONDS:.3g}")
+    return float("%.3g" % (seconds * _MICROSECONDS))
 
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
