@@ -158,6 +158,28 @@ def test_a_request_ends_at_its_time_limit():
     assert time.monotonic() - began < 0.9
 
 
+@pytest.mark.parametrize("first_s", [0.05, 10.0], ids=["shorter", "longer"])
+def test_each_request_of_a_connection_has_its_own_time_limit(first_s):
+    late = (b"HTTP/1.1 200 OK\r\n", *[b"A: b\r\n"] * 30, b"Content-Length: 0\r\n\r\n")
+    server = Scripted((OK,), late, late)
+
+    async def rounds():
+        pool = AsyncConnectionPool(connect=server.connect)
+        fields = {"method": "POST", "path": "/", "body": b"", "headers": {}}
+        await pool.request(timeout_s=first_s, **fields)
+        slow = await pool.request(timeout_s=5, **fields)  # longer than the first limit of 0.05 s
+        began = time.monotonic()
+        with pytest.raises(TritonTimeoutError):
+            await pool.request(timeout_s=0.1, **fields)
+        pool.close()
+        return slow, time.monotonic() - began
+
+    slow, elapsed = asyncio.run(rounds())
+    assert slow.status == 200
+    assert 0.1 <= elapsed < 0.3
+    assert server.connections == 1
+
+
 def test_request_to_an_unreachable_server_was_not_received():
     class Gone:
         def connect(self):

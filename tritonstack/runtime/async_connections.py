@@ -112,7 +112,8 @@ class _Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise TritonRequestError("the connection is closed")
         self.reusable = False
-        answer = self._answer = self._loop.create_future()
+        answer: asyncio.Future[TritonResponse] = self._loop.create_future()
+        self._answer = answer
         self._limit(deadline)
         self._reader = None
         if len(body) < _MAX_HEAD:

@@ -73,8 +73,16 @@ def _canonical_headers(request: SentRequest, signed: Sequence[str]) -> str:
         values = headers.get(name)
         if values is None:
             raise DeniedError(Reason.MISMATCH)
-        lines.append(f"{name}:{','.join([' '.join(value.split()) for value in values])}\n")
+        value = (
+            ",".join([_collapsed(value) for value in values]) if len(values) > 1 else _collapsed(values[0])
+        )
+        lines.append(f"{name}:{value}\n")
     return "".join(lines)
+
+
+def _collapsed(value: str) -> str:
+    """Remove blanks at both ends, and replace others by single ones."""
+    return " ".join(value.split())
 
 
 def _normalized(path: str) -> str:

@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _KEY_PREFIX = "AKIA0000"
+_OWN_KEY = re.compile(rf"{_KEY_PREFIX}(?P<account>\d{{12}})")
 _CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
 
@@ -39,8 +40,8 @@ def access_key_for(account_id: str) -> str:
 
 def account_in_key(access_key: str) -> str | None:
     """Return the account of an access key made by `access_key_for`; None for other keys."""
-    account_id = access_key.removeprefix(_KEY_PREFIX)
-    return account_id if account_id != access_key and re.fullmatch(r"\d{12}", account_id) else None
+    match = _OWN_KEY.fullmatch(access_key)
+    return match["account"] if match else None
 
 
 def read_credential(*, headers: Mapping[str, str], query: str = "") -> Credential | None:

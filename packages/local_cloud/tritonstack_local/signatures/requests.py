@@ -59,7 +59,7 @@ class SentRequest:
     """The values of each header, by lower-case name, in the order sent."""
 
     def __post_init__(self) -> None:
-        headers = {name.lower(): (value,) for name, value in self.header_pairs}
+        headers: dict[str, tuple[str, ...]] = {name.lower(): (value,) for name, value in self.header_pairs}
         if len(headers) < len(self.header_pairs):
             headers = _repeated(self.header_pairs)
         object.__setattr__(self, "headers", headers)

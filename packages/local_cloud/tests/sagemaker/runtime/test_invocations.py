@@ -7,6 +7,7 @@ from packages.local_cloud.tests.sagemaker.cloud import REGION
 from tritonstack import client as endpoint_client
 from tritonstack.client import EndpointClient
 from tritonstack_local.sagemaker.runtime import invocations
+from tritonstack_local.service import validation
 
 
 @pytest.fixture
@@ -37,6 +38,25 @@ def test_body_and_headers_pass_through(endpoint):
     assert answer["ContentType"] == "application/vnd.sagemaker-triton.binary+json;json-header-size=7"
     assert answer["InvokedProductionVariant"] == "AllTraffic"
     assert answer["CustomAttributes"] == "trace=1"
+
+
+def test_free_text_that_is_not_validated_completely_is_always_valid():
+    shape = invocations._input_shape()
+    texts = map(chr, range(0x21, 0x7F))
+    for value in (*texts, *(f"~{chr(code)}" for code in range(0x20, 0x7F)), "~" * 64):
+        assert invocations.PLAIN_TEXT.fullmatch(value)
+        fields = dict.fromkeys(invocations._FREE_TEXT, value)
+        validation.check(shape, {"EndpointName": "e", "Body": b"", **fields})
+    for value in ("", " ", "~" * 65, "\x7f", "\t", "\u00e9", "a\n"):
+        assert invocations.PLAIN_TEXT.fullmatch(value) is None
+
+
+def test_several_invalid_fields_are_listed_in_one_error(endpoint):
+    message = failure(endpoint, InferenceId="i" * 65, CustomAttributes="c" * 1025, TargetVariant="-")["Error"]
+    assert message["Code"] == "ValidationError"
+    assert message["Message"].startswith("3 validation errors detected")
+    alone = failure(endpoint, InferenceId="i", CustomAttributes="c" * 1025, TargetVariant="-")["Error"]
+    assert alone["Message"].startswith("2 validation errors detected")
 
 
 @pytest.mark.parametrize(

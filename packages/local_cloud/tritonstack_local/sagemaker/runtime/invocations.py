@@ -57,7 +57,7 @@ DEFAULT_TYPE = "text/plain; charset=utf-8"
 _HANDED_ON = ("ContentType", "Accept", "CustomAttributes", "InferenceId", "TargetModel")
 
 _FREE_TEXT = ("CustomAttributes", "InferenceId")
-PLAIN_TEXT = re.compile(r"[\x20-\x7e]{1,64}")
+PLAIN_TEXT = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,63}")
 """Valid values of the free-text fields, not all of them; a test compares it with the service model."""
 
 SAFE_TARGET = re.compile(r"[A-Za-z0-9._/-]+")

@@ -107,8 +107,7 @@ class _Tally:
         self._instances[exchange.instances] += 1
         self._model[_rounded(exchange.model_s)] += 1
         self._overhead[_rounded(exchange.overhead_s)] += 1
-        if exchange.concurrent > self.busiest:
-            self.busiest = exchange.concurrent
+        self.busiest = max(self.busiest, exchange.concurrent)
 
     def values(self) -> Counter[tuple[str, float, str]]:
         """Count each value of each metric."""
