@@ -71,6 +71,8 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
                 f"s3://{spec.artifact_bucket}/{shared_prefix}",
                 cache=endpoint.model_cache,
                 keeps_answers=any(map(workspace.keeps_answers, endpoint.models)),
+                instances=max(map(workspace.cpu_instances, endpoint.models), default=1),
+                graphs_decide_threads=any(map(workspace.graphs_decide_threads, endpoint.models)),
             ),
             image=image,
             volume_gb=sizing.multi_model_volume_gb(
@@ -92,6 +94,8 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
             versions_prefix=naming.artifact_prefix(model, ""),
             keeps_answers=workspace.keeps_answers(model),
             generates=workspace.models[model].record.generates,
+            instances=workspace.cpu_instances(model),
+            graphs_decide_threads=workspace.graphs_decide_threads(model),
         ),
         image=image,
         volume_gb=sizing.volume_gb(artifact),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from model_build.store.archive import PackedArchive, unpack_own
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
+from tritonstack.reference.threads import Threads
 from tritonstack.runtime import TritonInstallation, TritonServer
 from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
 
@@ -88,7 +90,11 @@ class ServingCheck:
         self, root: Path, plan: RequestPlan
     ) -> tuple[list[Comparison], tuple[LatencyReport, ...], int]:
         with self._start(
-            root, container_variables(self._required_environment(), ContainerOptions(self.entry))
+            root,
+            container_variables(
+                self._required_environment(),
+                ContainerOptions(self.entry, threads=Threads(len(os.sched_getaffinity(0)))),
+            ),
         ) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             client = InvocationClient(server, "/invocations", {})

@@ -13,10 +13,10 @@ from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 PROCESSOR = "cpu"
 
 
-def place_instances(config: Any, triton: TritonOptions, *, gpu: bool) -> None:
-    """Return the instance groups; default one, on the GPU if the model is built for one."""
+def place_instances(config: Any, triton: TritonOptions, *, gpu: bool, default: int = 1) -> None:
+    """Add the instance groups; by default one group, on the GPU if the model is built for one."""
     kinds = model_config_schema().ModelInstanceGroup
-    for group in triton.instances or (InstanceGroup(),):
+    for group in triton.instances or (InstanceGroup(count=default),):
         on_gpu = gpu and group.device != PROCESSOR
         config.instance_group.add(
             count=group.count,

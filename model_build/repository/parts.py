@@ -28,6 +28,7 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.source_files import copy_from
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
+from tritonstack.reference.threads import GRAPH_INSTANCES
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
@@ -88,7 +89,9 @@ def add_graph_model(
         message.cc_model_filenames.update(graph.engines)
     elif (file := _unusual_file(folder / VERSION, graph.backend)) is not None:
         message.default_model_filename = file
-    place_instances(message, triton, gpu=target.hardware != PROCESSOR)
+    on_gpu = target.hardware != PROCESSOR
+    several = not on_gpu and triton.sequences is None
+    place_instances(message, triton, gpu=on_gpu, default=GRAPH_INSTANCES if several else 1)
     optimize(message, triton)
     for key, value in {**triton.parameters, **graph.parameters}.items():
         config.set_parameter(message, key, value)

@@ -10,6 +10,7 @@ from tritonstack.base.errors import UsageError
 from tritonstack.reference import images
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.reference.releases import RELEASES, TritonRelease
+from tritonstack.reference.threads import GRAPH_INSTANCES
 
 _S3_URL = re.compile(r"s3://(?P<bucket>[^/]+)/(?P<key>.*)")
 _ECR_URI = re.compile(
@@ -32,6 +33,10 @@ class ModelArchive:
     """Whether the server needs a response cache."""
     generates: bool = False
     """Whether it streams its answers, as language models do."""
+    instances: int = GRAPH_INSTANCES
+    """The most instances that one of its models has on a CPU; sets the number of threads."""
+    graphs_decide_threads: bool = False
+    """Whether a model sets the threads of its ONNX Runtime session itself."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ class ModelPrefix:
     """Keep models loaded between requests; if false, each request loads its model."""
     keeps_answers: bool = False
     """Whether the server needs a response cache."""
+    instances: int = GRAPH_INSTANCES
+    """The most instances that one of its models has on a CPU; sets the number of threads."""
+    graphs_decide_threads: bool = False
+    """Whether a model sets the threads of its ONNX Runtime session itself."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tritonstack.base.documents import Violation, closest
 from tritonstack.reference.releases import TritonRelease
+from tritonstack.reference.threads import Threads
 
 MOST_VARIABLES = 100
 LONGEST_BYTES = 1024
@@ -105,6 +106,8 @@ class ContainerOptions(NamedTuple):
     """Whether any model uses the response cache."""
     generates: bool = False
     """Whether the models are generative language models."""
+    threads: Threads | None = None
+    """What its thread counts depend on; None if unknown, which leaves them to the libraries."""
 
 
 def container_variables(variables: Mapping[str, str], served: ContainerOptions) -> dict[str, str]:
@@ -122,6 +125,8 @@ def container_variables(variables: Mapping[str, str], served: ContainerOptions) 
         defaults[DEFAULT_MODEL_NAME] = served.entry
     if served.generates:
         defaults[INFERENCE_TYPE] = GENERATING[0]
+    elif served.threads:
+        defaults |= served.threads.variables()
     return {
         **defaults,
         **variables,
@@ -135,6 +140,8 @@ def _arguments(variables: str, served: ContainerOptions) -> Iterator[str]:
         yield WITHOUT_COMPLETION
     if served.keeps_answers and CACHE not in re.split(r"[ =]", variables):
         yield f"{CACHE}=local,size={CACHE_BYTES}"
+    if served.threads and not served.generates:
+        yield from served.threads.arguments(variables)
     if variables:
         yield variables
 

@@ -20,8 +20,15 @@ from tritonstack.base.errors import UsageError
 from tritonstack.constructs.iam import grants
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
-from tritonstack.constructs.model_data import ModelArchive, ModelNetwork, ModelPrefix, TritonImage
+from tritonstack.constructs.model_data import (
+    ModelArchive,
+    ModelNetwork,
+    ModelPrefix,
+    TritonImage,
+    instance_named,
+)
 from tritonstack.reference.container_variables import RESERVED, ContainerOptions, container_variables
+from tritonstack.reference.threads import Threads
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 
@@ -79,7 +86,7 @@ class TritonModel(Construct):
             )
             if network
             else None,
-            primary_container=_container(data, uri, container_environment(data, options.environment)),
+            primary_container=_container(data, uri, self._environment()),
         )
         if not options.network_isolation:
             skip_check(model, "CKV_AWS_370", because="options.network_isolation is set to false")
@@ -87,13 +94,27 @@ class TritonModel(Construct):
         model.node.add_dependency(self.role.policy)
         self.name = model.attr_model_name
 
+    def _environment(self) -> dict[str, str]:
+        vcpus = _vcpus(self.image, self.options)
+        threads = Threads(vcpus, self.data.instances, self.data.graphs_decide_threads) if vcpus else None
+        return container_environment(self.data, self.options.environment, threads)
+
     @property
     def multi_model(self) -> bool:
         """Return whether callers choose the model per request."""
         return isinstance(self.data, ModelPrefix)
 
 
-def container_environment(data: ModelArchive | ModelPrefix, variables: Mapping[str, str]) -> dict[str, str]:
+def _vcpus(image: TritonImage | str, options: ServingOptions) -> int | None:
+    """Return the vCPUs of a container; None if its instance type is unknown."""
+    if options.components and options.components.cpus:
+        return max(1, int(options.components.cpus))
+    return instance_named(image.instance_type).vcpus if isinstance(image, TritonImage) else None
+
+
+def container_environment(
+    data: ModelArchive | ModelPrefix, variables: Mapping[str, str], threads: Threads | None = None
+) -> dict[str, str]:
     """Return the environment variables of `serve` that differ from its defaults."""
     conflicts = [f"{name}: {reason}" for name, reason in RESERVED.items() if name in variables]
     if conflicts:
@@ -103,9 +124,11 @@ def container_environment(data: ModelArchive | ModelPrefix, variables: Mapping[s
             code="TS515",
         )
     if isinstance(data, ModelPrefix):
-        return container_variables(variables, ContainerOptions(keeps_answers=data.keeps_answers))
+        return container_variables(
+            variables, ContainerOptions(keeps_answers=data.keeps_answers, threads=threads)
+        )
     return container_variables(
-        variables, ContainerOptions(data.entry_model, data.keeps_answers, data.generates)
+        variables, ContainerOptions(data.entry_model, data.keeps_answers, data.generates, threads)
     )
 
 

@@ -57,6 +57,8 @@ OPTIMIZATION_LEVEL = {
 # The original's --backend-config=onnxruntime,default-max-batch-size does not reach a python-based backend.
 DEFAULT_MAX_BATCH_SIZE = 4
 
+BACKEND_CONFIG = "--backend-config=onnxruntime,"
+
 # ONNX Runtime's errors share no base class; it also raises Python's own for unsuitable arrays.
 RUN_ERRORS: tuple[type[Exception], ...] = (
     *(kind for kind in vars(ort_state).values() if isinstance(kind, type) and issubclass(kind, Exception)),
@@ -115,7 +117,12 @@ def open_session(config: Mapping[str, Any], file: Path) -> ort.InferenceSession:
 def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
     """Return the original backend's model parameters."""
     options = ort.SessionOptions()
-    options.intra_op_num_threads = read_number(config, "intra_op_thread_count", 0)
+    shared = threads_of_shared_pool(server_options())
+    options.intra_op_num_threads = (
+        read_number(config, "intra_op_thread_count", 0)
+        if shared is None
+        else share_of_pool(shared, sum(group["count"] for group in config.get("instance_group", ())))
+    )
     options.inter_op_num_threads = read_number(config, "inter_op_thread_count", 0)
     if read_number(config, "execution_mode", 0):
         options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
@@ -129,6 +136,30 @@ def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
         raise configuration_error(config, f"optimization.graph.level is {level}, allowed are -1, 0, 1 and 2")
     options.graph_optimization_level = OPTIMIZATION_LEVEL[level]
     return options
+
+
+def server_options() -> dict[str, str]:
+    """Return the `--backend-config=onnxruntime,NAME=VALUE` options of the server, the parent process."""
+    command = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    settings = (part.removeprefix(BACKEND_CONFIG) for part in command if part.startswith(BACKEND_CONFIG))
+    return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
+
+
+def threads_of_shared_pool(options: Mapping[str, str]) -> int | None:
+    """Return the number of threads of the pool that all sessions share; None if there is none."""
+    if options.get("enable-global-threadpool", "").lower() not in ("1", "true", "on"):
+        return None
+    return int(options.get("intra_op_thread_count", 0)) or len(os.sched_getaffinity(0))
+
+
+def share_of_pool(threads: int, instances: int) -> int:
+    """Return the threads of one instance, which is a process here and cannot share a pool.
+
+    The original computes with the workers of the pool, one less than its threads, and with the thread of each
+    instance.
+    """
+    running = max(1, instances)
+    return max(1, min(threads + running - 1, len(os.sched_getaffinity(0))) // running)
 
 
 def read_run_options(config: Mapping[str, Any]) -> ort.RunOptions | None:

@@ -1,0 +1,65 @@
+"""Thread counts of a container: instances x threads = vCPUs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tritonstack.reference.container_variables import (
+    ADDITIONAL_ARGS,
+    WITHOUT_COMPLETION,
+    ContainerOptions,
+    container_variables,
+)
+from tritonstack.reference.threads import OPENMP, RAYON, Threads
+
+POOL = "--backend-config=onnxruntime,enable-global-threadpool=1"
+
+
+def pool(threads: int) -> list[str]:
+    return [POOL, f"--backend-config=onnxruntime,intra_op_thread_count={threads}"]
+
+
+def arguments(variables: dict[str, str]) -> list[str]:
+    return variables[ADDITIONAL_ARGS].split()
+
+
+@pytest.mark.parametrize(
+    ("vcpus", "instances", "each", "shared"),
+    [(2, 2, 1, 1), (16, 2, 8, 15), (4, 1, 4, 4), (1, 2, 1, 1), (8, 3, 2, 6), (2, 4, 1, 1)],
+)
+def test_threads_share_the_cores(vcpus: int, instances: int, each: int, shared: int) -> None:
+    variables = container_variables({}, ContainerOptions("m", threads=Threads(vcpus, instances)))
+    assert (variables[OPENMP], variables[RAYON]) == (str(each), str(each))
+    assert arguments(variables) == [WITHOUT_COMPLETION, *pool(shared)]
+    if vcpus >= instances:
+        assert shared - 1 + instances == vcpus  # the workers of the pool, and the thread of each instance
+
+
+def test_unknown_hardware_leaves_threads_to_the_libraries() -> None:
+    variables = container_variables({}, ContainerOptions("m"))
+    assert OPENMP not in variables
+    assert arguments(variables) == [WITHOUT_COMPLETION]
+
+
+def test_a_file_overrides_each_setting() -> None:
+    served = ContainerOptions("m", threads=Threads(8))
+    assert container_variables({OPENMP: "3"}, served)[OPENMP] == "3"
+    own = "--backend-config=onnxruntime,enable-global-threadpool=0"
+    assert arguments(container_variables({ADDITIONAL_ARGS: own}, served)) == [WITHOUT_COMPLETION, own]
+    other = "--backend-config=onnxruntime,default-max-batch-size=8"
+    assert arguments(container_variables({ADDITIONAL_ARGS: other}, served)) == [
+        WITHOUT_COMPLETION,
+        *pool(7),
+        other,
+    ]
+
+
+def test_a_model_that_sets_its_own_threads_keeps_them() -> None:
+    served = ContainerOptions("m", threads=Threads(8, graphs_decide=True))
+    assert arguments(container_variables({}, served)) == [WITHOUT_COMPLETION]
+
+
+def test_language_models_manage_their_own_threads() -> None:
+    variables = container_variables({}, ContainerOptions("m", generates=True, threads=Threads(8)))
+    assert OPENMP not in variables
+    assert arguments(variables) == [WITHOUT_COMPLETION]

@@ -1,0 +1,53 @@
+"""Threads of the models in a container: instances x threads = vCPUs.
+
+By default, ONNX Runtime and PyTorch start a thread per core in every model instance, and the threads of
+several instances compete for the same cores. An artifact holds no thread counts, so its digest does not
+depend on the instance type: the endpoint sets them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+GRAPH_INSTANCES = 2
+"""Default number of instances of a graph on a CPU: one reads and writes tensors while the other computes."""
+GRAPH_THREADS = frozenset({"intra_op_thread_count", "inter_op_thread_count"})
+"""Parameters of a model that set the threads of its ONNX Runtime session; a shared pool ignores them."""
+OPENMP = "OMP_NUM_THREADS"
+"""Threads per instance of PyTorch, tree, and Python models."""
+RAYON = "RAYON_NUM_THREADS"
+"""Threads per instance of a tokenizer."""
+_GRAPHS = "--backend-config=onnxruntime,"
+_SETTINGS = re.compile(r"onnxruntime,(enable-global-threadpool|intra_op_thread_count|inter_op_thread_count)=")
+
+
+class Threads(NamedTuple):
+    """What the thread counts of a container depend on."""
+
+    vcpus: int
+    """vCPUs of the container."""
+    instances: int = GRAPH_INSTANCES
+    """The most instances that one of its models has on the CPU."""
+    graphs_decide: bool = False
+    """Whether a model sets the threads of its ONNX Runtime session itself."""
+
+    @property
+    def per_instance(self) -> int:
+        """Return the number of threads that an instance computes with."""
+        return max(1, self.vcpus // self.instances)
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables for libraries that start threads of their own."""
+        return {OPENMP: str(self.per_instance), RAYON: str(self.per_instance)}
+
+    def arguments(self, given: str) -> list[str]:
+        """Return the tritonserver options for ONNX Runtime; none if `given` has any of them.
+
+        Its backend reads no environment variable. In one pool for all sessions, N threads are N - 1 workers
+        and the thread of the instance that calls.
+        """
+        if self.graphs_decide or _SETTINGS.search(given):
+            return []
+        shared = max(1, self.vcpus - self.instances + 1)
+        return [f"{_GRAPHS}enable-global-threadpool=1", f"{_GRAPHS}intra_op_thread_count={shared}"]
