@@ -22,8 +22,9 @@ from model_build.needed_python import require_python
 from model_build.progress import BuildSteps, OnProgress, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.vllm import require_generate
+from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout
-from model_build.repository.properties import read_properties
+from model_build.repository.properties import read_instances, read_properties
 from model_build.resources import require_memory, require_space, shortages_explained
 from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
@@ -31,7 +32,7 @@ from model_build.store.archive import PackedArchive, pack
 from model_build.store.artifacts import ArtifactStore, BuildKey
 from model_build.store.reuse import find_artifact, fits, has_artifact_of
 from tritonstack.base.documents import Document
-from tritonstack.base.files import short_digest
+from tritonstack.base.files import folder_bytes, short_digest
 from tritonstack.base.paths import Project
 from tritonstack.base.source_files import require_same
 from tritonstack.project.files.model_files import model_files
@@ -276,7 +277,7 @@ class _Build:
                 f"multi-model hosting loads {chosen!r}, single-model {written.entry!r}",
                 remedy=f"name the model {chosen!r}, or rename the other folders of the repository",
             )
-        size = sum(path.stat().st_size for path in written.folder.rglob("*") if path.is_file())
+        size = folder_bytes(written.folder)
         # The archive plus its unpacked copy for serving.
         require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")
         packed = pack(written.folder, work / ARCHIVE_NAME)
@@ -293,6 +294,7 @@ class _Build:
         packed: PackedArchive,
         served: ServingReport,
     ) -> Manifest:
+        instances = read_instances(written.folder, gpu=written.target.hardware != PROCESSOR)
         return Manifest(
             model=self._spec.name,
             entry_model=written.entry,
@@ -320,6 +322,10 @@ class _Build:
             environments=written.environments,
             max_batch=self._max_batch(written),
             shared_memory_bytes=served.shared_memory_bytes,
+            instances=instances.most,
+            copies_bytes=instances.copies_bytes,
+            graphs_decide_threads=instances.graphs_decide_threads,
+            least_threads=instances.least_threads,
             tools=key.tools,
         )
 

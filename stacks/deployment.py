@@ -64,6 +64,7 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
     image = TritonImage(spec.triton_release, variant.instance.name, _own_image(workspace, name, variant))
     price = spec.prices.get(variant.instance.name)
     if isinstance(endpoint, MultiModelEndpoint):
+        artifacts = [_artifact(workspace, model, variant) for model in endpoint.models]
         shared_prefix = naming.multi_model_prefix(spec.endpoint_name(name))
         return VariantDeployment(
             spec=variant,
@@ -71,13 +72,11 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
                 f"s3://{spec.artifact_bucket}/{shared_prefix}",
                 cache=endpoint.model_cache,
                 keeps_answers=any(map(workspace.keeps_answers, endpoint.models)),
-                instances=max(map(workspace.cpu_instances, endpoint.models), default=1),
-                graphs_decide_threads=any(map(workspace.graphs_decide_threads, endpoint.models)),
+                graphs_decide_threads=any(artifact.graphs_decide_threads for artifact in artifacts),
+                least_threads=max((artifact.least_threads or 0 for artifact in artifacts), default=0),
             ),
             image=image,
-            volume_gb=sizing.multi_model_volume_gb(
-                _artifact(workspace, model, variant) for model in endpoint.models
-            ),
+            volume_gb=sizing.multi_model_volume_gb(artifacts),
             # Models are fetched and loaded on demand, so no values depend on them.
             startup_timeout_s=sizing.startup_timeout_s(None),
             download_timeout_s=None,
@@ -94,8 +93,9 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
             versions_prefix=naming.artifact_prefix(model, ""),
             keeps_answers=workspace.keeps_answers(model),
             generates=workspace.models[model].record.generates,
-            instances=workspace.cpu_instances(model),
-            graphs_decide_threads=workspace.graphs_decide_threads(model),
+            instances=artifact.instances or 1,
+            graphs_decide_threads=bool(artifact.graphs_decide_threads),
+            least_threads=artifact.least_threads or 0,
         ),
         image=image,
         volume_gb=sizing.volume_gb(artifact),

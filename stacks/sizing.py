@@ -65,8 +65,9 @@ def startup_timeout_s(artifact: LockedArtifact | None) -> int:
 
 
 def memory_bytes(artifact: LockedArtifact) -> int:
-    """Return the minimum memory: the artifact's files, and the shared memory of its Python models."""
-    return artifact.unpacked_bytes + (artifact.shared_memory_bytes or 0)
+    """Return the minimum memory: the artifact's files, the graphs that further instances load again, and the
+    shared memory of its Python models."""
+    return artifact.unpacked_bytes + (artifact.copies_bytes or 0) + (artifact.shared_memory_bytes or 0)
 
 
 def _filled(artifact: LockedArtifact) -> int:

@@ -26,7 +26,7 @@ from model_build.checking.request_plan import RequestPlan, ask_in_order
 from model_build.checking.served_model import InvocationClient, ServingReport, require_success, served_by
 from model_build.data.cases import Case
 from model_build.errors import ServingError, SilentModelError
-from model_build.repository.properties import read_properties
+from model_build.repository.properties import read_instances, read_properties
 from model_build.store.archive import PackedArchive, unpack_own
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
@@ -89,13 +89,8 @@ class ServingCheck:
     def _single_model(
         self, root: Path, plan: RequestPlan
     ) -> tuple[list[Comparison], tuple[LatencyReport, ...], int]:
-        with self._start(
-            root,
-            container_variables(
-                self._required_environment(),
-                ContainerOptions(self.entry, threads=Threads(len(os.sched_getaffinity(0)))),
-            ),
-        ) as server:
+        options = ContainerOptions(self.entry, threads=_own_threads(root))
+        with self._start(root, container_variables(self._required_environment(), options)) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             client = InvocationClient(server, "/invocations", {})
             comparisons = list(plan.thoroughly(client))
@@ -104,7 +99,8 @@ class ServingCheck:
 
     def _multi_model(self, root: Path, plan: RequestPlan) -> list[Comparison]:
         variables = container_variables(
-            self._required_environment(), ContainerOptions(keeps_answers=plan.properties.keeps_answers)
+            self._required_environment(),
+            ContainerOptions(keeps_answers=plan.properties.keeps_answers, threads=_own_threads(root)),
         )
         target = {"X-Amzn-SageMaker-Target-Model": f"{self.entry}/{self.packed.digest}/model.tar.gz"}
         with self._start(root, {**variables, "SAGEMAKER_MULTI_MODEL": "true"}) as server:
@@ -134,3 +130,10 @@ class ServingCheck:
             environment=variables,
             state_dir=self.work / f"{root.name}-server",
         )
+
+
+def _own_threads(repository: Path) -> Threads:
+    """Return the threads of an endpoint with the cores of this machine."""
+    found = read_instances(repository, gpu=False)
+    cores = len(os.sched_getaffinity(0))
+    return Threads(cores, found.most, found.graphs_decide_threads, found.least_threads)

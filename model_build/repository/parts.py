@@ -25,10 +25,11 @@ from model_build.repository.scheduling import callers_inputs, control_violations
 from model_build.repository.warm_up import add_warm_up, first_row
 from tritonstack.base.documents import Document, Violation, closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
-from tritonstack.reference.threads import GRAPH_INSTANCES
+from tritonstack.reference.threads import graph_instances
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
@@ -90,8 +91,9 @@ def add_graph_model(
     elif (file := _unusual_file(folder / VERSION, graph.backend)) is not None:
         message.default_model_filename = file
     on_gpu = target.hardware != PROCESSOR
-    several = not on_gpu and triton.sequences is None
-    place_instances(message, triton, gpu=on_gpu, default=GRAPH_INSTANCES if several else 1)
+    one_instance = on_gpu or triton.sequences is not None
+    default = 1 if one_instance else graph_instances(folder_bytes(folder / VERSION))
+    place_instances(message, triton, gpu=on_gpu, default=default)
     optimize(message, triton)
     for key, value in {**triton.parameters, **graph.parameters}.items():
         config.set_parameter(message, key, value)

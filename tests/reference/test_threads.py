@@ -6,11 +6,14 @@ import pytest
 
 from tritonstack.reference.container_variables import (
     ADDITIONAL_ARGS,
+    LONGEST_BYTES,
+    MOST_VCPUS,
     WITHOUT_COMPLETION,
     ContainerOptions,
     container_variables,
+    variable_violations,
 )
-from tritonstack.reference.threads import OPENMP, RAYON, Threads
+from tritonstack.reference.threads import OPENMP, RAYON, Threads, graph_instances
 
 POOL = "--backend-config=onnxruntime,enable-global-threadpool=1"
 
@@ -57,6 +60,30 @@ def test_a_file_overrides_each_setting() -> None:
 def test_a_model_that_sets_its_own_threads_keeps_them() -> None:
     served = ContainerOptions("m", threads=Threads(8, graphs_decide=True))
     assert arguments(container_variables({}, served)) == [WITHOUT_COMPLETION]
+
+
+def test_a_tree_model_gets_the_threads_that_it_asks_for() -> None:
+    # Triton's backend answers with an error if OpenMP allows fewer threads.
+    variables = container_variables({}, ContainerOptions("m", threads=Threads(4, 2, least=8)))
+    assert (variables[OPENMP], variables[RAYON]) == ("8", "2")
+
+
+def test_the_size_limit_includes_the_options_of_the_project() -> None:
+    def arguments(size: int) -> dict[str, str]:
+        return {ADDITIONAL_ARGS: "--" + "x" * (size - 2)}
+
+    added = container_variables({}, ContainerOptions("m", keeps_answers=True, threads=Threads(MOST_VCPUS)))
+    room = LONGEST_BYTES - len(added[ADDITIONAL_ARGS]) - 1
+    assert list(variable_violations(arguments(room), model="m")) == []
+    (violation,) = variable_violations(arguments(room + 1), model="m")
+    assert "expected at most 1,024 bytes" in violation.message
+    (violation,) = variable_violations(arguments(LONGEST_BYTES + 1), model="m")
+    assert "expected a value of at most 1,024 bytes" in violation.message
+
+
+@pytest.mark.parametrize(("size", "instances"), [(1, 2), ((1 << 30) - 1, 2), (1 << 30, 1)])
+def test_large_graphs_have_one_instance(size: int, instances: int) -> None:
+    assert graph_instances(size) == instances
 
 
 def test_language_models_manage_their_own_threads() -> None:

@@ -49,6 +49,11 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def folder_bytes(folder: Path) -> int:
+    """Return the size of all files in a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
 def short_digest(digest: str) -> str:
     """Return the start of an artifact, image, or file digest, as messages show it."""
     return digest.removeprefix("sha256:")[:12]

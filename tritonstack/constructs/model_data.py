@@ -36,7 +36,9 @@ class ModelArchive:
     instances: int = GRAPH_INSTANCES
     """The most instances that one of its models has on a CPU; sets the number of threads."""
     graphs_decide_threads: bool = False
-    """Whether a model sets the threads of its ONNX Runtime session itself."""
+    """Whether an ONNX model sets the threads of its session."""
+    least_threads: int = 0
+    """The most threads that a tree model asks for; OpenMP must allow that many."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,12 @@ class ModelPrefix:
     keeps_answers: bool = False
     """Whether the server needs a response cache."""
     instances: int = GRAPH_INSTANCES
-    """The most instances that one of its models has on a CPU; sets the number of threads."""
+    """CPU instances per model. Sets the number of threads, and is constant, so that new models change nothing
+    in the stack."""
     graphs_decide_threads: bool = False
-    """Whether a model sets the threads of its ONNX Runtime session itself."""
+    """Whether an ONNX model sets the threads of its session."""
+    least_threads: int = 0
+    """The most threads that a tree model asks for; OpenMP must allow that many."""
 
 
 @dataclass(frozen=True)

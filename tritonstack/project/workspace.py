@@ -9,7 +9,6 @@ from tritonstack.base.documents import Document, FieldPath
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.records.locks import Lock, LockedArtifact, LockedImage
 from tritonstack.reference.hardware import InstanceType
-from tritonstack.reference.threads import GRAPH_THREADS
 from tritonstack.spec.endpoints.endpoint import MAIN, MultiModelEndpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import Instance
@@ -99,16 +98,6 @@ class Workspace:
     def keeps_answers(self, model: str) -> bool:
         """Check whether a model or one of its members uses the response cache."""
         return any(self.models[name].record.triton.response_cache for name in self.made_of(model))
-
-    def cpu_instances(self, model: str) -> int:
-        """Return the most CPU instances of a model or one of its members."""
-        return max(self.models[name].record.cpu_instances for name in self.made_of(model))
-
-    def graphs_decide_threads(self, model: str) -> bool:
-        """Check whether a model or one of its members sets the threads of its ONNX Runtime session."""
-        return any(
-            GRAPH_THREADS & self.models[name].record.triton.parameters.keys() for name in self.made_of(model)
-        )
 
     def builds_for(self, model: str) -> set[str]:
         """Return the kinds of hardware that a model's artifacts run on: cpu, gpu, or both."""

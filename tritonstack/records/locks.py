@@ -129,6 +129,14 @@ class LockedArtifact(LockedEntry):
     """Minimum size of a request or response: batch size 1, variable dimensions counted as 1."""
     shared_memory_bytes: Annotated[int, Field(ge=1)] | None = None
     """Shared memory that its Python models need, if any."""
+    instances: Annotated[int, Field(ge=1)] | None = None
+    """The most instances that one of its models has on a CPU; one if absent."""
+    copies_bytes: Annotated[int, Field(ge=1)] | None = None
+    """Size of the graphs that further CPU instances load again, if any."""
+    graphs_decide_threads: bool | None = None
+    """True if an ONNX model sets the threads of its session."""
+    least_threads: Annotated[int, Field(ge=1)] | None = None
+    """The most threads that a tree model asks for, if any."""
     built_from: Mapping[str, str] | None = None
     """Parts of `spec_hash`, shortened: model.yaml, files, members, and the builder's version."""
     choices: Mapping[Name, str] | None = None
@@ -227,6 +235,10 @@ def entry_of(manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock
         tensorrt=manifest.tensorrt,
         item_bytes=manifest.item_bytes or None,
         shared_memory_bytes=manifest.shared_memory_bytes or None,
+        instances=manifest.instances,
+        copies_bytes=manifest.copies_bytes or None,
+        graphs_decide_threads=manifest.graphs_decide_threads or None,
+        least_threads=manifest.least_threads or None,
         built_from=parts,
         choices=manifest.choices or None,
         figures=figures_of(manifest),

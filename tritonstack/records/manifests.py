@@ -168,6 +168,14 @@ class Manifest(Record):
     """Maximum batch size; 0 if the tensors have no batch dimension."""
     shared_memory_bytes: Annotated[int, Field(ge=0)] = 0
     """Shared memory that its Python models need for the largest tested batch."""
+    instances: Annotated[int, Field(ge=1)] = 1
+    """The most instances that one of its models has on a CPU; the endpoint's threads depend on it."""
+    copies_bytes: Annotated[int, Field(ge=0)] = 0
+    """Size of the graphs that CPU instances beyond the first of each model load again."""
+    graphs_decide_threads: bool = False
+    """Whether an ONNX model sets the threads of its session."""
+    least_threads: Annotated[int, Field(ge=0)] = 0
+    """The most threads that a tree model asks for; OpenMP must allow that many."""
     tools: Mapping[str, str]
     """Versions of the build tools."""
     examples_sha256: Digest | None = None

@@ -14,6 +14,8 @@ from tritonstack.base.documents import Violation, closest
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.reference.threads import Threads
 
+MOST_VCPUS = 1000
+"""More than any instance type has."""
 MOST_VARIABLES = 100
 LONGEST_BYTES = 1024
 """Maximum size of a name or a value."""
@@ -156,7 +158,16 @@ def variable_violations(variables: Mapping[str, str], *, model: str | None) -> I
         )
         if found:
             yield Violation((name,), *found, code="TS123")
-    everything = container_variables(variables, ContainerOptions(model))
+    everything = container_variables(variables, _largest(model))
+    arguments, own = (settings.get(ADDITIONAL_ARGS, "") for settings in (everything, variables))
+    if len(arguments.encode()) > LONGEST_BYTES >= len(own.encode()):
+        yield Violation(
+            (ADDITIONAL_ARGS,),
+            f"expected at most {LONGEST_BYTES:,} bytes with the {len(arguments) - len(own)} that every "
+            f"container may get, got {len(arguments.encode()):,} (SageMaker's limit)",
+            "shorten it, or move settings into the model",
+            code="TS112",
+        )
     if len(everything) > MOST_VARIABLES:
         yield Violation(
             (),
@@ -173,6 +184,11 @@ def variable_violations(variables: Mapping[str, str], *, model: str | None) -> I
             "move some settings into the model",
             code="TS112",
         )
+
+
+def _largest(model: str | None) -> ContainerOptions:
+    """Return the options with the longest variables, for limits on their size."""
+    return ContainerOptions(model, keeps_answers=True, threads=Threads(vcpus=MOST_VCPUS))
 
 
 def unread_variables(variables: Mapping[str, str], release: TritonRelease) -> Iterator[Violation]:

@@ -12,14 +12,23 @@ from typing import NamedTuple
 
 GRAPH_INSTANCES = 2
 """Default number of instances of a graph on a CPU: one reads and writes tensors while the other computes."""
+LARGE_GRAPH_BYTES = 1 << 30
+"""From this size on, a graph has one instance by default: each instance loads its own copy."""
 GRAPH_THREADS = frozenset({"intra_op_thread_count", "inter_op_thread_count"})
-"""Parameters of a model that set the threads of its ONNX Runtime session; a shared pool ignores them."""
+"""Parameters of an ONNX model that set the threads of its session; a shared pool ignores them."""
+TREE_THREADS = "cpu_nthread"
+"""Parameter of a tree model that sets its threads; Triton's backend rejects more than OpenMP allows."""
 OPENMP = "OMP_NUM_THREADS"
 """Threads per instance of PyTorch, tree, and Python models."""
 RAYON = "RAYON_NUM_THREADS"
 """Threads per instance of a tokenizer."""
 _GRAPHS = "--backend-config=onnxruntime,"
 _SETTINGS = re.compile(r"onnxruntime,(enable-global-threadpool|intra_op_thread_count|inter_op_thread_count)=")
+
+
+def graph_instances(size_bytes: int) -> int:
+    """Return the default number of instances of a graph on a CPU, from the size of its files."""
+    return 1 if size_bytes >= LARGE_GRAPH_BYTES else GRAPH_INSTANCES
 
 
 class Threads(NamedTuple):
@@ -30,7 +39,9 @@ class Threads(NamedTuple):
     instances: int = GRAPH_INSTANCES
     """The most instances that one of its models has on the CPU."""
     graphs_decide: bool = False
-    """Whether a model sets the threads of its ONNX Runtime session itself."""
+    """Whether an ONNX model sets the threads of its session."""
+    least: int = 0
+    """The most threads that a tree model asks for."""
 
     @property
     def per_instance(self) -> int:
@@ -39,7 +50,7 @@ class Threads(NamedTuple):
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables for libraries that start threads of their own."""
-        return {OPENMP: str(self.per_instance), RAYON: str(self.per_instance)}
+        return {OPENMP: str(max(self.per_instance, self.least)), RAYON: str(self.per_instance)}
 
     def arguments(self, given: str) -> list[str]:
         """Return the tritonserver options for ONNX Runtime; none if `given` has any of them.

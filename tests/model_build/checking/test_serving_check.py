@@ -14,7 +14,12 @@ from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import AGAIN, ServingCheck
 from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError, SilentModelError
-from model_build.repository.properties import RepositoryProperties, read_properties
+from model_build.repository.properties import (
+    CpuInstances,
+    RepositoryProperties,
+    read_instances,
+    read_properties,
+)
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
@@ -36,6 +41,7 @@ class TritonPythonModel:
             ))
         return responses
 """
+WEIGHT = 1000
 
 
 def write_repository(folder: Path, *, max_batch: int = 0, extra: str = "", added: int = 1) -> Path:
@@ -200,6 +206,46 @@ def test_the_configurations(tmp_path: Path, extra: str, facts: RepositoryPropert
     (repository / "other").mkdir()
     (repository / "other/config.pbtxt").write_text('name: "other" backend: "python"')
     assert read_properties(repository) == facts
+
+
+@pytest.mark.parametrize(
+    ("extra", "gpu", "found"),
+    [
+        ("", False, CpuInstances(1, 0, False, 0)),
+        ("instance_group { count: 3 kind: KIND_CPU }", True, CpuInstances(3, 2 * WEIGHT, False, 0)),
+        ("instance_group { count: 3 }", False, CpuInstances(3, 2 * WEIGHT, False, 0)),
+        ("instance_group { count: 3 }", True, CpuInstances(1, 0, False, 0)),
+        ("instance_group { count: 3 kind: KIND_GPU }", True, CpuInstances(1, 0, False, 0)),
+        (
+            "instance_group { count: 2 kind: KIND_CPU } instance_group { count: 1 kind: KIND_CPU }",
+            False,
+            CpuInstances(3, 2 * WEIGHT, False, 0),
+        ),
+        (
+            'parameters { key: "intra_op_thread_count" value: { string_value: "1" } }',
+            False,
+            CpuInstances(1, 0, True, 0),
+        ),
+    ],
+)
+def test_the_instances_on_the_cpu(tmp_path: Path, extra: str, gpu: bool, found: CpuInstances) -> None:
+    for name, config in {
+        "graph": f'backend: "onnxruntime" {extra}',
+        "steps": 'backend: "python" instance_group { count: 2 kind: KIND_GPU }',
+        "all": 'platform: "ensemble" ensemble_scheduling { step { model_name: "graph" } }',
+    }.items():
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(config)
+    (tmp_path / "graph/1/model.onnx").write_bytes(bytes(WEIGHT))
+    assert read_instances(tmp_path, gpu=gpu) == found
+
+
+def test_the_threads_that_tree_models_ask_for(tmp_path: Path) -> None:
+    for name, threads in {"one": "3", "two": "7"}.items():
+        (tmp_path / name).mkdir()
+        parameter = f'parameters {{ key: "cpu_nthread" value: {{ string_value: "{threads}" }} }}'
+        (tmp_path / name / "config.pbtxt").write_text(f'backend: "fil" {parameter}')
+    assert read_instances(tmp_path, gpu=False).least_threads == 7
 
 
 def test_rows_are_counted_not_cases() -> None:

@@ -83,7 +83,8 @@ def test_ragged_inputs_of_a_model_in_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "instances", "expected"),
     [
-        ("cpu", "", ["count: 1 kind: KIND_CPU"]),
+        ("cpu", "", ["count: 2 kind: KIND_CPU"]),
+        ("cpu", "instances: [{count: 1}]", ["count: 1 kind: KIND_CPU"]),
         ("sm86-24.09", "", ["count: 1 kind: KIND_GPU"]),
         ("cpu", "instances: [{count: 4}]", ["count: 4 kind: KIND_CPU"]),
         (

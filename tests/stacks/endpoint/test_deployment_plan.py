@@ -11,9 +11,12 @@ from tests.sealed_locks import write_sealed
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
+from tritonstack.constructs.endpoint.triton_model import model_environment
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import Lock
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS
+from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 GB = 1024**3
 
@@ -67,7 +70,45 @@ def test_a_built_endpoint_has_a_plan(project):
         f"{'ab' * 32}/model.tar.gz",
         entry_model="encoder",
         versions_prefix="models/encoder/",
+        instances=1,
     )
+
+
+def test_threads_are_derived_from_the_instances_in_the_artifact(project):
+    plan = locked(project, instances=3, graphs_decide_threads=True, least_threads=5)
+    assert isinstance(plan, EndpointDeployment)
+    data = plan.variants[0].data
+    assert (data.instances, data.graphs_decide_threads, data.least_threads) == (3, True, 5)
+    shelf = locked(project, environment="every", endpoint="shelf", instances=3, least_threads=5)
+    assert isinstance(shelf, EndpointDeployment)
+    # A new model must not change the stack, unless the container would not serve it.
+    assert (shelf.variants[0].data.instances, shelf.variants[0].data.least_threads) == (2, 5)
+
+
+def test_copies_of_a_graph_count_as_memory(project):
+    assert isinstance(locked(project, unpacked_bytes=5 * GB), EndpointDeployment)
+    violation = only(locked(project, unpacked_bytes=5 * GB, copies_bytes=5 * GB))
+    assert "needs 10 GiB of memory" in violation.message
+
+
+def test_more_cores_change_the_threads_and_not_the_artifact(project):
+    def promoted(instance_type: str) -> tuple[str, dict[str, str]]:
+        file = project.environment_file("sample")
+        text = file.read_text()
+        file.write_text(text.replace("ml.c7i.xlarge", instance_type))
+        plan = locked(project, instances=2)
+        file.write_text(text)
+        assert isinstance(plan, EndpointDeployment)
+        (variant,) = plan.variants
+        return variant.data.url, model_environment(variant.data, variant.image, ServingOptions())
+
+    (small, two), (large, sixteen) = promoted("ml.c7i.large"), promoted("ml.c7i.4xlarge")
+    assert small == large
+    assert (two["OMP_NUM_THREADS"], sixteen["OMP_NUM_THREADS"]) == ("1", "8")
+    assert two[ADDITIONAL_ARGS].endswith("intra_op_thread_count=1")
+    assert sixteen[ADDITIONAL_ARGS].endswith("intra_op_thread_count=15")
+    changed = {name for name in two if two[name] != sixteen[name]}
+    assert changed == {"OMP_NUM_THREADS", "RAYON_NUM_THREADS", ADDITIONAL_ARGS}
 
 
 def test_server_options_are_derived_from_the_model_files(project):

@@ -9,6 +9,14 @@ from tests.stacks.templates import only, properties
 MODEL = "AWS::SageMaker::Model"
 
 
+def arguments(pool: int) -> str:
+    """Return the tritonserver options for a pool of this many threads."""
+    return (
+        "--disable-auto-complete-config --backend-config=onnxruntime,enable-global-threadpool=1 "
+        f"--backend-config=onnxruntime,intra_op_thread_count={pool}"
+    )
+
+
 @pytest.fixture
 def plain(sample):
     return sample.endpoint("plain")
@@ -30,8 +38,10 @@ def test_model_serves_the_locked_artifact_without_a_network(plain):
         "Image": "763104351884.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-tritonserver:25.04-py3-cpu",
         "ModelDataUrl": f"{bucket}/models/encoder/{'ab' * 32}/model.tar.gz",
         "Environment": {
+            "OMP_NUM_THREADS": "4",
+            "RAYON_NUM_THREADS": "4",
             "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "encoder",
-            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": arguments(4),
             "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
             "SAGEMAKER_TRITON_PING_MODE": "ready",
             "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
@@ -46,8 +56,10 @@ def test_gpu_endpoints_run_the_gpu_image(sample):
 
 def test_single_models_are_named_to_triton_and_the_files_own_variables_pass(every):
     assert properties(every.endpoint("single"), MODEL)["PrimaryContainer"]["Environment"] == {
+        "OMP_NUM_THREADS": "4",
+        "RAYON_NUM_THREADS": "4",
         "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "tokens",
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": arguments(4),
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_PING_MODE": "ready",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
@@ -65,7 +77,9 @@ def test_multi_model_containers_use_the_live_ping_mode(every):
         "/endpoints/tritonstack-every-shelf/",
         "MultiModelConfig": {"ModelCacheSetting": "Disabled"},
         "Environment": {
-            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+            "OMP_NUM_THREADS": "2",
+            "RAYON_NUM_THREADS": "2",
+            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": arguments(3),
             "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
             "SAGEMAKER_TRITON_PING_MODE": "live",
             "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",

@@ -86,7 +86,7 @@ class TritonModel(Construct):
             )
             if network
             else None,
-            primary_container=_container(data, uri, self._environment()),
+            primary_container=_container(data, uri, model_environment(data, image, options)),
         )
         if not options.network_isolation:
             skip_check(model, "CKV_AWS_370", because="options.network_isolation is set to false")
@@ -94,15 +94,20 @@ class TritonModel(Construct):
         model.node.add_dependency(self.role.policy)
         self.name = model.attr_model_name
 
-    def _environment(self) -> dict[str, str]:
-        vcpus = _vcpus(self.image, self.options)
-        threads = Threads(vcpus, self.data.instances, self.data.graphs_decide_threads) if vcpus else None
-        return container_environment(self.data, self.options.environment, threads)
-
     @property
     def multi_model(self) -> bool:
         """Return whether callers choose the model per request."""
         return isinstance(self.data, ModelPrefix)
+
+
+def model_environment(
+    data: ModelArchive | ModelPrefix, image: TritonImage | str, options: ServingOptions
+) -> dict[str, str]:
+    """Return the environment variables of a container, with threads for its vCPUs if they are known."""
+    vcpus, threads = _vcpus(image, options), None
+    if vcpus:
+        threads = Threads(vcpus, data.instances, data.graphs_decide_threads, data.least_threads)
+    return container_environment(data, options.environment, threads)
 
 
 def _vcpus(image: TritonImage | str, options: ServingOptions) -> int | None:

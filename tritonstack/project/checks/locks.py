@@ -24,7 +24,16 @@ from tritonstack.records.locks import Figures, Lock, LockedArtifact, figures_of
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 from tritonstack.reference.targets import parse_target
 
-_DECIDED_BY_DIGEST = ("archive_bytes", "unpacked_bytes", "tensorrt", "item_bytes")
+_DECIDED_BY_DIGEST = (
+    "archive_bytes",
+    "unpacked_bytes",
+    "tensorrt",
+    "item_bytes",
+    "instances",
+    "copies_bytes",
+    "graphs_decide_threads",
+    "least_threads",
+)
 """Figures that depend only on the archive's bytes, and so are equal in all builds of them."""
 _COSINES_ALIKE = 1e-4
 _ERRORS_ALIKE = 10.0

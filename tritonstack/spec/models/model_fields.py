@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field
 from tritonstack.base.documents import Record
 from tritonstack.base.naming import Name
 from tritonstack.reference.datatypes import DatatypeName
-from tritonstack.reference.threads import GRAPH_INSTANCES
 from tritonstack.spec.models.inputs import AnyTestInput
 from tritonstack.spec.models.recipes import EnsembleRecipe, Layout, Recipe
 from tritonstack.spec.models.tensorrt import TensorRT
@@ -136,13 +135,6 @@ class ModelFields(Record):
     def generates(self) -> bool:
         """Whether it is a generative model, called with `generate`."""
         return self.recipe.kind == "vllm"
-
-    @property
-    def cpu_instances(self) -> int:
-        """Number of instances on a CPU."""
-        given = sum(group.count for group in self.triton.instances if group.device != "gpu")
-        is_graph = self.recipe.kind not in ("python", "vllm", "ensemble")
-        return given or (GRAPH_INSTANCES if is_graph and self.triton.sequences is None else 1)
 
     def tolerated(self, served: Precision) -> PrecisionOption:
         """Return the precision whose default tolerances apply to a graph of this model."""

@@ -118,7 +118,7 @@ class TritonOptions(Record):
     config: OwnFile | None = None
     """A config.pbtxt beside model.yaml; the build checks and completes it."""
     instances: tuple[InstanceGroup, ...] = ()
-    """Instances of the model. Default: two for a graph on a CPU, else one."""
+    """Instances of the model. Default: two for a graph below 1 GiB on a CPU, else one."""
     sequences: Sequences | None = None
     """For stateful models."""
     response_cache: bool = False

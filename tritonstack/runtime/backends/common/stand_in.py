@@ -5,6 +5,7 @@ The installer copies this file beside each backend's model.py, where the Python 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -111,6 +112,23 @@ def _respond(results: Feed, asked: set[str]) -> Any:
     return pb_utils.InferenceResponse(
         [pb_utils.Tensor(name, array) for name, array in results.items() if name in asked]
     )
+
+
+def count_instances(config: Mapping[str, Any]) -> int:
+    """Return the number of instances of a model, each of which is a process here."""
+    return max(1, sum(int(group["count"]) for group in config.get("instance_group", ())))
+
+
+def openmp_threads(config: Mapping[str, Any]) -> int | None:
+    """Return the threads of one instance as OMP_NUM_THREADS limits them; None without a limit.
+
+    This machine may have fewer cores than the endpoint's instance type: its instances share what there is.
+    """
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if not limit.isdecimal():
+        return None
+    share = len(os.sched_getaffinity(0)) // count_instances(config)
+    return max(1, min(int(limit), share))
 
 
 def configuration_error(config: Mapping[str, Any], reason: str) -> Exception:

@@ -28,6 +28,7 @@ import treelite
 from stand_in import (
     CallableModel,
     configuration_error,
+    openmp_threads,
     read_bool,
     read_number,
     read_text,
@@ -61,7 +62,7 @@ class TritonPythonModel:
         self._is_classifier = read_is_classifier(config)
         self._probabilities = bool(read_bool(config, "predict_proba", False))
         self._threshold = read_threshold(config) if self._is_classifier else math.nan
-        self._threads = read_number(config, "cpu_nthread", -1)
+        self._threads = read_number(config, "cpu_nthread", 0) or openmp_threads(config) or -1
         self._trees = load_trees(config, Path(args["model_repository"], args["model_version"]))
         header = self._trees.get_header_accessor()
         self._classes = int(header.get_field("num_class")[0])

@@ -23,6 +23,7 @@ from stand_in import (
     CallableModel,
     configuration_error,
     control_inputs,
+    count_instances,
     read_number,
     reject_unsupported,
     warn_of_cpu,
@@ -121,7 +122,7 @@ def read_session_options(config: Mapping[str, Any]) -> ort.SessionOptions:
     options.intra_op_num_threads = (
         read_number(config, "intra_op_thread_count", 0)
         if shared is None
-        else share_of_pool(shared, sum(group["count"] for group in config.get("instance_group", ())))
+        else share_of_pool(shared, count_instances(config))
     )
     options.inter_op_num_threads = read_number(config, "inter_op_thread_count", 0)
     if read_number(config, "execution_mode", 0):
@@ -158,8 +159,7 @@ def share_of_pool(threads: int, instances: int) -> int:
     The original computes with the workers of the pool, one less than its threads, and with the thread of each
     instance.
     """
-    running = max(1, instances)
-    return max(1, min(threads + running - 1, len(os.sched_getaffinity(0))) // running)
+    return max(1, min(threads + instances - 1, len(os.sched_getaffinity(0))) // instances)
 
 
 def read_run_options(config: Mapping[str, Any]) -> ort.RunOptions | None:

@@ -29,6 +29,7 @@ from stand_in import (
     CallableModel,
     configuration_error,
     control_inputs,
+    openmp_threads,
     read_bool,
     read_number,
     reject_unsupported,
@@ -167,7 +168,7 @@ def set_options(config: Mapping[str, Any]) -> None:
     for name, switch in switches.items():
         if (asked := read_bool(config, name, None)) is not None:
             switch(asked)
-    if threads := read_number(config, "INTRA_OP_THREAD_COUNT", 0):
+    if threads := read_number(config, "INTRA_OP_THREAD_COUNT", 0) or openmp_threads(config):
         torch.set_num_threads(threads)
     if threads := read_number(config, "INTER_OP_THREAD_COUNT", 0):
         torch.set_num_interop_threads(threads)
