@@ -21,7 +21,13 @@ from model_build.repository.instances import (
     optimize,
     place_instances,
 )
-from model_build.repository.scheduling import callers_inputs, control_violations, schedule
+from model_build.repository.scheduling import (
+    UNLIMITED,
+    callers_inputs,
+    control_violations,
+    default_queue,
+    schedule,
+)
 from model_build.repository.warm_up import add_warm_up, first_row
 from tritonstack.base.documents import Document, Violation, closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
@@ -181,6 +187,9 @@ def _message(
         outputs=outputs,
         max_batch=batching.max_batch,
     )
+    if batching.queue is None and batching.dynamic:
+        queue = default_queue(folder_bytes(folder / VERSION), inputs)
+        batching = batching.model_copy(update={"queue": queue})
     schedule(message, batching, triton.sequences, {tensor.name: tensor.datatype for tensor in inputs})
     choose_versions(message, triton)
     if triton.response_cache:
@@ -213,7 +222,7 @@ def write_model(message: Any, folder: Path, around: ModelProperties) -> None:
 def _without_waiting(batching: Batching) -> Batching:
     """Return settings of a helper step: with batching of its own, requests would wait twice."""
     return batching.model_copy(
-        update={"queue_delay_us": 0, "preferred_sizes": (), "ragged": (), "queue": None}
+        update={"queue_delay_us": 0, "preferred_sizes": (), "ragged": (), "queue": UNLIMITED}
     )
 
 

@@ -30,6 +30,29 @@ CORRELATION_TYPES = ("UINT64", "INT64", "UINT32", "INT32")
 """Releases before 25.02 pass models wrong data for string sequence ids, and reject it themselves."""
 
 
+UNLIMITED = QueuePolicy()
+LONGEST_WAIT_US = 50_000_000
+"""Triton rejects a request that has waited this long: SageMaker waits 60 seconds for the answer."""
+QUEUE_WEIGHT_BYTES = 150_000_000_000
+"""A full queue needs this many bytes of weights to be read: 10 to 60 seconds of work for two cores."""
+QUEUE_BYTES = 1 << 30
+"""Most memory for the inputs of queued requests with one item each."""
+QUEUE_SIZES = (256, 10_000)
+"""The smallest and largest default queue."""
+
+
+def default_queue(size_bytes: int, inputs: Sequence[TensorSpec]) -> QueuePolicy:
+    """Return the queue limits of a model, from the sizes of its files and inputs.
+
+    They depend on no measurement and no core count, because they are part of the artifact.
+    """
+    least, most = QUEUE_SIZES
+    item_bytes = sum(tensor.least_bytes for tensor in inputs)
+    fitting = min(QUEUE_WEIGHT_BYTES // max(1, size_bytes), QUEUE_BYTES // max(1, item_bytes))
+    waiting = min(most, max(least, fitting))
+    return QueuePolicy(timeout_us=LONGEST_WAIT_US, max_waiting=waiting)
+
+
 def schedule(config: Any, batching: Batching, sequences: Sequences | None, types: Mapping[str, str]) -> None:
     """Set the scheduler; `types` are the datatypes of the control inputs."""
     if sequences is not None:
@@ -96,7 +119,7 @@ def control_violations(inputs: Sequence[TensorSpec], sequences: Sequences | None
 
 def _has_queue(batching: Batching) -> bool:
     """Return whether the dynamic batcher is used; without a batch dimension it is only a queue."""
-    if batching.max_batch > 0:
+    if batching.max_batch > 0 or batching.dynamic:
         return batching.dynamic
     return batching.queue is not None or batching.priorities is not None or batching.keep_order
 
@@ -109,7 +132,7 @@ def _batch_dynamically(dynamic: Any, batching: Batching) -> None:
     if batching.priorities is not None:
         dynamic.priority_levels = batching.priorities.levels
         dynamic.default_priority_level = batching.priorities.default
-    if batching.queue is not None:
+    if batching.queue not in (None, UNLIMITED):
         _set_policy(dynamic.default_queue_policy, batching.queue)
 
 

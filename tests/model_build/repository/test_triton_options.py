@@ -12,7 +12,8 @@ from google.protobuf import text_format
 
 from model_build.repository.config import model_config_schema, read_config
 from model_build.repository.language import add_vllm_model
-from model_build.repository.parts import ModelProperties, add_ensemble, add_graph_model
+from model_build.repository.parts import ModelProperties, add_ensemble, add_graph_model, add_python_model
+from model_build.repository.scheduling import default_queue
 from tests.model_build.repository.tiny_repositories import (
     IDS,
     MASK,
@@ -25,7 +26,9 @@ from tests.model_build.repository.tiny_repositories import (
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
+from tritonstack.spec.models.triton_options import Batching
 
+LIMITS = " default_queue_policy {default_timeout_microseconds: 50000000 max_queue_size: 10000}"
 TENSORRT = "{kind: onnx, format: tensorrt}"
 
 
@@ -53,7 +56,41 @@ def same(message: Any, text: str) -> None:
 def test_the_dynamic_batcher(tmp_path: Path, batching: str, expected: str) -> None:
     config = graph_config(tmp_path, batching=batching)
     assert config.WhichOneof("scheduling_choice") == "dynamic_batching"
-    same(config.dynamic_batching, expected.strip("{}") if expected == "{}" else expected[1:-1])
+    if "queue:" not in batching:
+        expected = expected[:-1] + LIMITS + "}"
+    same(config.dynamic_batching, expected[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("size", "item", "waiting"),
+    [
+        (1, 1, 10_000),
+        (90_000_000, 8, 1_666),
+        (500_000_000, 8, 300),
+        (2_000_000_000, 8, 256),
+        (1, 602_112, 1_783),
+        (90_000_000, 602_112, 1_666),
+        (1, 25_000_000, 256),
+    ],
+)
+def test_queue_limits_follow_from_the_artifact(size: int, item: int, waiting: int) -> None:
+    tensor = TensorSpec(name="x", datatype="INT8", shape=(item,))
+    queue = default_queue(size, (tensor,))
+    assert (queue.max_waiting, queue.timeout_us, queue.on_timeout) == (waiting, 50_000_000, "reject")
+
+
+def test_no_limits_if_the_file_asks_for_none(tmp_path: Path) -> None:
+    same(graph_config(tmp_path, batching="{queue: {}}").dynamic_batching, "")
+
+
+def test_a_helper_step_has_no_limits(tmp_path: Path) -> None:
+    code = tmp_path / "model.py"
+    code.write_text("")
+    add_python_model(
+        tmp_path, name="tokenizer", code=code, inputs=(IDS,), outputs=(SCORES,), batching=Batching()
+    )
+    config = read_config(tmp_path / "tokenizer/config.pbtxt")
+    assert not config.dynamic_batching.HasField("default_queue_policy")
 
 
 def test_batching_can_be_disabled(tmp_path: Path) -> None:
@@ -63,7 +100,11 @@ def test_batching_can_be_disabled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("batching", "scheduler"),
-    [("{max_batch: 0}", None), ("{max_batch: 0, queue: {max_waiting: 7}}", "dynamic_batching")],
+    [
+        ("{max_batch: 0}", "dynamic_batching"),
+        ("{max_batch: 0, dynamic: false}", None),
+        ("{max_batch: 0, queue: {max_waiting: 7}}", "dynamic_batching"),
+    ],
 )
 def test_a_queue_is_possible_without_a_batch_dimension(
     tmp_path: Path, batching: str, scheduler: str | None

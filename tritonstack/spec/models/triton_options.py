@@ -53,7 +53,8 @@ class Batching(Record):
     priorities: Priorities | None = None
     """Request priorities."""
     queue: QueuePolicy | None = None
-    """What happens to queued requests."""
+    """What happens to queued requests. Default: reject requests after 50 seconds, and more requests than the
+    model answers in that time on two cores, estimated from its size. `{}`: no limits."""
 
 
 class InstanceGroup(Record):
