@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.runtime.conftest import IR_VERSION, ONNX_CONFIG, OPSET, add_onnx_model
+from tests.runtime.instance_threads import instance_threads
 from tests.runtime.kserve_requests import invoke, outputs, tensor
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
 from tritonstack.reference.threads import Threads
@@ -44,24 +44,13 @@ def test_requests_share_a_run_and_a_bad_request_fails_alone(start: Start, tmp_pa
     assert "Traceback" not in text
 
 
-def graph_threads(server: TritonServer) -> list[int]:
-    """Return the number of threads of each process that runs an instance."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-            if command[0].endswith(b"stub") and os.getsid(int(folder.name)) == os.getsid(server.pid):
-                found.append(len(list((folder / "task").iterdir())))
-    return found
-
-
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core has one thread with every setting")
 def test_instances_share_the_threads_of_the_pool(start: Start, tmp_path: Path) -> None:
     config = ONNX_CONFIG.replace("count: 1", "count: 2").partition("parameters")[0]
     cores = len(os.sched_getaffinity(0))
-    without = graph_threads(start(add_onnx_model(tmp_path / "models", config=config)))
+    without = instance_threads(start(add_onnx_model(tmp_path / "models", config=config)))
     shared = container_variables({}, ContainerOptions("scale", threads=Threads(cores, 2)))
-    limited = graph_threads(start(tmp_path / "models", **{ADDITIONAL_ARGS: shared[ADDITIONAL_ARGS]}))
+    limited = instance_threads(start(tmp_path / "models", **{ADDITIONAL_ARGS: shared[ADDITIONAL_ARGS]}))
     assert len(without) == len(limited) == 2
     # ONNX Runtime starts one thread per core, less the calling one, in each of the two.
     assert sum(without) - sum(limited) == 2 * (cores - 1) - 2 * (max(1, cores // 2) - 1)

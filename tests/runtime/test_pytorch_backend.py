@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.runtime.instance_threads import instance_threads
+from tritonstack.reference.threads import OPENMP
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonServer
 
 pytestmark = pytest.mark.e2e
@@ -121,6 +124,32 @@ def ask_together(server: TritonServer, rows: Sequence[int]) -> list[TritonRespon
 
     with ThreadPoolExecutor(len(rows)) as pool:
         return list(pool.map(one, rows))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core has one thread with every setting")
+def test_instances_share_the_threads_of_the_endpoint(start: Start, tmp_path: Path) -> None:
+    import torch
+
+    class Large(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.matmul(x.new_ones(256, 256), x.new_ones(256, 256))[: len(x), : x.size(1)]
+
+    config = ONE_IN_ONE_OUT + "instance_group [ { kind: KIND_CPU count: 2 } ]"
+    models = save_module(tmp_path / "models", Large(), config)
+
+    def threads(**environment: str) -> int:
+        server = start(models, **environment)
+        with ThreadPoolExecutor(8) as pool:
+            request = ("x", "FP32", [1, 2], [1.0, 2.0])
+            replies = list(pool.map(lambda _: answers(ask(server, request)), range(64)))
+        assert replies[0]["OUTPUT__0"] == [256.0, 256.0]
+        counts = instance_threads(server)
+        assert len(counts) == 2
+        return sum(counts)
+
+    cores = len(os.sched_getaffinity(0))
+    # The endpoint's instance type may have more cores than this machine: the instances share these.
+    assert threads(**{OPENMP: str(cores)}) < threads()
 
 
 def test_forward_arguments_in_any_order_share_a_run_and_a_bad_request_fails_alone(
