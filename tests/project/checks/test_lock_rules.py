@@ -194,6 +194,7 @@ def test_manifest_of_another_version_is_ignored(project: Project) -> None:
         ({"target": "sm86-25.04"}, "digest", True),
         ({"unpacked_bytes": 5}, "unpacked_bytes", True),
         ({"tensorrt": "10.9.0"}, "tensorrt", True),
+        ({"instances": 3}, "instances", True),
         (measured(cosine=0.9), "figures", True),
         (measured(cosine=0.99991), "figures", False),
         (measured(p99=400.0), "figures", False),
@@ -208,6 +209,12 @@ def test_differences_between_lock_and_manifest(changes: dict[str, Any], fact: st
         mismatches(entry_of(told_by_lock), told_by_lock.model_copy(update=changes), target="cpu")
     )
     assert {(unlike.fact, unlike.untrue) for unlike in differing} == {(fact, untrue)}
+
+
+def test_an_early_manifest_does_not_know_its_instances() -> None:
+    early = manifest("m", **measured())
+    entry = entry_of(early).model_copy(update={"instances": 3, "copies_bytes": 9})
+    assert list(mismatches(entry, early, target="cpu")) == []
 
 
 def test_builds_of_the_same_bytes_keep_separate_figures() -> None:

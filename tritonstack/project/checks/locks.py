@@ -20,21 +20,14 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_seals import PlacedEntry, entries_of
-from tritonstack.records.locks import Figures, Lock, LockedArtifact, figures_of
+from tritonstack.records.locks import Figures, Lock, LockedArtifact, entry_of, figures_of
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 from tritonstack.reference.targets import parse_target
 
-_DECIDED_BY_DIGEST = (
-    "archive_bytes",
-    "unpacked_bytes",
-    "tensorrt",
-    "item_bytes",
-    "instances",
-    "copies_bytes",
-    "graphs_decide_threads",
-    "least_threads",
-)
+_DECIDED_BY_DIGEST = ("archive_bytes", "unpacked_bytes", "tensorrt", "item_bytes")
 """Figures that depend only on the archive's bytes, and so are equal in all builds of them."""
+_OF_INSTANCES = ("instances", "copies_bytes", "graphs_decide_threads", "least_threads")
+"""The same, but manifests and locks of early versions lack them."""
 _COSINES_ALIKE = 1e-4
 _ERRORS_ALIKE = 10.0
 """How much answers of one archive may differ between machines: a cosine difference, an error ratio."""
@@ -161,8 +154,10 @@ def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Ite
         return
     if manifest.target != target:
         yield Mismatch("digest", f"target {target}", f"target {manifest.target}", untrue=True)
-    for fact in _DECIDED_BY_DIGEST:
-        locked, found = getattr(entry, fact), getattr(manifest, fact) or None
+    recorded = _OF_INSTANCES if "instances" in manifest.model_fields_set else ()
+    derived = entry_of(manifest)
+    for fact in (*_DECIDED_BY_DIGEST, *recorded):
+        locked, found = getattr(entry, fact), getattr(derived, fact)
         if locked != found:
             yield Mismatch(fact, locked, found, untrue=True)
     same_build = manifest.spec_hash == entry.spec_hash
