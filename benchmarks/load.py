@@ -135,9 +135,10 @@ def _open_loop(clients: Sequence[_Client], requests: Sequence[bytes], seconds: f
         while sent < total and idle and started + sent / rate <= now:
             idle.popleft().send(requests[sent % len(requests)], started + sent / rate)
             sent += 1
-        # Within a millisecond of the next request, poll without sleeping: epoll's clock is coarse.
-        wait_s = started + sent / rate - now if sent < total and idle else 1.0
-        for number, _ in poll.poll(max(0.0, wait_s - 0.001)):
+        # select waits to the microsecond, epoll to the millisecond.
+        wait_s = started + sent / rate - time.perf_counter() if sent < total and idle else 1.0
+        select.select([poll], [], [], max(0.0, wait_s))
+        for number, _ in poll.poll(0):
             client = by_number[number]
             status = client.receive()
             if status is not None:
