@@ -99,6 +99,30 @@ def transposed(folder: Path) -> ExportedGraph:
     return graph
 
 
+def with_outliers(folder: Path) -> ExportedGraph:
+    """Save a layer normalization with two large channels, and three products that read it."""
+    random = np.random.default_rng(12)
+    scale = np.ones(64)
+    scale[[5, 40]] = 60.0
+    weights = {
+        "scale": scale,
+        "shift": random.normal(size=64) / 10,
+        "w1": random.normal(size=(64, WIDE)) / 8,
+        "w2": random.normal(size=(WIDE, 64)) / 8,
+        "b2": random.normal(size=WIDE) / 8,
+        "w3": random.normal(size=(2 * WIDE, 8)) / 16,
+    }
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "scale", "shift"], ["n"], name="norm", axis=-1),
+        helper.make_node("MatMul", ["n", "w1"], ["a"], name="plain"),
+        helper.make_node("Gemm", ["n", "w2", "b2"], ["b"], name="transposed", transB=1),
+        helper.make_node("Concat", ["a", "b"], ["both"], name="both", axis=1),
+        helper.make_node("MatMul", ["both", "w3"], ["y"], name="last"),
+        helper.make_node("Identity", ["n"], ["rest"], name="rest"),
+    ]
+    return _save(folder, nodes, weights, {"x": (FLOAT, (64,))}, {"y": (FLOAT, (8,)), "rest": (FLOAT, (64,))})
+
+
 def normalized(folder: Path, *, kind: str = "Identity", opset: int = 18) -> ExportedGraph:
     """Save rows scaled to length 1, as opset 18 writes it, followed by another node."""
     nodes = [
