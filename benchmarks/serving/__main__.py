@@ -1,7 +1,7 @@
 """Compare endpoints with FastAPI servers, under a closed loop of many users.
 
     python -m benchmarks.serving [--work minilm|roberta|resnet|xgboost|all] [--users 200] [--rounds 5]
-                                 [--seconds 8] [--search] [--json FILE]
+                                 [--seconds 6] [--search] [--json FILE]
 
 Each work builds its models and serves them with a real Triton at the container port, and through
 InvokeEndpoint of the local cloud. The peers are benchmarks/peers/server.py with the same files. All
@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,19 @@ SINGLE_S = 3
 """Length of a run with one user."""
 
 
+Forms = Mapping[tuple[str, int], Form]
+"""The form of each peer, by its name and the number of users."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How a work is measured."""
+
+    users: int
+    seconds: int
+    rounds: int
+
+
 @dataclass(frozen=True)
 class Contestant:
     """A running server, and how it is loaded."""
@@ -59,6 +73,8 @@ class Contestant:
 
 def main() -> int:
     """Measure and print the tables of each work."""
+    # End the servers too: Python's default for this signal would leave them running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse_options()
     project = find_project(Path(__file__).parent)
     require_tools(project)
@@ -93,7 +109,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--work", choices=(*WORKS, "all"), default="all")
     parser.add_argument("--users", type=int, default=200, help="connections, each with one request at a time")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=8, help="length of each run")
+    parser.add_argument("--seconds", type=int, default=6, help="length of each run")
     parser.add_argument("--search", action="store_true", help="search again, despite a record")
     parser.add_argument("--json", type=Path, help="file for all figures, and facts of the machine")
     return parser.parse_args()
@@ -121,29 +137,39 @@ def measure(project: Project, name: str, options: argparse.Namespace) -> dict[st
     with tempfile.TemporaryDirectory(prefix="serving-") as temporary:
         place = Place(project, Path(temporary))
         work = WORKS[name](place)
+        runs = Runs(
+            users=min(options.users, work.most_users or options.users),
+            seconds=max(options.seconds, work.shortest_s),
+            rounds=options.rounds,
+        )
+        builds = [product.made.describe() for product in work.products.values()]
         forms = {
             (peer, users): best_form(project, work.peers[peer], users=users, search_again=options.search)
-            for peer, users in peer_rows(work, options.users)
+            for peer, users in peer_rows(work, runs.users)
         }
-        with ExitStack() as running:
-            contestants = list(start_all(place, work, forms, running, options))
-            rounds: list[list[Round]] = [[] for _ in contestants]
-            for _ in range(options.rounds):
-                for one, runs in zip(contestants, rounds, strict=True):
-                    runs.append(one.load.run(one.server, connections=one.users, seconds=one.seconds))
-    rows = [
-        Row(one.server.name, one.server.backend, one.form, one.users, runs)
-        for one, runs in zip(contestants, rounds, strict=True)
-    ]
-    print_rows(f"{name}: medians of {options.rounds} rounds", rows)
-    found = list(outcomes(work.goals, rows, options.users))
+        rows = list(measured(place, work, forms, runs))
+    print_rows(f"{name}: medians of {runs.rounds} rounds of {runs.seconds} s", rows)
+    found = list(outcomes(work.goals, rows, runs.users))
     print_outcomes(found)
     return {
-        "builds": [product.made.describe() for product in work.products.values()],
-        "searches": {f"{peer}, {users} users": form.to_json() for (peer, users), form in forms.items()},
+        "builds": builds,
+        "runs": asdict(runs),
+        "forms": {f"{peer}, {users} users": asdict(form) for (peer, users), form in forms.items()},
         "rows": [row.to_json() for row in rows],
         "goals": [one.to_json() for one in found],
     }
+
+
+def measured(place: Place, work: Work, forms: Forms, runs: Runs) -> Iterator[Row]:
+    """Start everything and load the contestants in turns; yield a row for each."""
+    with ExitStack() as running:
+        contestants = list(start_all(place, work, forms, running, runs))
+        rounds: list[list[Round]] = [[] for _ in contestants]
+        for _ in range(runs.rounds):
+            for one, results in zip(contestants, rounds, strict=True):
+                results.append(one.load.run(one.server, connections=one.users, seconds=one.seconds))
+    for one, results in zip(contestants, rounds, strict=True):
+        yield Row(one.server.name, one.server.backend, one.form, one.users, results)
 
 
 def peer_rows(work: Work, users: int) -> Iterator[tuple[str, int]]:
@@ -154,31 +180,24 @@ def peer_rows(work: Work, users: int) -> Iterator[tuple[str, int]]:
             yield name, 1
 
 
-def start_all(
-    place: Place,
-    work: Work,
-    forms: dict[tuple[str, int], Form],
-    running: ExitStack,
-    options: argparse.Namespace,
-) -> Iterator[Contestant]:
+def start_all(place: Place, work: Work, forms: Forms, running: ExitStack, runs: Runs) -> Iterator[Contestant]:
     """Start every peer and every build; they end with `running`."""
-    project, seconds = place.project, max(options.seconds, work.shortest_s)
+    project = place.project
     servers: dict[tuple[str, Form], Server] = {}
     for (name, users), form in forms.items():
         peer, load = work.peers[name]
         if (name, form) not in servers:
-            peer = replace(peer, port=place.first_port + len(servers))
             servers[name, form] = running.enter_context(started(project, peer, form))
-        length = seconds if users == options.users else SINGLE_S
-        yield Contestant(servers[name, form], load, str(form), users, length)
+        seconds = runs.seconds if users == runs.users else SINGLE_S
+        yield Contestant(servers[name, form], load, str(form), users, seconds)
     for product in work.products.values():
         server = running.enter_context(triton_port(project, place.folder, product.made))
-        yield Contestant(server, product.load, "", options.users, seconds)
-        if server.name in work.single and options.users != 1:
+        yield Contestant(server, product.load, "", runs.users, runs.seconds)
+        if server.name in work.single and runs.users != 1:
             yield Contestant(server, product.load, "", 1, SINGLE_S)
         if product.invoke_endpoint:
             server = running.enter_context(invoke_endpoint(project, place.folder, product.made))
-            yield Contestant(server, product.load, "", options.users, seconds)
+            yield Contestant(server, product.load, "", runs.users, runs.seconds)
 
 
 def failures(name: str, found: dict[str, Any]) -> Iterator[str]:

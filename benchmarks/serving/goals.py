@@ -64,6 +64,7 @@ class Row:
             "p50_ms": round(self.median("p50_ms"), 2),
             "p99_ms": round(self.median("p99_ms"), 2),
             "cpu_ms_per_request": round(self.median("processor_ms"), 3),
+            "cosine_min": round(min(one.cosine for one in self.rounds), 5),
             "errors": self.errors,
             "wrong_answers": self.wrong,
             "rounds": [asdict(one) for one in self.rounds],

@@ -20,7 +20,7 @@ from benchmarks.serving.requests import Body, spread
 WARM_UP_S, WARM_UP_CONNECTIONS = 2, 16
 CHECKED = 8
 """Requests whose answers are compared with the framework's."""
-IDLE_SHARE, IDLE_CHECK_S, IDLE_WITHIN_S = 0.1, 0.25, 90
+IDLE_SHARE, IDLE_CHECK_S, IDLE_WITHIN_S = 0.1, 0.25, 300
 """A server is idle if it uses less than this share of a core for this time."""
 
 
@@ -51,7 +51,9 @@ class Round:
     errors: int
     """Requests without an answer or with another status than 200."""
     wrong: tuple[str, ...] = ()
-    """How answers differed from the framework's."""
+    """How answers differed from the framework's by more than the bounds."""
+    cosine: float = 1.0
+    """Least cosine of an answer under load to the framework's."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,19 @@ class Reference:
         expected = self.answers[row]
         if answer.shape != expected.shape:
             return f"{answer.shape[0]} numbers, expected {expected.shape[0]}"
-        lengths = np.linalg.norm(self.answers, axis=1) * np.linalg.norm(answer)
-        cosines = self.answers @ answer / lengths
-        if not cosines[row] >= self.cosine:
-            return f"cosine {cosines[row]:.4f}, expected at least {self.cosine}"
+        cosine = cosine_of(answer, expected)
+        if not cosine >= self.cosine:
+            return f"cosine {cosine:.4f}, expected at least {self.cosine}"
         distances = np.linalg.norm(self.answers - answer, axis=1)
         if distances.argmin() != row:
             return "closer to the answer to another request"
         largest = float(np.abs(answer - expected).max())
         return f"off by {largest:.2g}, expected at most {self.absolute}" if largest > self.absolute else None
+
+
+def cosine_of(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return the cosine of two vectors."""
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
 
 
 class Load:
@@ -91,7 +97,7 @@ class Load:
     def run(self, server: Server, *, connections: int, seconds: float) -> Round:
         """Warm up, compare answers under load, wait until the server is idle, and measure."""
         script = self._write(server)
-        wrong = self._warm_up(server, script)
+        wrong, cosine = self._warm_up(server, script)
         wait_until_idle(server)
         before = processor_seconds(server.pid)
         result = finished(self._wrk(server, script, connections, seconds))
@@ -105,25 +111,28 @@ class Load:
             processor_ms=used * 1000 / answered,
             errors=int(result["errors"]) + (result["requests"] == 0),
             wrong=wrong,
+            cosine=cosine,
         )
 
-    def _warm_up(self, server: Server, script: Path) -> tuple[str, ...]:
-        """Send load for a short time; return how answers under this load differ from the framework's."""
+    def _warm_up(self, server: Server, script: Path) -> tuple[tuple[str, ...], float]:
+        """Send load for a short time; return wrong answers under this load, and the least cosine."""
         running = self._wrk(server, script, WARM_UP_CONNECTIONS, WARM_UP_S)
         with ThreadPoolExecutor(CHECKED) as pool:
             places = spread(self._bodies, CHECKED)
             found = list(pool.map(lambda place: self._ask(server, self._bodies[place]), places))
         result = finished(running)
-        wrong = [self._compared(row, answer) for row, answer in enumerate(found)]
+        numbers = {row: one for row, one in enumerate(found) if not isinstance(one, str)}
+        wrong = [one for one in found if isinstance(one, str)]
+        for row, answer in numbers.items():
+            difference = self._reference.difference(row, answer)
+            if difference:
+                wrong.append(f"answer {row}: {difference}")
         if result["errors"]:
             wrong.append(f"{result['errors']:.0f} errors during the warm-up")
-        return tuple(text for text in wrong if text)
-
-    def _compared(self, row: int, answer: NDArray[np.float32] | str) -> str | None:
-        if isinstance(answer, str):
-            return answer
-        difference = self._reference.difference(row, answer)
-        return f"answer {row}: {difference}" if difference else None
+        expected = self._reference.answers
+        alike = [one for one in numbers.items() if one[1].shape == expected[one[0]].shape]
+        cosine = min((cosine_of(answer, expected[row]) for row, answer in alike), default=-1.0)
+        return tuple(wrong), cosine
 
     def _ask(self, server: Server, body: Body) -> NDArray[np.float32] | str:
         """Return the answer to a request, or the error."""

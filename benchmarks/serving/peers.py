@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,7 +33,6 @@ class Peer:
     name: str
     engine: str
     folder: Path
-    port: int
     divisions: Sequence[Form]
     """Ways to divide the machine, which the search tries first."""
     batches: Sequence[dict[str, Any]]
@@ -95,9 +95,9 @@ def started(project: Project, peer: Peer, form: Form) -> Iterator[Server]:
     """Start a peer in one form."""
     command = [sys.executable, "-m", "benchmarks.peers.server", f"--engine={peer.engine}"]
     path = os.pathsep.join([str(project.state_dir / "peers"), str(project.root)])
-    threads = str(form.threads)
+    threads, port = str(form.threads), free_port()
     process = subprocess.Popen(
-        [*command, f"--folder={peer.folder}", f"--port={peer.port}", f"--form={form.to_json()}"],
+        [*command, f"--folder={peer.folder}", f"--port={port}", f"--form={form.to_json()}"],
         cwd=project.root,
         env={
             **os.environ,
@@ -110,12 +110,19 @@ def started(project: Project, peer: Peer, form: Form) -> Iterator[Server]:
         start_new_session=True,
     )
     try:
-        url = f"http://127.0.0.1:{peer.port}"
+        url = f"http://127.0.0.1:{port}"
         wait_until_ready(f"{url}/ping", process)
         yield Server(peer.name, peer.backend, process.pid, f"{url}/invocations")
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:

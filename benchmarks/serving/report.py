@@ -32,6 +32,7 @@ def print_rows(title: str, rows: Sequence[Row]) -> None:
         "p50 ms",
         "p99 ms",
         "CPU ms",
+        "cosine",
         "errors",
     ):
         table.add_column(column, justify="left" if column in ("contestant", "backend") else "right")
@@ -46,6 +47,7 @@ def print_rows(title: str, rows: Sequence[Row]) -> None:
             f"{found['p50_ms']:.1f}",
             f"{found['p99_ms']:.1f}",
             f"{found['cpu_ms_per_request']:.2f}",
+            f"{found['cosine_min']:.4f}",
             str(row.errors + len(row.wrong)),
         )
     Console(width=170).print(table)

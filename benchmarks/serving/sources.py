@@ -55,8 +55,7 @@ def save_roberta(folder: Path) -> None:
         show_progress=False,
     )
     tokenizer.train_from_iterator([*WORDS, *texts()], trainer)
-    joined: Any = processors.RobertaProcessing
-    tokenizer.post_processor = joined(sep=("</s>", 2), cls=("<s>", 0))
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     wrapper: Any = PreTrainedTokenizerFast
     names = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     names |= {"cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}

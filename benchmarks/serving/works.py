@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 Array = NDArray[Any]
 ACCEPT_INT8 = {"cosine": 0.97, "relative": 0.3}
 IMAGES, ROWS = 8, 500
-FP32, INT8 = 0.9999, 0.97
-"""Least cosine to the framework's answer."""
+FP32, INT8 = 0.9999, 0.95
+"""Least cosine to the framework's answer. Graphs in int8 that scale activations per batch answer a text
+differently in other company: the cosine is lower under load than alone."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Work:
     """Least length of a run; slow models answer too few requests in less."""
     single: Sequence[str] = field(default=())
     """Contestants that are also measured with one user."""
+    most_users: int | None = None
+    """Most connections; slow models with more only have a longer queue."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,6 @@ class Place:
     project: Project
     folder: Path
     """For this run."""
-    first_port: int = 18100
 
     @property
     def kept(self) -> Path:
@@ -112,14 +114,14 @@ def minilm(place: Place) -> Work:
     near = _text_load(framework, INT8)
     tokenizer = _tokenizer(place, "minilm", framework)
     torch = place.copy("torch", source.folder, tokenizer)
-    peers: dict[str, tuple[Peer, Load]] = {"FastAPI, torch": (_text(place, 0, "torch", torch), load)}
-    for number, (made, name, checked) in enumerate(((fp32, "fp32", load), (auto, "int8", near)), start=1):
+    peers: dict[str, tuple[Peer, Load]] = {"FastAPI, torch": (_text("torch", torch), load)}
+    for made, name, checked in ((fp32, "fp32", load), (auto, "int8", near)):
         files = place.copy(name, _graph(made).parent, tokenizer)
-        peers[f"FastAPI, {name} ONNX"] = (_text(place, number, f"{name} ONNX", files), checked)
+        peers[f"FastAPI, {name} ONNX"] = (_text(f"{name} ONNX", files), checked)
     auto_port, auto_invoke = "tritonstack, auto, container port", "tritonstack, auto, InvokeEndpoint"
     return Work(
         "minilm",
-        {"fp32": Product(fp32, True, load), "auto": Product(auto, True, near)},
+        {"fp32": Product(fp32, False, load), "auto": Product(auto, True, near)},
         peers,
         (
             Goal(auto_port, "FastAPI, torch", throughput=7.5),
@@ -129,7 +131,7 @@ def minilm(place: Place) -> Work:
             Goal("tritonstack, fp32, container port", "FastAPI, fp32 ONNX", throughput=1.3, p99=0.75),
             Goal(auto_port, "FastAPI, torch", p50=1 / 3, users=1),
         ),
-        single=("FastAPI, torch", "tritonstack, fp32, container port", auto_port),
+        single=("FastAPI, torch", auto_port),
     )
 
 
@@ -144,7 +146,6 @@ def roberta(place: Place) -> Work:
         "FastAPI, torch",
         "text-torch",
         folder,
-        place.first_port,
         (Form(workers=1, threads=2), Form(servers=2, workers=1), Form(workers=2, isolated=True)),
         ({"group": 1}, {"group": 4}),
         trial_s=8,
@@ -157,7 +158,7 @@ def roberta(place: Place) -> Work:
             Goal("tritonstack, TorchScript, container port", "FastAPI, torch", throughput=1.5),
             Goal("tritonstack, int8, container port", "FastAPI, torch", throughput=5),
         ),
-        shortest_s=15,
+        shortest_s=12,
     )
 
 
@@ -171,12 +172,12 @@ def resnet(place: Place) -> Work:
         "FastAPI, onnxruntime",
         "image-onnx",
         place.copy("resnet", _graph(made).parent),
-        place.first_port,
         tuple(Form(**{**_fields(form), "group": 1}) for form in THREADS_OR_SPLIT),
         ({"group": 4}, {"group": 8}),
         trial_s=6,
     )
-    return _one_runtime("resnet", made, load, peer, shortest_s=10)
+    work = _one_runtime("resnet", made, load, peer, invoke_endpoint=False)
+    return replace(work, shortest_s=8, most_users=32)
 
 
 def xgboost(place: Place) -> Work:
@@ -194,7 +195,6 @@ def xgboost(place: Place) -> Work:
         "FastAPI, xgboost",
         "trees-xgboost",
         weights,
-        place.first_port,
         (
             Form(workers=0),
             Form(workers=1, threads=2),
@@ -204,7 +204,7 @@ def xgboost(place: Place) -> Work:
         ),
         ({"most": 1}, {"most": 16}, {"most": 256}),
     )
-    return _one_runtime("xgboost", made, Load(bodies, reference), peer, shortest_s=0)
+    return _one_runtime("xgboost", made, Load(bodies, reference), peer, invoke_endpoint=True)
 
 
 WORKS: dict[str, Callable[[Place], Work]] = {
@@ -215,21 +215,20 @@ WORKS: dict[str, Callable[[Place], Work]] = {
 }
 
 
-def _one_runtime(name: str, made: Built, load: Load, peer: Peer, *, shortest_s: int) -> Work:
+def _one_runtime(name: str, made: Built, load: Load, peer: Peer, *, invoke_endpoint: bool) -> Work:
     """Return a work with one model, and one peer with the same runtime."""
     goal = Goal("tritonstack, fp32, container port", peer.name, throughput=1.0)
-    return Work(name, {"fp32": Product(made, True, load)}, {peer.name: (peer, load)}, (goal,), shortest_s)
+    return Work(name, {"fp32": Product(made, invoke_endpoint, load)}, {peer.name: (peer, load)}, (goal,))
 
 
 def _fields(form: Form) -> dict[str, Any]:
     return dict(vars(form))
 
 
-def _text(place: Place, number: int, name: str, folder: Path) -> Peer:
+def _text(name: str, folder: Path) -> Peer:
     engine = "text-torch" if name == "torch" else "text-onnx"
-    port = place.first_port + number
     trial_s = 6 if name == "torch" else 3
-    return Peer(f"FastAPI, {name}", engine, folder, port, THREADS_OR_SPLIT, TEXT_BATCHES, trial_s)
+    return Peer(f"FastAPI, {name}", engine, folder, THREADS_OR_SPLIT, TEXT_BATCHES, trial_s)
 
 
 def _recipe(model: str, **changes: str) -> dict[str, Any]:
