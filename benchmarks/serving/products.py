@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.reference.container_variables import ContainerOptions, container_variables
+from tritonstack.reference.threads import Threads
 from tritonstack.runtime import TritonInstallation, TritonServer, find_installation
 from tritonstack.spec.models.model import ModelSpec
 
@@ -53,8 +55,11 @@ class Built:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment of the container."""
-        return container_variables({}, ContainerOptions(self.manifest.entry_model))
+        """The environment that an endpoint with this machine's cores gives the container."""
+        made = self.manifest
+        cores = len(os.sched_getaffinity(0))
+        threads = Threads(cores, made.instances, made.graphs_decide_threads, made.least_threads)
+        return container_variables({}, ContainerOptions(made.entry_model, threads=threads))
 
     def describe(self) -> dict[str, Any]:
         """Return plain data."""
@@ -84,6 +89,7 @@ def built(
     fields = {**document.record.model_dump(exclude_unset=True), **changes}
     model = replace(document, record=ModelSpec.model_validate(fields))
     folders = BuildFolders.of(project)
+    print(f"{model.record.name}, {name}: building unless the store has it", flush=True)
     result = build_model(model=model, folders=replace(folders, artifacts=store) if store else folders)
     manifest = read_manifest(result.artifact_dir)
     repository = folder / f"repository-{name}"
