@@ -22,12 +22,13 @@ from model_build.build import BuildFolders, BuiltArtifact, build_model
 from model_build.errors import PublishError
 from model_build.host_driver import require_driver
 from model_build.library_errors import as_build_error
-from model_build.progress import OnProgress, Progress
+from model_build.progress import BuildSteps, OnProgress, Progress
 from model_build.secrets import redact
 from model_build.store.aws_errors import explain
-from model_build.store.publishing import publish
+from model_build.store.publishing import Published, publish
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
+from tritonstack.base.process_age import process_seconds
 from tritonstack.project.loading import load_models
 
 Notify = Callable[[dict[str, Any]], None]
@@ -83,6 +84,7 @@ def _build(project: Project, order: BuildOrder, notify: Notify) -> BuiltArtifact
         notify({"event": "step", "model": order.model, **asdict(progress)})
 
     models = load_models(project, order.model)
+    on_progress(Progress("start", "done", "Python, modules, and model files", process_seconds()))
     result = build_model(
         model=models[order.model],
         members=models,
@@ -97,12 +99,14 @@ def _build(project: Project, order: BuildOrder, notify: Notify) -> BuiltArtifact
 
 
 def _publish(result: BuiltArtifact, order: BuildOrder, bucket: str, on_progress: OnProgress) -> None:
-    on_progress(Progress("publish", "started"))
-    client = boto3.client("s3")
-    published = publish(artifact_dir=result.artifact_dir, bucket=bucket, s3_client=client)
-    if order.job is not None:
-        _leave_record(client, bucket, order.job, result)
-    on_progress(Progress("publish", "done", published.archive_url))
+    def upload() -> Published:
+        client = boto3.client("s3")
+        published = publish(artifact_dir=result.artifact_dir, bucket=bucket, s3_client=client)
+        if order.job is not None:
+            _leave_record(client, bucket, order.job, result)
+        return published
+
+    BuildSteps(on_progress).run("publish", upload, lambda published: published.archive_url)
 
 
 def _leave_record(client: Any, bucket: str, job: str, result: BuiltArtifact) -> None:

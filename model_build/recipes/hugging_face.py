@@ -26,7 +26,7 @@ from model_build.recipes.layouts import Layout, in_types_of
 from model_build.recipes.text_layouts import text_layout
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.records.manifests import EnvironmentReport
+from tritonstack.records.manifests import EnvironmentReport, ParityReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import HuggingFaceRecipe, ImageClassificationRecipe, TextRecipe
@@ -35,6 +35,17 @@ if TYPE_CHECKING:
     from model_build.exporters.framework import Framework
 
 TOOLS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript", "onnxruntime")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answered:
+    """Requests with the framework's answers."""
+
+    graph_cases: Sequence[Case]
+    served_cases: Sequence[Case]
+
+    def __str__(self) -> str:
+        return f"{len(self.graph_cases)} requests to the graph, {len(self.served_cases)} to the server"
 
 
 class HuggingFace:
@@ -53,7 +64,8 @@ class HuggingFace:
         """Load the framework, export, compare, and write the repository."""
         layout = self._layout
         framework = steps.run("load", lambda: self._load(context), _describe_loaded)
-        servable = self._settle(framework, context, steps)
+        answered = steps.run("answer", lambda: self._answered(framework), str)
+        servable = self._settle(framework, answered.graph_cases, context, steps)
         inputs, outputs = layout.inputs(servable), layout.outputs(servable, framework)
         repository = context.folder / "repository"
         parts = ", ".join((self._spec.name, *layout.parts))
@@ -71,7 +83,7 @@ class HuggingFace:
             parity=(servable.parity,),
             cases=[
                 dataclasses.replace(case, inputs=in_types_of(case.inputs, inputs))
-                for case in layout.cases(framework)
+                for case in answered.served_cases
             ],
             precision=servable.precision,
             tensorrt=servable.tensorrt,
@@ -90,9 +102,13 @@ class HuggingFace:
             raise InvalidFilesError([violation]) from error
         return framework
 
-    def _settle(self, framework: Framework, context: BuildContext, steps: BuildSteps) -> ServableGraph:
+    def _answered(self, framework: Framework) -> _Answered:
+        return _Answered(list(self._layout.graph_cases(framework)), list(self._layout.cases(framework)))
+
+    def _settle(
+        self, framework: Framework, cases: Sequence[Case], context: BuildContext, steps: BuildSteps
+    ) -> ServableGraph:
         """Export and compare the graph; apply `tensors` of model.yaml."""
-        cases = list(self._layout.graph_cases(framework))
         folder = context.folder / "graph"
         if self._recipe.format == "torchscript":
             return self._narrowed(self._settle_script(framework, cases, folder, steps), framework)
@@ -110,15 +126,15 @@ class HuggingFace:
         file = steps.run(
             "export", lambda: framework.trace(folder), lambda file: _describe("TorchScript", file.parent)
         )
-        # Triton's backend matches inputs by forward's argument names and outputs by position.
-        script = load_torchscript(file, outputs=framework.head.outputs)
-        parity = steps.run(
-            "compare graph",
-            lambda: compare_answers(
+
+        def compare() -> ParityReport:
+            # Triton's backend matches inputs by forward's argument names and outputs by position.
+            script = load_torchscript(file, outputs=framework.head.outputs)
+            return compare_answers(
                 script.answer, cases, self._spec.accept, max_batch=self._spec.batching.max_batch
-            ),
-            describe_parity,
-        )
+            )
+
+        parity = steps.run("compare graph", compare, describe_parity)
         inputs, outputs = framework.tensors()
         return ServableGraph(
             folder=folder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -11,20 +10,14 @@ import tarfile
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, cast
 
 from isal import igzip_threaded, isal_zlib
 
 from model_build.errors import ArchiveError
+from model_build.store.gzip_stream import EndedEarlyError, GzipStream
 from tritonstack.records.manifests import FileEntry
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
-
-# Fixed, because they decide the compressed bytes; the number of cores must not.
-_COMPRESSION: dict[str, Any] = {"compresslevel": 1, "threads": 2, "block_size": 1 << 20}
-_BLOCK = 102 * tarfile.RECORDSIZE
-"""Block size of the tar stream: the most whole records in one gzip block."""
 _COPY = 1 << 20
 REPACK = (
     "replace the archive with an intact copy that contains only plain files and folders; if a build wrote "
@@ -78,78 +71,19 @@ def pack(
     for path in paths:
         if path.relative_to(folder).as_posix() not in links:
             _check_packable(folder, path, any_name=any_name)
-    with archive.open("wb") as file:
-        written = _HashedWriter(file)
-        with (
-            _open_gzip(written, "wb", **_COMPRESSION) as stream,
-            _Blocks(stream) as blocks,
-            tarfile.TarFile(fileobj=blocks, mode="w", format=tarfile.PAX_FORMAT, copybufsize=_COPY) as tar,
-        ):
-            entries = [entry for path in paths if (entry := _add(tar, folder, path))]
-    return PackedArchive(archive, written.sha256.hexdigest(), archive.stat().st_size, tuple(entries))
+    with archive.open("wb") as file, GzipStream(file) as stream:
+        entries = [entry for path in paths if (entry := _add(stream, folder, path))]
+        stream.write(bytes(2 * tarfile.BLOCKSIZE))  # tar's end
+        stream.write(_padding(stream, tarfile.RECORDSIZE))
+    return PackedArchive(archive, stream.digest, archive.stat().st_size, tuple(entries))
 
 
-class _HashedWriter(io.RawIOBase):
-    """Write to a file and hash the bytes."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.sha256 = hashlib.sha256()
-        self._file = file
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Buffer) -> int:
-        self.sha256.update(data)
-        return self._file.write(data)
+def _padding(stream: GzipStream, multiple: int) -> bytes:
+    return bytes(-stream.position % multiple)
 
 
-class _EndedEarlyError(Exception):
-    """A file is shorter than when it was opened."""
-
-
-class _HashedReader(io.RawIOBase):
-    """Read from a file and hash the bytes."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.sha256 = hashlib.sha256()
-        self._file = file
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        if len(data) < size:
-            raise _EndedEarlyError
-        self.sha256.update(data)
-        return data
-
-
-class _Blocks(io.RawIOBase):
-    """Forward a stream in blocks of a fixed size."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._pending = bytearray()
-        self._position = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def write(self, data: Buffer) -> int:
-        size = memoryview(data).nbytes
-        self._pending += data
-        self._position += size
-        while len(self._pending) >= _BLOCK:
-            self._stream.write(memoryview(self._pending)[:_BLOCK].tobytes())
-            del self._pending[:_BLOCK]
-        return size
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.write(bytes(self._pending))
-        super().close()
+def _header(member: tarfile.TarInfo) -> bytes:
+    return member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def most_members(files: Iterable[FileEntry]) -> int:
@@ -239,28 +173,30 @@ def _check_packable(folder: Path, path: Path, *, any_name: bool) -> None:
         raise ArchiveError(f"{name} is not a file or folder", remedy="replace it with a copy of the file")
 
 
-def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
+def _add(stream: GzipStream, folder: Path, path: Path) -> FileEntry | None:
     """Add one file or folder; return the entry of a file."""
     member = tarfile.TarInfo(path.relative_to(folder).as_posix())
     if path.is_symlink():
         member.type, member.mode, member.linkname = tarfile.SYMTYPE, 0o777, str(path.readlink())
-        tar.addfile(member)
+        stream.write(_header(member))
         return None
     if path.is_dir():
         member.type, member.mode = tarfile.DIRTYPE, 0o755
-        tar.addfile(member)
+        stream.write(_header(member))
         return None
+    digest = ""
     try:
         with path.open("rb", buffering=0) as file:
             member.size, member.mode = os.fstat(file.fileno()).st_size, 0o644
-            reader = _HashedReader(file)
-            tar.addfile(member, cast("IO[bytes]", reader))
+            stream.write(_header(member))
+            digest = stream.write_file(file, member.size)
             changed = bool(file.read(1))
-    except (FileNotFoundError, _EndedEarlyError):
+    except (FileNotFoundError, EndedEarlyError):
         changed = True
     if changed:
         raise ArchiveError(f"{path} changed during packing", remedy="build again when nothing writes there")
-    return FileEntry(path=member.name, size_bytes=member.size, sha256=reader.sha256.hexdigest())
+    stream.write(_padding(stream, tarfile.BLOCKSIZE))
+    return FileEntry(path=member.name, size_bytes=member.size, sha256=digest)
 
 
 def _check_member(archive: Path, member: tarfile.TarInfo, left: int, names: set[str]) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
 import os
 import tarfile
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from isal import igzip_threaded
 
 from model_build.errors import ArchiveError
 from model_build.store import archive
 from model_build.store.archive import is_safe_name, pack, unpack, unpack_own
+from model_build.store.gzip_stream import BLOCK, LEVEL, GzipStream
 from tritonstack.base.files import sha256_of
 
 
@@ -79,10 +83,10 @@ def test_a_file_that_changes_while_it_is_packed_is_reported(
         os.truncate(file, 100 if change == "shorter" else 1_000_000)
         return seen
 
-    def add_what_is_gone(tar: tarfile.TarFile, folder: Path, path: Path) -> object:
+    def add_what_is_gone(stream: GzipStream, folder: Path, path: Path) -> object:
         if path == file:
             path.unlink()
-        return add(tar, folder, path)
+        return add(stream, folder, path)
 
     if change == "gone":
         monkeypatch.setattr(archive, "_add", add_what_is_gone)
@@ -189,23 +193,69 @@ def test_bytes_after_the_last_file_are_rejected(tmp_path: Path) -> None:
         unpack(file, tmp_path / "out", limit_bytes=10)
 
 
-@pytest.mark.parametrize("threads", [0, 1])
-def test_bytes_do_not_depend_on_the_packing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
-    """With many blocks: as on a machine with one core, and as tar's own stream would be cut."""
-    folder = tmp_path / "in"
-    fill(folder, ["m/1/weights"])
-    (folder / "m/1/weights").write_bytes(np.random.default_rng(7).bytes(5_000_000))
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("size", [0, 1, BLOCK - 7, BLOCK - 6, 5 * BLOCK + 777])
+def test_bytes_are_the_librarys_and_do_not_depend_on_threads(tmp_path: Path, threads: int, size: int) -> None:
+    """Half random, half text. If an upgrade of isal changes the bytes, every digest changes."""
+    content = (np.random.default_rng(7).bytes(size // 2) + b"text " * size)[:size]
+    (tmp_path / "content").write_bytes(content)
+    with (tmp_path / "ours.gz").open("wb") as file, GzipStream(file, threads=threads) as stream:
+        stream.write(b"header")
+        with (tmp_path / "content").open("rb", buffering=0) as source:
+            digest = stream.write_file(source, size)
+    with igzip_threaded.open(tmp_path / "theirs.gz", "wb", LEVEL, threads=2, block_size=BLOCK) as theirs:
+        theirs.write(b"header" + content)
+    ours = (tmp_path / "ours.gz").read_bytes()
+    assert ours == (tmp_path / "theirs.gz").read_bytes()
+    assert gzip.decompress(ours) == b"header" + content
+    assert stream.digest == hashlib.sha256(ours).hexdigest()
+    assert digest == hashlib.sha256(content).hexdigest()
+
+
+def test_the_archive_is_what_tarfile_writes(tmp_path: Path) -> None:
+    """Names of more than 100 bytes, empty files and folders, and sizes at the borders of tar's blocks."""
+    folder = fill(tmp_path / "in", ["m/1/x", "n" * 120 + "/y"])
+    (folder / "empty").mkdir()
+    for size in (0, 1, 511, 512, 513, 10_240):
+        (folder / f"size-{size}").write_bytes(b"7" * size)
     packed = pack(folder, tmp_path / "a.tar.gz")
-    if threads:
-        monkeypatch.setitem(archive._COMPRESSION, "threads", 1)
-        again = pack(folder, tmp_path / "b.tar.gz").file
-    else:
-        monkeypatch.setattr(archive, "_COPY", 777)
-        again = pack(folder, tmp_path / "b.tar.gz").file
-    assert again.read_bytes() == packed.file.read_bytes()
-    assert packed.digest == sha256_of(packed.file)
+    expected = io.BytesIO()
+    with tarfile.TarFile(fileobj=expected, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+            member = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            if path.is_dir():
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                tar.addfile(member)
+            else:
+                member.size = path.stat().st_size
+                tar.addfile(member, io.BytesIO(path.read_bytes()))
+    assert gzip.decompress(packed.file.read_bytes()) == expected.getvalue()
+
+
+class FullDisk(io.BytesIO):
+    """Fail with the sixth write."""
+
+    writes = 0
+
+    def write(self, data: object) -> int:
+        self.writes += 1
+        if self.writes == 6:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("blocks", [4, 40])
+def test_a_full_disk_ends_the_stream_and_its_threads(tmp_path: Path, blocks: int) -> None:
+    """The disk is full at the last bytes, or while blocks are under way."""
+    before, size = threading.active_count(), blocks * BLOCK
+    (tmp_path / "source").write_bytes(np.random.default_rng(7).bytes(size))
+    with (
+        (tmp_path / "source").open("rb", buffering=0) as source,
+        pytest.raises(OSError, match="No space left on device"),
+        GzipStream(FullDisk(), threads=2) as stream,
+    ):
+        stream.write_file(source, size)
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "text"])

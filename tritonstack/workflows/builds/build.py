@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
+from tritonstack.base.process_age import process_seconds
 from tritonstack.base.revisions import list_files, short_commit
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
@@ -124,6 +126,8 @@ class _Build:
         if local:
             if self.cloud is not None:
                 prepare_bucket(self.session, self.workspace, self.cloud)
+            count = f"{len(local)} of {len(artifacts)} artifacts to build here"
+            self.session.reporter.note(f"prepare: {count} ({process_seconds():.1f} s)")
             build_locally(
                 self.session,
                 local,
@@ -134,6 +138,7 @@ class _Build:
 
     def keep(self) -> bool:
         """Publish local builds and lock all that succeeded; return whether the lock changed."""
+        begin = time.monotonic()
         self.outcomes.sort(key=lambda outcome: (outcome.needed.model, outcome.needed.targets))
         manifests = [outcome.manifest for outcome in self.outcomes if outcome.manifest]
         if self.cloud is not None:
@@ -150,7 +155,9 @@ class _Build:
         changed |= attest_builds(lock, self.built, hashes=self.workspace.hashes, rebuilt=fresh)
         if manifests:
             self._report_conflicts(manifests)
-            self.session.reporter.note(f"{shown_path(lock)} {'written' if changed else 'is up to date'}")
+            state = "written" if changed else "is up to date"
+            seconds = time.monotonic() - begin
+            self.session.reporter.note(f"{shown_path(lock)} {state} ({seconds:.1f} s)")
         return changed
 
     def _report_conflicts(self, manifests: Sequence[Manifest]) -> None:
