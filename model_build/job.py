@@ -22,13 +22,12 @@ from model_build.build import BuildFolders, BuiltArtifact, build_model
 from model_build.errors import PublishError
 from model_build.host_driver import require_driver
 from model_build.library_errors import as_build_error
-from model_build.progress import BuildSteps, OnProgress, Progress
+from model_build.progress import BuildSteps, OnProgress, Progress, process_seconds
 from model_build.secrets import redact
 from model_build.store.aws_errors import explain
 from model_build.store.publishing import Published, publish
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
-from tritonstack.base.process_age import process_seconds
 from tritonstack.project.loading import load_models
 
 Notify = Callable[[dict[str, Any]], None]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Literal, TypeVar
 
 from model_build.library_errors import as_build_error
 
+_IMPORTED = time.monotonic()
 Result = TypeVar("Result")
 
 
@@ -63,6 +66,16 @@ def interrupts_kept() -> Iterator[None]:
                 signal.signal(number, handler)
         if came:
             raise KeyboardInterrupt
+
+
+def process_seconds() -> float:
+    """Return the seconds since this process started; without /proc, since the import of this module."""
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return time.monotonic() - _IMPORTED
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of the file, in ticks since boot
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
 class BuildSteps:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 from model_build.errors import ExportError
-from model_build.progress import BuildSteps, Progress
+from model_build.progress import BuildSteps, Progress, process_seconds
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +55,11 @@ def test_an_uninterrupted_step() -> None:
     told: list[Progress] = []
     assert BuildSteps(told.append).run("export", lambda: 3, lambda result: f"{result} nodes") == 3
     assert [(progress.state, progress.detail) for progress in told] == [("started", ""), ("done", "3 nodes")]
+
+
+def test_the_age_of_a_process_includes_its_start() -> None:
+    begin = time.monotonic()
+    code = "import time; time.sleep(0.5); import model_build.progress as p; print(p.process_seconds())"
+    age = float(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
+    assert 0.5 <= age <= time.monotonic() - begin + 0.02  # the kernel counts in ticks of 10 ms
+    assert process_seconds() > age

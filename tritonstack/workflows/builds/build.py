@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from model_build.progress import process_seconds
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
-from tritonstack.base.process_age import process_seconds
 from tritonstack.base.revisions import list_files, short_commit
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
