@@ -72,7 +72,7 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
     told: list[Progress] = []
     first = build_model(model=model, folders=folders, on_progress=told.append)
     assert [progress.step for progress in told if progress.state == "done"] == [
-        *("source", "load", "export", "compare graph", "repository", "pack", "serve", "keep")
+        *("source", "load", "answer", "export", "compare graph", "repository", "pack", "serve", "keep")
     ]
     assert not first.reused
     assert first.manifest == verify_artifact(first.artifact_dir)
