@@ -276,7 +276,7 @@ def test_rollback_alarms_keep_the_requested_order():
 
     def build(stack: Any) -> None:
         alarms = EndpointAlarms(stack, "Alarms", monitored=endpoint, alarms=EVERY)
-        found.append(alarms.names(("server-errors", "latency-p99", "gpu-memory")))
+        found.append(alarms.rollback_names(("server-errors", "latency-p99", "gpu-memory")))
         found.append(alarms.all_names)
 
     resources(build)

@@ -18,7 +18,7 @@ from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, tarb
 from tests.e2e.conftest import REPOSITORY
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.process import start_detached, stop
-from tritonstack_local.settings import CloudSettings
+from tritonstack_local.settings import DEFAULT_TIME_SCALE, CloudSettings, TimeScale
 
 ENDPOINT = "crowded"
 _BUCKET = "models"
@@ -76,6 +76,25 @@ def ensemble(*, adds: int, delay_s: float = 0) -> bytes:
             "double/1/model.py": step("x * 2", 0),
             "add/config.pbtxt": _STEP_CONFIG,
             "add/1/model.py": step(f"x + {adds}", delay_s),
+        }
+    )
+
+
+_LIMITED = """
+backend: "python"
+input [{ name: "x" data_type: TYPE_FP32 dims: [ 1, 1 ] }]
+output [{ name: "y" data_type: TYPE_FP32 dims: [ 1, 1 ] }]
+dynamic_batching { default_queue_policy { max_queue_size: WAITING } }
+"""
+
+
+def limited(*, formula: str, delay_s: float, waiting: int) -> bytes:
+    """The archive of a model that answers one request at a time and rejects those beyond its queue."""
+    code = _STEP.replace("FORMULA", formula).replace("DELAY_S", str(delay_s))
+    return tarball(
+        {
+            "pipeline/config.pbtxt": _LIMITED.replace("WAITING", str(waiting)),
+            "pipeline/1/model.py": code,
         }
     )
 
@@ -156,13 +175,14 @@ class HostedCloud:
 
 
 @contextmanager
-def hosted_cloud(folder: Path) -> Iterator[HostedCloud]:
+def hosted_cloud(folder: Path, time_scale: TimeScale = DEFAULT_TIME_SCALE) -> Iterator[HostedCloud]:
     """Run a cloud until the block ends."""
     settings = CloudSettings(
         state_dir=folder,
         server_home=REPOSITORY.state_dir / "server",
         account_id="123456789012",
         region=REGION,
+        time_scale=time_scale,
     )
     address = start_detached(settings)
     try:

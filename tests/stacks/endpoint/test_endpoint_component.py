@@ -71,8 +71,8 @@ def test_copies_are_replaced_in_batches_and_roll_back_on_alarms(component):
     assert policy["WaitIntervalInSeconds"] == 360
     assert policy["MaximumExecutionTimeoutInSeconds"] > 2 * (360 + 360 + 360)
     assert rollout["AutoRollbackConfiguration"]["Alarms"] == [
-        {"AlarmName": f"{NAME}-latency-p99"},
-        {"AlarmName": f"{NAME}-server-errors"},
+        {"AlarmName": f"{NAME}-latency-p99-rollout"},
+        {"AlarmName": f"{NAME}-server-errors-rollout"},
     ]
     assert "DeploymentConfig" not in properties(component, "AWS::SageMaker::Endpoint")
 

@@ -66,9 +66,9 @@ def test_multi_model_updates_also_roll_back_on_rejected_requests(every):
     """There, Triton answers its own errors with 400."""
     mine = "tritonstack-every-shelf"
     assert rollout_of(every.endpoint("shelf"))["AutoRollbackConfiguration"]["Alarms"] == [
-        {"AlarmName": f"{mine}-latency-p99"},
-        {"AlarmName": f"{mine}-server-errors"},
-        {"AlarmName": f"{mine}-client-errors"},
+        {"AlarmName": f"{mine}-latency-p99-rollout"},
+        {"AlarmName": f"{mine}-server-errors-rollout"},
+        {"AlarmName": f"{mine}-client-errors-rollout"},
     ]
 
 

@@ -32,6 +32,7 @@ from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
 from tritonstack.constructs.monitoring.monitored import Monitored
+from tritonstack.constructs.monitoring.release_alarms import compares_instances
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 _Config = sagemaker.CfnEndpointConfig
@@ -72,8 +73,15 @@ class TritonEndpoint(Construct):
             removal=removal,
             key_arn=key_arn,
         )
+        ids = rollback_ids(options.planned_rollout, multi_model=self.monitored.multi_model)
+        compares = compares_instances(options.planned_rollout, asynchronous=options.asynchronous is not None)
         self.alarms = EndpointAlarms(
-            self, "Alarms", monitored=self.monitored, alarms=options.alarms, topic_arn=alarm_topic_arn
+            self,
+            "Alarms",
+            monitored=self.monitored,
+            alarms=options.alarms,
+            topic_arn=alarm_topic_arn,
+            compared=ids if compares else (),
         )
         EndpointDashboard(self, "Dashboard", monitored=self.monitored, alarms=self.alarms, options=options)
         self.topics = (
@@ -82,8 +90,7 @@ class TritonEndpoint(Construct):
             else None
         )
         check_rollback_ids(endpoint_name, options.planned_rollout.roll_back_on, self.alarms.ids)
-        ids = rollback_ids(options.planned_rollout, multi_model=self.monitored.multi_model)
-        self._rollback_names = self.alarms.names(ids)
+        self._rollback_names = self.alarms.rollback_names(ids)
         check_rollback_names(self._rollback_names)
         self._bind()
         self.endpoint = self._make_endpoint(self._make_config())

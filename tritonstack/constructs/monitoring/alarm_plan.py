@@ -34,7 +34,7 @@ FIVE_MINUTES = 300
 
 @dataclass(frozen=True)
 class AlarmPlan:
-    """One alarm: it triggers when the value breaches the threshold in each of `periods` periods."""
+    """One alarm: it triggers when the value breaches the threshold in enough of `periods` periods."""
 
     name: str
     description: str
@@ -46,6 +46,8 @@ class AlarmPlan:
     comparison: Comparison = "GreaterThanOrEqualToThreshold"
     period_s: int = FIVE_MINUTES
     periods: int = 1
+    bad_periods: int | None = None
+    """Number of periods with a breach; all if not given."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ def add_alarm(
         threshold=plan.threshold,
         comparison_operator=plan.comparison,
         evaluation_periods=plan.periods,
+        datapoints_to_alarm=plan.bad_periods,
         # No requests, no metric: an endpoint without traffic is OK.
         treat_missing_data="notBreaching",
         alarm_actions=list(alarm_actions) or None,

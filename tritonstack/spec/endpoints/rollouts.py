@@ -31,7 +31,8 @@ _SHORTEST_ROLLOUT_S = 600
 class _Rollout(Record):
     roll_back_on: Annotated[tuple[AlarmId, ...], Field(max_length=10)] | None = None
     """Alarms that roll back an update. Default: latency-p99 and server-errors, and client-errors on multi-
-    model endpoints, where Triton reports its own errors as 400. Empty: no automatic rollback."""
+    model endpoints, where Triton reports its own errors as 400. Empty: no automatic rollback. Canary, linear,
+    and rolling updates use copies of these three alarms that ignore an overload."""
 
     @model_validator(mode="after")
     def _distinct(self) -> _Rollout:
