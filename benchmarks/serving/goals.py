@@ -80,6 +80,8 @@ class Outcome:
     figure: str
     threshold: float
     ratio: float
+    processor: float
+    """The peer's CPU time per request, divided by the contestant's: steadier on a busy machine."""
 
     @property
     def met(self) -> bool:
@@ -95,6 +97,7 @@ class Outcome:
             "figure": self.figure,
             "threshold": round(self.threshold, 3),
             "ratio": round(self.ratio, 3),
+            "cpu_ratio": round(self.processor, 3),
             "met": self.met,
         }
 
@@ -110,6 +113,12 @@ def outcomes(goals: Sequence[Goal], rows: Sequence[Row], users: int) -> Iterator
             threshold = getattr(goal, figure)
             if threshold is None:
                 continue
-            pairs = zip(ours, peer, strict=True)
-            ratios = [getattr(one, name) / max(getattr(other, name), 1e-9) for one, other in pairs]
-            yield Outcome(goal, asked, figure, threshold, statistics.median(ratios))
+            ratio, processor = _ratio(ours, peer, name), _ratio(peer, ours, "processor_ms")
+            yield Outcome(goal, asked, figure, threshold, ratio, processor)
+
+
+def _ratio(ours: Sequence[Round], peer: Sequence[Round], name: str) -> float:
+    """Return the median of the ratios of a figure within each round."""
+    pairs = zip(ours, peer, strict=True)
+    ratios = [getattr(one, name) / max(getattr(other, name), 1e-9) for one, other in pairs]
+    return float(statistics.median(ratios))

@@ -56,13 +56,14 @@ def print_rows(title: str, rows: Sequence[Row]) -> None:
 def print_outcomes(found: Sequence[Outcome]) -> None:
     """Print whether the goals are met."""
     table = Table(title="goals: the median of the ratios within each round")
-    for column in ("contestant", "against", "users", "figure", "threshold", "ratio", ""):
+    for column in ("contestant", "against", "users", "figure", "threshold", "ratio", "CPU ratio", ""):
         table.add_column(column, justify="left" if column in ("contestant", "against", "figure") else "right")
     for one in found:
         sign = "at least" if one.figure == "throughput" else "at most"
-        limit, ratio = f"{sign} {one.threshold:.2f}", f"{one.ratio:.2f}"
+        limit = f"{sign} {one.threshold:.2f}"
+        ratios = (f"{one.ratio:.2f}", f"{one.processor:.2f}")
         result = "pass" if one.met else "MISS"
-        table.add_row(one.goal.ours, one.goal.peer, str(one.users), one.figure, limit, ratio, result)
+        table.add_row(one.goal.ours, one.goal.peer, str(one.users), one.figure, limit, *ratios, result)
     Console(width=170).print(table)
 
 

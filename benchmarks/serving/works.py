@@ -100,8 +100,10 @@ THREADS_OR_SPLIT = (
 TEXT_BATCHES: tuple[dict[str, Any], ...] = (
     {"group": 1},
     {"group": 4},
+    {"group": 16},
     {"group": 32},
     {"group": 32, "sort": False},
+    {"most": 128},
 )
 """Groups of one have their exact length. The divisions have groups of 8."""
 

@@ -77,7 +77,7 @@ def rows(**rates: float) -> list[Row]:
 def test_goals_compare_within_each_round() -> None:
     measured = rows(ours=300, peer=200)
     (found,) = outcomes([Goal("ours", "peer", throughput=1.5)], measured, users=200)
-    assert (found.ratio, found.met) == (1.5, True)
+    assert (found.ratio, found.processor, found.met) == (1.5, 1.0, True)
     (found,) = outcomes([Goal("ours", "peer", throughput=1.51)], measured, users=200)
     assert not found.met
 
