@@ -240,7 +240,7 @@ def report(runs: Mapping[str, Mapping[str, Sequence[Run]]], options: argparse.Na
     for load, by_target in runs.items():
         for name, found in by_target.items():
             table.add_row(load, name, *row(found))
-    console = Console(width=140)
+    console = Console(width=170)
     console.print(table)
     open_runs, peak_runs = runs.values()
     port, endpoint = open_runs.values()
