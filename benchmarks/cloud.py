@@ -231,13 +231,15 @@ def asking_with_boto3(session: boto3.Session, url: str) -> Callable[[], int]:
 
 
 @contextmanager
-def bare_triton(folder: Path, repository: Path) -> Iterator[TritonServer]:
+def bare_triton(
+    folder: Path, repository: Path, environment: Mapping[str, str] = QUIET
+) -> Iterator[TritonServer]:
     """Start the same server with the same model, without a cloud in front of it."""
     server_dir = find_project(Path(__file__).parent).server_dir
     with TritonServer.start(
         installation=find_installation(home=server_dir),
         model_root=repository,
-        environment=QUIET,
+        environment=environment,
         state_dir=folder / "bare",
     ) as server:
         server.wait_ready(timeout_s=60)
