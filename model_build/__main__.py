@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-import boto3
 from pydantic import TypeAdapter, ValidationError
 
 from model_build.job import BuildOrder, Notify, run_order
@@ -133,6 +132,8 @@ def _event_text(event: dict[str, Any]) -> str:
 
 def _take_token(secret: str) -> None:
     """Read the token inside this process, for jobs whose service does not inject it."""
+    import boto3  # noqa: PLC0415 - takes time to import, and most builds need no secret
+
     value = boto3.client("secretsmanager").get_secret_value(SecretId=secret)
     os.environ["HF_TOKEN"] = value["SecretString"].strip()
 

@@ -9,23 +9,16 @@ It tells what it does in lines of JSON, one event a line:
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TextIO
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError
-
 from model_build.build import BuildFolders, BuiltArtifact, build_model
-from model_build.errors import PublishError
 from model_build.host_driver import require_driver
 from model_build.library_errors import as_build_error
 from model_build.progress import BuildSteps, OnProgress, Progress, process_seconds
 from model_build.secrets import redact
-from model_build.store.aws_errors import explain
-from model_build.store.publishing import Published, publish
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_models
@@ -98,33 +91,20 @@ def _build(project: Project, order: BuildOrder, notify: Notify) -> BuiltArtifact
 
 
 def _publish(result: BuiltArtifact, order: BuildOrder, bucket: str, on_progress: OnProgress) -> None:
+    # They take time to import, and a build on this machine does not publish.
+    import boto3  # noqa: PLC0415
+
+    from model_build.store.publishing import Published, leave_record, publish  # noqa: PLC0415
+
     def upload() -> Published:
         client = boto3.client("s3")
         published = publish(artifact_dir=result.artifact_dir, bucket=bucket, s3_client=client)
         if order.job is not None:
-            _leave_record(client, bucket, order.job, result)
+            key = naming.build_record_key(result.manifest.model, order.job)
+            leave_record(client, bucket, key, _facts(result))
         return published
 
     BuildSteps(on_progress).run("publish", upload, lambda published: published.archive_url)
-
-
-def _leave_record(client: Any, bucket: str, job: str, result: BuiltArtifact) -> None:
-    """Write the build record; callers that ask for the same build find it."""
-    try:
-        client.put_object(
-            Bucket=bucket,
-            Key=naming.build_record_key(result.manifest.model, job),
-            Body=json.dumps(_facts(result)).encode(),
-            ContentType="application/json",
-        )
-    except (BotoCoreError, ClientError) as error:
-        raise explain(
-            error,
-            error_type=PublishError,
-            doing=f"recording the build of {result.manifest.model}",
-            bucket=bucket,
-            missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
-        ) from error
 
 
 def _facts(result: BuiltArtifact) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from model_build.sources.base import FetchedSource, fetched
 from model_build.sources.local_folder import fetch_folder
-from model_build.sources.object_store import fetch_from_s3
 from model_build.sources.package import fetch_from_package
 from tritonstack.base.errors import UsageError
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection, file_selection
@@ -40,6 +39,8 @@ def fetch_source(
 
             found = fetch_from_hub(rest, selection=selection)
         case "s3":
+            from model_build.sources.object_store import fetch_from_s3  # noqa: PLC0415 - as above
+
             found = fetch_from_s3(rest, cache_dir=cache_dir, selection=selection)
         case _:
             raise UsageError(

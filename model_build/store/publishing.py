@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,22 @@ class Published:
     def archive_url(self) -> str:
         """Location of the model data for SageMaker."""
         return f"s3://{self.bucket}/{self.prefix}/{ARCHIVE_NAME}"
+
+
+def leave_record(client: Any, bucket: str, key: str, facts: Mapping[str, Any]) -> None:
+    """Write the record of a build; callers that ask for the same build find it."""
+    try:
+        client.put_object(
+            Bucket=bucket, Key=key, Body=json.dumps(facts).encode(), ContentType="application/json"
+        )
+    except (BotoCoreError, ClientError) as error:
+        raise explain(
+            error,
+            error_type=PublishError,
+            doing=f"recording the build of {facts['model']}",
+            bucket=bucket,
+            missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
+        ) from error
 
 
 def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str | None = None) -> Published:

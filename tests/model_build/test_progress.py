@@ -63,3 +63,11 @@ def test_the_age_of_a_process_includes_its_start() -> None:
     age = float(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
     assert 0.5 <= age <= time.monotonic() - begin + 0.02  # the kernel counts in ticks of 10 ms
     assert process_seconds() > age
+
+
+def test_the_build_process_starts_without_slow_libraries() -> None:
+    """They take seconds to import; steps that need them import them."""
+    slow = ("torch", "transformers", "onnx", "onnxruntime", "boto3", "huggingface_hub", "xgboost", "sklearn")
+    code = f"import sys, model_build.__main__; print([name for name in {slow} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert found == "[]\n"
