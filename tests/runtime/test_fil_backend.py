@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from model_build.repository.properties import read_instances
+from tritonstack.reference.threads import Threads
 from tritonstack.runtime import TritonFailedError, TritonServer
 
 pytestmark = pytest.mark.soak
 Start = Callable[..., TritonServer]
 
+CORES = len(os.sched_getaffinity(0))
 FEATURES = 3
 RNG = np.random.default_rng(5)
 ROWS = RNG.random((60, FEATURES), dtype=np.float32)
@@ -45,14 +49,18 @@ def write_config(
     )
 
 
-def ask(server: TritonServer) -> np.ndarray[Any, Any]:
+def request_body() -> bytes:
     tensor = {
         "name": "input__0",
         "datatype": "FP32",
         "shape": list(ASKED.shape),
         "data": ASKED.ravel().tolist(),
     }
-    answer = server.request("POST", "/invocations", body=json.dumps({"inputs": [tensor]}).encode())
+    return json.dumps({"inputs": [tensor]}).encode()
+
+
+def ask(server: TritonServer) -> np.ndarray[Any, Any]:
+    answer = server.request("POST", "/invocations", body=request_body())
     assert answer.status == 200, answer.body
     (output,) = json.loads(answer.body)["outputs"]
     return np.array(output["data"], dtype=np.float32).reshape(output["shape"])
@@ -79,6 +87,22 @@ def test_probabilities_of_two_classes_as_one_number_or_two(
     expected = model.predict_proba(ASKED)
     # A dimension of 1 vanishes, as it does in the original.
     np.testing.assert_allclose(answer, expected[:, 1] if outputs == 1 else expected, atol=1e-6)
+
+
+@pytest.mark.skipif(CORES < 2, reason="one core has one thread with every setting")
+def test_openmp_allows_the_threads_that_a_model_asks_for(start: Start, tmp_path: Path) -> None:
+    model = xgboost_classifier(YES_OR_NO)
+    folder = tmp_path / "models/trees"
+    write_config(folder, cpu_nthread=str(CORES), **CLASSIFIER)
+    model.save_model(folder / "1/xgboost.json")
+    limited = start(tmp_path / "models", OMP_NUM_THREADS="1").request(
+        "POST", "/invocations", body=request_body()
+    )
+    assert limited.status == 500
+    assert "nthread cannot exceed 1" in json.loads(limited.body)["error"]
+    found = read_instances(tmp_path / "models", gpu=False)
+    variables = Threads(1, found.most, least=found.least_threads).variables()
+    assert ask(start(tmp_path / "models", **variables)).tolist() == model.predict(ASKED).tolist()
 
 
 def test_the_class_of_several_and_a_threshold_of_two(start: Start, tmp_path: Path) -> None:
