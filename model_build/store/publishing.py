@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 
 from model_build.errors import PublishError
@@ -164,6 +163,9 @@ class _ArtifactObjects:
             **self._encryption(),
         }
         key = f"{self.prefix}/{ARCHIVE_NAME}"
+        # boto3 takes time to import, and commands that upload nothing do not need it.
+        from boto3.exceptions import S3UploadFailedError  # noqa: PLC0415
+
         try:
             self.client.upload_file(str(archive), self.bucket, key, ExtraArgs=settings)
         except S3UploadFailedError as error:

@@ -65,9 +65,10 @@ def test_the_age_of_a_process_includes_its_start() -> None:
     assert process_seconds() > age
 
 
-def test_the_build_process_starts_without_slow_libraries() -> None:
+@pytest.mark.parametrize("module", ["model_build.__main__", "tritonstack.cli.commands.builds.build"])
+def test_builds_start_without_slow_libraries(module: str) -> None:
     """They take seconds to import; steps that need them import them."""
     slow = ("torch", "transformers", "onnx", "onnxruntime", "boto3", "huggingface_hub", "xgboost", "sklearn")
-    code = f"import sys, model_build.__main__; print([name for name in {slow} if name in sys.modules])"
+    code = f"import sys, {module}; print([name for name in {slow} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert found == "[]\n"
