@@ -39,7 +39,7 @@ from benchmarks.serving.load import Load, Round, Server
 from benchmarks.serving.peers import started
 from benchmarks.serving.products import invoke_endpoint, triton_port
 from benchmarks.serving.records import best_form
-from benchmarks.serving.report import machine, print_outcomes, print_rows, write_json
+from benchmarks.serving.report import failures, machine, print_outcomes, print_rows, write_json
 from benchmarks.serving.works import WORKS, Place, Work
 from tritonstack.base.paths import Project, find_project
 
@@ -198,17 +198,6 @@ def start_all(place: Place, work: Work, forms: Forms, running: ExitStack, runs: 
         if product.invoke_endpoint:
             server = running.enter_context(invoke_endpoint(project, place.folder, product.made))
             yield Contestant(server, product.load, "", runs.users, runs.seconds)
-
-
-def failures(name: str, found: dict[str, Any]) -> Iterator[str]:
-    """Yield the errors and wrong answers of a work."""
-    if "failure" in found:
-        yield f"{name}: {found['failure'].splitlines()[-1]}"
-    for row in found.get("rows", ()):
-        if row["errors"]:
-            yield f"{name}: {row['contestant']}, {row['users']} users: {row['errors']} errors"
-        for text in row["wrong_answers"]:
-            yield f"{name}: {row['contestant']}, {row['users']} users: {text}"
 
 
 if __name__ == "__main__":

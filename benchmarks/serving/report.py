@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,17 @@ def print_outcomes(found: Sequence[Outcome]) -> None:
         result = "pass" if one.met else "MISS"
         table.add_row(one.goal.ours, one.goal.peer, str(one.users), one.figure, limit, *ratios, result)
     Console(width=170).print(table)
+
+
+def failures(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the errors and wrong answers of a work."""
+    if "failure" in found:
+        yield f"{name}: {found['failure'].splitlines()[-1]}"
+    for row in found.get("rows", ()):
+        if row["errors"]:
+            yield f"{name}: {row['contestant']}, {row['users']} users: {row['errors']} errors"
+        for text in row["wrong_answers"]:
+            yield f"{name}: {row['contestant']}, {row['users']} users: {text}"
 
 
 def machine() -> dict[str, Any]:

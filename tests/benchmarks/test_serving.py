@@ -12,6 +12,7 @@ from benchmarks.peers.forms import Form
 from benchmarks.serving.goals import Goal, Row, outcomes
 from benchmarks.serving.load import Reference, Round, Server, raw_request
 from benchmarks.serving.peers import Trial, best
+from benchmarks.serving.report import failures
 from benchmarks.serving.requests import Body, binary_bodies, number_bodies, spread, text_bodies, texts
 
 ANSWERS = np.random.default_rng(1).standard_normal((4, 16)).astype(np.float32)
@@ -132,4 +133,20 @@ def test_requests_are_sent_with_their_length_and_further_headers() -> None:
         "Content-Type: a/b",
         "X-A: b",
         "Content-Length: 6",
+    ]
+
+
+def test_errors_and_wrong_answers_fail_a_run() -> None:
+    rounds = [ROUND, replace(ROUND, errors=2), replace(ROUND, wrong=("answer 3: cosine 0.1",))]
+    found = {
+        "rows": [
+            Row(name, "", "", 200, runs).to_json() for name, runs in (("good", [ROUND]), ("bad", rounds))
+        ]
+    }
+    assert list(failures("minilm", found)) == [
+        "minilm: bad, 200 users: 2 errors",
+        "minilm: bad, 200 users: answer 3: cosine 0.1",
+    ]
+    assert list(failures("minilm", {"failure": "Traceback\nRuntimeError: no"})) == [
+        "minilm: RuntimeError: no"
     ]
