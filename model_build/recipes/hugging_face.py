@@ -68,11 +68,10 @@ class HuggingFace:
         servable = self._settle(framework, answered.graph_cases, context, steps)
         inputs, outputs = layout.inputs(servable), layout.outputs(servable, framework)
         repository = context.folder / "repository"
-        parts = ", ".join((self._spec.name, *layout.parts))
         environments = steps.run(
             "repository",
             lambda: layout.write(repository, servable, framework, context),
-            lambda written: f"{parts}; runs on {_bound(written, context) or 'any Python'}",
+            lambda written: f"{_parts(repository)}; runs on {_bound(written, context) or 'any Python'}",
         )
         return WrittenRepository(
             folder=repository,
@@ -162,6 +161,10 @@ def _layout_for(model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> Layout
             return image_layout(model, recipe)
         case _:
             raise TypeError(f"{type(recipe).__name__} is not a recipe for transformers models")
+
+
+def _parts(repository: Path) -> str:
+    return ", ".join(sorted(folder.name for folder in repository.iterdir()))
 
 
 def _describe_loaded(framework: Framework) -> str:

@@ -20,6 +20,7 @@ from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.recipes.layouts import ENCODER, Layout, random_numbers, rows_of, same_names
+from model_build.repository.instances import PROCESSOR
 from model_build.repository.parts import (
     ModelProperties,
     SchedulingStep,
@@ -28,9 +29,11 @@ from model_build.repository.parts import (
     environment_file,
 )
 from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import QuestionAnsweringRecipe, TextRecipe
+from tritonstack.spec.models.triton_options import Optimization
 
 if TYPE_CHECKING:
     from model_build.exporters.text_framework import Sample, TextFramework
@@ -38,9 +41,12 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 SERVED = Path(served.__file__).parent
 TOKENIZER_CODE = SERVED / "text_tokenizer.py"
+TEXT_MODEL_CODE = SERVED / "text_model.py"
 PASSAGE_CODE = SERVED / "passage_tokenizer.py"
 ANSWER_CODE = SERVED / "answer_span.py"
 TOKENIZER, ANSWER = "tokenizer", "answer"
+SERVED_ONNXRUNTIME = "onnxruntime==1.23.2"
+"""The newest version with wheels for the Pythons of all Triton releases."""
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 QUESTION = TensorSpec(name="QUESTION", datatype="BYTES", shape=(1,))
@@ -137,7 +143,7 @@ class TokensIn(TextLayout):
 
 
 class TextsIn(TextLayout):
-    """An ensemble: the tokenizer in Python, then the graph."""
+    """An ensemble: the tokenizer in Python, then the graph; or both in one Python model."""
 
     parts: ClassVar[tuple[str, ...]] = (TOKENIZER, ENCODER)
     callers_send: ClassVar[tuple[TensorSpec, ...]] = (TEXT,)
@@ -156,9 +162,13 @@ class TextsIn(TextLayout):
     ) -> tuple[EnvironmentReport, ...]:
         """Write one folder per part."""
         outputs = self.outputs(graph, framework)
-        steps = self._steps(graph, framework)
-        environment = self._add_tokenizer(repository, graph, framework, context)
-        self._add_graph(repository, ENCODER, graph, framework, context)
+        if self._in_one_model(graph, framework, context):
+            steps = [SchedulingStep(ENCODER, same_names(self.callers_send), same_names(graph.outputs))]
+            environment = self._add_text_model(repository, graph, framework, context)
+        else:
+            steps = self._steps(graph, framework)
+            environment = self._add_tokenizer(repository, graph, framework, context)
+            self._add_graph(repository, ENCODER, graph, framework, context)
         add_ensemble(
             repository,
             name=self._spec.name,
@@ -194,6 +204,59 @@ class TextsIn(TextLayout):
 
     def _tokenizer_outputs(self, graph: ServableGraph, framework: TextFramework) -> tuple[TensorSpec, ...]:
         return tuple(dict.fromkeys((*graph.inputs, *_caller_tensors(graph, framework))))
+
+    def _in_one_model(self, graph: ServableGraph, framework: TextFramework, context: BuildContext) -> bool:
+        """Return whether one Python model runs the tokenizer and the graph."""
+        asked = self._recipe.one_model
+        obstacles = list(self._obstacles(graph, framework, context))
+        if asked and obstacles:
+            raise InvalidFilesError(
+                self._model.violation(
+                    ("recipe", "one_model"),
+                    f"the tokenizer and the graph cannot run in one model: {obstacle}",
+                    remedy="remove `one_model`",
+                    code="TS110",
+                )
+                for obstacle in obstacles
+            )
+        return not obstacles if asked is None else asked
+
+    def _obstacles(
+        self, graph: ServableGraph, framework: TextFramework, context: BuildContext
+    ) -> Iterator[str]:
+        """Yield why the tokenizer and the graph cannot run in one Python model."""
+        triton = self._spec.triton
+        if graph.backend != "onnxruntime" or context.target.hardware != PROCESSOR:
+            yield f"the graph runs in Triton's {graph.backend} backend on {context.target.hardware}"
+        if framework.token_tensors or any(-1 in tensor.shape for tensor in graph.outputs):
+            yield "its outputs have one row per token"
+        if triton.config or triton.parameters or triton.optimization != Optimization():
+            yield "`triton` has settings for Triton's ONNX Runtime backend"
+
+    def _add_text_model(
+        self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
+    ) -> EnvironmentReport:
+        version = add_python_model(
+            repository,
+            name=ENCODER,
+            code=TEXT_MODEL_CODE,
+            inputs=self.callers_send,
+            outputs=graph.outputs,
+            batching=self._spec.batching,
+            triton=self._spec.triton,
+            around=ModelProperties(
+                model=self._model,
+                graph=graph.folder,
+                example={TEXT.name: np.array([self._samples[:1]], dtype=np.object_)},
+            ),
+        )
+        (version / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
+        return build_environment(
+            [installed_requirement("tokenizers"), SERVED_ONNXRUNTIME],
+            file=environment_file(repository, ENCODER),
+            cache_dir=context.cache_dir,
+            dependencies=False,  # packages for downloading tokenizers, and for converting graphs
+        )
 
     def _add_tokenizer(
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext

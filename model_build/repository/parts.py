@@ -68,6 +68,8 @@ class ModelProperties:
     """The first test input as this model's tensors, for warm-up requests."""
     environment: bool = True
     """Whether a Python model has packages."""
+    graph: Path | None = None
+    """Folder of a graph that a Python model runs; its files are moved next to the code."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Parameters of a Python model's configuration."""
 
@@ -129,12 +131,15 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     folder = repository / name
     (folder / VERSION).mkdir(parents=True)
     copy_from(code.parent, code.name, folder / VERSION / "model.py")
+    for file in sorted(around.graph.iterdir()) if around.graph else ():
+        file.rename(folder / VERSION / file.name)
+    default = graph_instances(folder_bytes(folder / VERSION)) if around.graph else 1
     message = _message(folder, inputs, outputs, batching, options)
     message.backend = "python"
     for tensor in message.input:
         tensor.allow_ragged_batch = tensor.name in batching.ragged
     on_gpu = target is not None and target.hardware != PROCESSOR and bool(options.instances)
-    place_instances(message, options, gpu=on_gpu)
+    place_instances(message, options, gpu=on_gpu, default=default)
     optimize(message, options)
     for key, value in {**options.parameters, **around.parameters}.items():
         config.set_parameter(message, key, value)

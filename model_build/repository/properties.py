@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from model_build.repository.config import CONFIG_NAME, model_config_schema, read_config
-from tritonstack.base.files import folder_bytes
 from tritonstack.reference.threads import GRAPH_THREADS, TREE_THREADS
+
+GRAPH_FILES = "model.onnx*"
+"""Files that every instance of a Python model loads again: its graph and the graph's weights."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ def read_instances(repository: Path, *, gpu: bool) -> CpuInstances:
     return CpuInstances(
         most=max((1, *counts.values())),
         copies_bytes=sum(
-            (count - 1) * _weight(folder)
+            (count - 1) * _weight(folder, "*" if configs[folder].backend != "python" else GRAPH_FILES)
             for folder, count in counts.items()
-            if count > 1 and configs[folder].backend != "python"
+            if count > 1
         ),
         graphs_decide_threads=any(
             config.backend == "onnxruntime" and GRAPH_THREADS & config.parameters.keys()
@@ -54,9 +56,12 @@ def read_instances(repository: Path, *, gpu: bool) -> CpuInstances:
     )
 
 
-def _weight(model: Path) -> int:
-    """Return the size of a model's versions."""
-    return sum(folder_bytes(version) for version in model.iterdir() if version.name.isdecimal())
+def _weight(model: Path, pattern: str) -> int:
+    """Return the size of the files of a model's versions that match."""
+    versions = (version for version in model.iterdir() if version.name.isdecimal())
+    return sum(
+        file.stat().st_size for version in versions for file in version.rglob(pattern) if file.is_file()
+    )
 
 
 def _tree_threads(config: Any) -> int:

@@ -41,6 +41,12 @@ def tiny_graph(
 
 @pytest.fixture
 def folders(tmp_path: Path) -> BuildFolders:
-    """The test's own store and cache, and the server that `make server` installs."""
-    server = find_project(Path(__file__)).server_dir
-    return BuildFolders(tmp_path / "artifacts", tmp_path / "cache", server)
+    """The test's own store and cache, and the server that `make server` installs.
+
+    All tests share downloaded wheels.
+    """
+    project = find_project(Path(__file__))
+    (tmp_path / "cache").mkdir()
+    (wheels := project.cache_dir / "test-wheels").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "cache" / "wheels").symlink_to(wheels)
+    return BuildFolders(tmp_path / "artifacts", tmp_path / "cache", project.server_dir)

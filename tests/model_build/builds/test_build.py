@@ -14,7 +14,7 @@ from model_build.build import BuildFolders, build_model
 from model_build.data.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
 from model_build.progress import Progress
-from model_build.recipes.text_layouts import TOKENIZER_CODE
+from model_build.recipes.text_layouts import TEXT_MODEL_CODE
 from model_build.store.archive import unpack
 from model_build.store.artifacts import verify_artifact
 from tests.model_build.tiny import TEXTS, write_model
@@ -175,13 +175,13 @@ def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, fol
 def test_served_answers_are_compared(
     tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tokenizer that drops the end of each text passes the graph's check and fails the serving check."""
+    """A model that drops the end of each text passes the graph's check and fails the serving check."""
     code = tmp_path / "forgetful.py"
     right, wrong = 'text.decode("utf-8") for', 'text.decode("utf-8")[:-4] for'
-    text = TOKENIZER_CODE.read_text()
+    text = TEXT_MODEL_CODE.read_text()
     assert right in text
     code.write_text(text.replace(right, wrong))
-    monkeypatch.setattr("model_build.recipes.text_layouts.TOKENIZER_CODE", code)
+    monkeypatch.setattr("model_build.recipes.text_layouts.TEXT_MODEL_CODE", code)
     with pytest.raises(ParityError, match="the served artifact differs") as caught:
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert "alone: test input 1" in caught.value.message
@@ -212,7 +212,7 @@ def test_an_archive_that_fails_serving_is_not_stored(
     message: str,
 ) -> None:
     (tmp_path / "code.py").write_text(code)
-    monkeypatch.setattr("model_build.recipes.text_layouts.TOKENIZER_CODE", tmp_path / "code.py")
+    monkeypatch.setattr("model_build.recipes.text_layouts.TEXT_MODEL_CODE", tmp_path / "code.py")
     with pytest.raises(error, match=message):
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert nothing_is_left(folders)

@@ -72,6 +72,10 @@ class TextRecipe(HuggingFaceRecipe):
     max_length: TokenCount | None = None
     """Longer texts are truncated to this many tokens. Default: 256; text-embedding uses the source's
     value."""
+    one_model: bool | None = None
+    """Run the tokenizer and the graph in one Python model, which sorts texts by length and computes almost no
+    padding. Default: true for ONNX graphs on CPUs with one row per text, unless `triton` has settings for
+    Triton's ONNX Runtime backend."""
 
     @property
     def usual_length(self) -> int:

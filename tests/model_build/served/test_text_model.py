@@ -1,0 +1,123 @@
+"""The tokenizer and the graph in one model, called as Triton does."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model_build.data.graphs import ExportedGraph
+from model_build.exporters.text_framework import TextFramework
+from model_build.sources import FetchedSource
+from tests.model_build.served.loading import load_served
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+
+WORDS = ("the", "a", "man", "girl", "is", "carrying", "eating", "food", "baby", "carts", "woods", "two")
+
+
+@pytest.fixture(scope="module")
+def framework(tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe) -> TextFramework:
+    return TextFramework(source=tiny_source, recipe=tiny_recipe)
+
+
+def load(
+    graph: ExportedGraph, framework: TextFramework, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    shutil.copytree(graph.file.parent, folder / "1")
+    (folder / "1" / "tokenizer.json").write_text(framework.served_tokenizer())
+    return load_served("text_model", folder, monkeypatch, inputs=("TEXT",), outputs=("embedding",))
+
+
+@pytest.fixture
+def model(
+    tiny_graph: ExportedGraph, framework: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    return load(tiny_graph, framework, tmp_path, monkeypatch)
+
+
+def request(*texts: str | bytes) -> dict[str, Any]:
+    raw = [[text.encode() if isinstance(text, str) else text] for text in texts]
+    return {"TEXT": SimpleNamespace(as_numpy=lambda: np.array(raw, dtype=np.object_))}
+
+
+def texts_of_many_lengths(count: int) -> list[str]:
+    random = np.random.default_rng(1)
+    return [" ".join(random.choice(WORDS, random.integers(1, 40))) for _ in range(count)]
+
+
+def expected(framework: TextFramework, text: str) -> np.ndarray:
+    return framework.answer(framework.tokenize([text]))["embedding"]
+
+
+def test_each_text_gets_its_own_answer(model: Any, framework: TextFramework) -> None:
+    texts = texts_of_many_lengths(50)
+    answers = model.execute([request(*texts[:1]), request(*texts[1:7]), request(*texts[7:])])
+    assert [answer.outputs["embedding"].shape[0] for answer in answers] == [1, 6, 43]
+    found = np.concatenate([answer.outputs["embedding"] for answer in answers])
+    np.testing.assert_allclose(
+        found, np.concatenate([expected(framework, text) for text in texts]), rtol=1e-3, atol=1e-5
+    )
+
+
+def test_small_batches_have_similar_lengths(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, int]] = []
+    run = model.session.run
+
+    def noting(outputs: list[str], inputs: dict[str, np.ndarray]) -> Any:
+        shapes.append(inputs["input_ids"].shape)
+        return run(outputs, inputs)
+
+    monkeypatch.setattr(model, "session", SimpleNamespace(run=noting))
+    texts = texts_of_many_lengths(64)
+    model.execute([request(text) for text in texts])
+    computed = sum(rows * length for rows, length in shapes)
+    lengths = [len(row) for row in model.tokenizer.encode_batch(texts)]
+    assert computed < 1.15 * sum(lengths) < len(lengths) * max(lengths)
+    assert all(rows * length <= model.most_tokens or rows == 1 for rows, length in shapes)
+
+
+def test_long_texts_run_alone(model: Any) -> None:
+    code = sys.modules[type(model).__module__]
+    assert list(code.small_batches([300, 5, 400, 6], 128)) == [[1, 3], [0], [2]]
+
+
+def test_threads_of_the_endpoint_are_used(
+    tiny_graph: ExportedGraph, framework: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    model = load(tiny_graph, framework, tmp_path, monkeypatch)
+    assert model.session.get_session_options().intra_op_num_threads == 3
+    assert model.most_tokens == 3 * 128
+
+
+def test_bad_request_does_not_fail_other_requests(model: Any, framework: TextFramework) -> None:
+    before, bad, after = model.execute([request("a man"), request("fine", b"\xff\xfe"), request("food")])
+    assert (before.error, after.error) == (None, None)
+    assert "not UTF-8" in bad.error
+    np.testing.assert_allclose(after.outputs["embedding"], expected(framework, "food"), rtol=1e-3, atol=1e-5)
+
+
+def test_only_bad_requests(model: Any) -> None:
+    responses = model.execute([request(b"\xff"), request(b"\xfe")])
+    assert all(response.error for response in responses)
+
+
+def test_tokenizer_errors_concern_one_request(
+    model: Any, framework: TextFramework, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = model.tokenizer.encode_batch_fast
+
+    def failing(texts: list[str]) -> Any:
+        if "unknown" in texts:
+            raise ValueError("no token for it")
+        return encode(texts)
+
+    monkeypatch.setattr(model, "tokenizer", SimpleNamespace(encode_batch_fast=failing))
+    good, bad = model.execute([request("a man"), request("unknown")])
+    assert bad.error == "TEXT cannot be split into tokens: no token for it"
+    np.testing.assert_allclose(good.outputs["embedding"], expected(framework, "a man"), rtol=1e-3, atol=1e-5)
