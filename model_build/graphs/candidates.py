@@ -89,15 +89,15 @@ def attempt(
 
 
 def time_candidates(
-    candidates: Sequence[Candidate], cases: Sequence[Case], *, max_batch: int
+    candidates: Sequence[Candidate], cases: Sequence[Case], *, max_batch: int, seconds: float
 ) -> list[Candidate]:
-    """Add processor milliseconds per shape to each candidate that has a graph."""
+    """Add processor milliseconds per shape to each candidate that has a graph, in about `seconds`."""
     sessions = {
         candidate.level.name: GraphSession(candidate.graph.file, threads=THREADS_TIMED)
         for candidate in candidates
         if candidate.graph
     }
-    times = time_graphs(sessions, typical_requests(cases, max_batch=max_batch))
+    times = time_graphs(sessions, typical_requests(cases, max_batch=max_batch), seconds=seconds)
     return [replace(candidate, latency_ms=times.get(candidate.level.name, {})) for candidate in candidates]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from model_build.checking.parity import describe_parity
@@ -29,6 +30,9 @@ from model_build.progress import BuildSteps
 from tritonstack.records.manifests import CandidateReport, ParityReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
+
+AUTO_BUDGET_S = 300.0
+"""Time for converting, comparing, and timing the candidates of `precision: auto`."""
 
 
 def choose_precision(
@@ -75,6 +79,11 @@ class _Auto:
     cases: Sequence[Case]
     spec: ModelSpec
     steps: BuildSteps
+    begun: float = field(default_factory=time.monotonic)
+
+    def seconds_left(self) -> float:
+        """Return the rest of the budget."""
+        return self.begun + AUTO_BUDGET_S - time.monotonic()
 
     def base(self) -> Candidate:
         """Return the exported graph, which must always be accurate."""
@@ -84,7 +93,9 @@ class _Auto:
         return Candidate(FP32, self.graph, parity)
 
     def attempt(self, level: Level) -> Candidate:
-        """Convert one candidate."""
+        """Convert one candidate, unless the budget is spent."""
+        if self.seconds_left() <= 0:
+            return Candidate(level, violation=f"not tried: the budget of {AUTO_BUDGET_S:.0f} s is spent")
         max_batch = self.spec.batching.max_batch
         attempted = partial(attempt, level, self.graph, self.cases, self.spec.accept, max_batch=max_batch)
         return self.steps.run(f"try {level.name}", attempted, _describe_candidate)
@@ -93,9 +104,19 @@ class _Auto:
         """Time the candidates."""
         return self.steps.run(
             "time graphs",
-            lambda: time_candidates(tried, self.cases, max_batch=self.spec.batching.max_batch),
-            _describe_times,
+            lambda: time_candidates(
+                tried,
+                self.cases,
+                max_batch=self.spec.batching.max_batch,
+                seconds=self.seconds_left(),
+            ),
+            lambda timed: (
+                f"{_describe_times(timed)}; {self.seconds_left():.0f} of {AUTO_BUDGET_S:.0f} s left"
+            ),
         )
+
+    def _describe_budget(self) -> str:
+        return f"{AUTO_BUDGET_S - self.seconds_left():.0f} of at most {AUTO_BUDGET_S:.0f} s"
 
 
 def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:

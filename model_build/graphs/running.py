@@ -23,6 +23,8 @@ THREADS_TIMED = 1
 ROUNDS = (9, 41)
 SECONDS_A_SHAPE = 3.0
 """Bounds on the number of timed runs: slow graphs run less often."""
+LEAST_ROUNDS = 3
+"""Timed runs if the budget is spent."""
 
 
 class GraphSession:
@@ -87,24 +89,32 @@ def typical_requests(cases: Sequence[Case], *, max_batch: int) -> dict[str, Inpu
 
 
 def time_graphs(
-    files: Mapping[str, GraphSession], requests: Mapping[str, Inputs]
+    files: Mapping[str, GraphSession], requests: Mapping[str, Inputs], *, seconds: float
 ) -> dict[str, dict[str, float]]:
     """Return the minimum processor time per run in milliseconds, by graph and shape.
 
     Graphs take turns, so external load slows all of them. Processor time excludes other programs, and the
-    minimum of many runs is the least disturbed.
+    minimum of many runs is the least disturbed. After `seconds`, each graph runs only a few times per shape.
     """
     times: dict[str, dict[str, float]] = {name: {} for name in files}
-    for shape, inputs in requests.items():
+    deadline = time.monotonic() + seconds
+    for number, (shape, inputs) in enumerate(requests.items()):
         slowest = max(_once(session, inputs) for session in files.values())
-        rounds = int(min(max(SECONDS_A_SHAPE / slowest / len(files), ROUNDS[0]), ROUNDS[1]))
+        share = (deadline - time.monotonic()) / (len(requests) - number)
+        rounds = _rounds(slowest * len(files), share)
         elapsed: dict[str, list[float]] = {name: [] for name in files}
         for _ in range(rounds):
             for name, session in files.items():
                 elapsed[name].append(_once(session, inputs))
-        for name, seconds in elapsed.items():
-            times[name][shape] = round(min(seconds) * 1000, 3)
+        for name, runs in elapsed.items():
+            times[name][shape] = round(min(runs) * 1000, 3)
     return times
+
+
+def _rounds(seconds_a_round: float, most_seconds: float) -> int:
+    """Return how often to run all graphs."""
+    wanted = min(max(SECONDS_A_SHAPE / seconds_a_round, ROUNDS[0]), ROUNDS[1])
+    return max(LEAST_ROUNDS, int(min(wanted, most_seconds / seconds_a_round)))
 
 
 def _once(session: GraphSession, inputs: Inputs) -> float:

@@ -16,7 +16,7 @@ from model_build.checking.parity import report_of
 from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError, ParityError
-from model_build.graphs import eight_bits, levels, onnx_file
+from model_build.graphs import eight_bits, levels, onnx_file, precision
 from model_build.graphs.candidates import Candidate, choose, report
 from model_build.graphs.eight_bits import (
     to_calibrated_int8,
@@ -28,7 +28,14 @@ from model_build.graphs.half import steps_out_of_range, to_fp16
 from model_build.graphs.levels import FP32, INT8
 from model_build.graphs.precision import choose_precision
 from model_build.graphs.readable import make_readable
-from model_build.graphs.running import GraphSession, compare_graph, typical_requests
+from model_build.graphs.running import (
+    LEAST_ROUNDS,
+    ROUNDS,
+    GraphSession,
+    compare_graph,
+    time_graphs,
+    typical_requests,
+)
 from model_build.progress import BuildSteps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, normalized, perceptron, transposed
 from tritonstack.records.manifests import CandidateReport
@@ -198,6 +205,31 @@ def test_auto_keeps_one_and_reports_all(tmp_path: Path) -> None:
     timed = [candidate for candidate in servable.candidates if candidate.size_bytes]
     assert all(set(candidate.latency_ms) == {"1x16", "4x16"} for candidate in timed)
     assert all(candidate.reason for candidate in servable.candidates)
+
+
+def test_auto_tries_nothing_after_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "AUTO_BUDGET_S", 0.0)
+    graph = perceptron(tmp_path / "graph")
+    servable = settle(graph, answered(graph), precision="auto")
+    assert servable.precision == "fp32"
+    reasons = {candidate.name: candidate.reason for candidate in servable.candidates}
+    assert reasons["int8"].startswith("not tried: the budget of 0 s is spent")
+    monkeypatch.setattr(precision, "AUTO_BUDGET_S", 300.0)
+    again = settle(perceptron(tmp_path / "again"), answered(graph), precision="auto")
+    assert all("not tried" not in candidate.reason for candidate in again.candidates)
+
+
+def test_timing_keeps_to_its_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = perceptron(tmp_path / "graph")
+    session, requests = GraphSession(graph.file), typical_requests(answered(graph), max_batch=4)
+    runs: list[int] = []
+    answer = session.answer
+    monkeypatch.setattr(session, "answer", lambda inputs: runs.append(1) or answer(inputs))
+    time_graphs({"fp32": session}, requests, seconds=0)
+    assert len(runs) == len(requests) * (1 + LEAST_ROUNDS)
+    runs.clear()
+    time_graphs({"fp32": session}, requests, seconds=60)
+    assert len(runs) == len(requests) * (1 + ROUNDS[1])
 
 
 def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path: Path) -> None:
