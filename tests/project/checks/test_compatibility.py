@@ -8,6 +8,7 @@ import pytest
 
 from tests.project.one_endpoint import locked, only
 from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.project.build_plans import needed_artifacts
 from tritonstack.project.checks.compatibility import (
     ASYNCHRONOUS_BYTES,
     MIB,
@@ -15,6 +16,7 @@ from tritonstack.project.checks.compatibility import (
     TRITON_INPUT_BYTES,
     unbuilt,
 )
+from tritonstack.project.files.model_hashes import hash_parts
 
 
 def test_missing_artifact_is_reported_with_the_incompatible_ones(tmp_path: Path) -> None:
@@ -111,6 +113,18 @@ def test_triton_limit_applies_if_the_front_end_keeps_it(tmp_path: Path) -> None:
 )
 def test_largest_allowed_request_is_accepted(tmp_path: Path, endpoint: str, size: int, release: str) -> None:
     locked(tmp_path, endpoint, {"cpu": {"item_bytes": size}}, triton_release=release)
+
+
+@pytest.mark.parametrize(("part", "is_rejected"), [("builder", False), ("spec", True), ("files", True)])
+def test_a_new_version_of_the_tool_keeps_artifacts_deployable(
+    tmp_path: Path, part: str, is_rejected: bool
+) -> None:
+    parts = hash_parts("encoder", locked(tmp_path / "now", "", {"cpu": {}}).models)
+    before = {"spec_hash": "00" * 32, "built_from": {**parts, part: "0123456789ab"}}
+    workspace = locked(tmp_path / "then", "", {"cpu": before})
+    assert bool(unbuilt(workspace, "e")) is is_rejected
+    (needed,) = needed_artifacts(workspace)
+    assert ("tooling" in needed.reason) is not is_rejected
 
 
 def test_an_old_artifact_does_not_prove_request_sizes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.project.files.model_files import file_violations, helper_files
-from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.files.model_hashes import hash_parts, model_hash
 from tritonstack.spec.models.model import ModelSpec
 
 PYTHON: dict[str, Any] = {"recipe": "{kind: python}"}
@@ -183,3 +183,23 @@ def test_unimported_outside_links_are_not_packed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "m/pipe.py")
     assert file_violations(model) == ()
     assert list(helper_files(model)) == ["helpers.py"]
+
+
+def test_the_version_of_the_tool_is_one_part_of_the_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = "{kind: ensemble, steps: [{model: m}, {model: m, inputs: {x: y}, outputs: {y: z}}]}"
+    sent = "[{inputs: {x: [1.0]}}]"
+    models = {
+        "m": write(tmp_path / "m"),
+        "e": write(tmp_path / "e", recipe=steps, name="e", test_inputs=sent),
+    }
+    before = {name: (model_hash(name, models), hash_parts(name, models)) for name in models}
+    monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
+    after = {name: (model_hash(name, models), hash_parts(name, models)) for name in models}
+    assert all(after[name][0] != before[name][0] for name in models)
+    changed = {
+        name: [part for part, value in before[name][1].items() if after[name][1][part] != value]
+        for name in models
+    }
+    assert changed == {"m": ["builder"], "e": ["builder"]}

@@ -16,6 +16,7 @@ from tritonstack.project.build_machines import build_machine_for, build_remedy
 from tritonstack.project.checks.precision import precision_violations
 from tritonstack.project.checks.releases import release_violations
 from tritonstack.project.custom_images import endpoint_image, image_folders
+from tritonstack.project.files.model_hashes import hash_parts, only_builder_changed
 from tritonstack.project.workspace import ServedModel, Workspace
 from tritonstack.records.lock_seals import PlacedEntry, broken_seal
 from tritonstack.records.locks import LockedArtifact
@@ -267,7 +268,9 @@ def _build_again(workspace: Workspace) -> str:
 
 def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileViolation]:
     document = workspace.models.get(model)
-    if document and not artifact.serves_for(workspace.hashes[model]):
+    if document is None or artifact.serves_for(workspace.hashes[model]):
+        return
+    if not only_builder_changed(artifact.built_from, hash_parts(model, workspace.models)):
         yield workspace.lock.violation(
             ("models", model),
             f"locked artifact {short_digest(artifact.digest)} was built from another version of "

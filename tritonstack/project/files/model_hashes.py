@@ -18,7 +18,9 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
 BUILDER_VERSION = 5
-"""Incremented when model_build produces other bytes from the same model.yaml."""
+"""Incremented when model_build produces other bytes from the same model.yaml. Builds then replace artifacts;
+until then, locked artifacts stay deployable."""
+BUILDER = "builder"
 
 
 def model_hash(name: str, models: Mapping[str, Document[ModelSpec]]) -> str:
@@ -31,14 +33,23 @@ def hash_parts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str
     return {part: _hash_of(fact)[:12] for part, fact in _facts(name, models).items() if fact}
 
 
+def only_builder_changed(before: Mapping[str, str] | None, now: Mapping[str, str]) -> bool:
+    """Return whether two hashes differ in the version of the build tooling alone: the artifact still fits."""
+    return before is not None and {**before, BUILDER: ""} == {**now, BUILDER: ""}
+
+
 def _facts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, object]:
+    return {BUILDER: BUILDER_VERSION, **_content(name, models)}
+
+
+def _content(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, object]:
+    """Return what the user's repository decides."""
     document = models[name]
     spec = document.record
     return {
-        "builder": BUILDER_VERSION,
         "spec": spec.model_dump(mode="json", exclude={"description"}, exclude_defaults=True),
         "files": dict(_own_files(document)),
-        "members": {member: model_hash(member, models) for member in sorted(spec.members)},
+        "members": {member: _hash_of(_content(member, models)) for member in sorted(spec.members)},
     }
 
 
