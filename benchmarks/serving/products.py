@@ -100,7 +100,9 @@ def built(
 
 def backend_of(installation: TritonInstallation, made: Built) -> str:
     """Return what runs a model, such as `Python stand-in for onnxruntime (onnxruntime 1.31.1 wheel)`."""
-    return ", ".join(_described(installation, backend) for backend in sorted(made.backends()))
+    backends = [_described(installation, backend) for backend in sorted(made.backends())]
+    packages = {package for one in made.manifest.environments for package in one.packages}
+    return ", ".join([*backends, *sorted(packages)])
 
 
 def _described(installation: TritonInstallation, backend: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -28,6 +29,12 @@ def build(where: str, folder: Path, folders: BuildFolders) -> subprocess.Complet
         text=True,
         check=False,
     )
+
+
+@pytest.fixture
+def folders(tmp_path: Path, folders: BuildFolders) -> BuildFolders:
+    """Folders without wheels: a build is killed while it downloads them, too."""
+    return dataclasses.replace(folders, cache=tmp_path / "empty-cache")
 
 
 def test_build_succeeds_after_kills_at_every_step(tmp_path: Path, folders: BuildFolders) -> None:

@@ -97,7 +97,7 @@ def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folder
         quiet_steps(),
     )
     names = sorted(folder.name for folder in written.folder.iterdir())
-    assert names == ["head", "tiny-model", "tiny-tokenizer", "whole"]
+    assert names == ["head", "tiny-model", "whole"]
     assert (written.max_batch, [tensor.name for tensor in written.inputs]) == (3, ["TEXT"])
     assert [tensor.labels for tensor in written.outputs] == [("a", "b", "c"), ()]
     assert {case.origin for case in written.cases} == {"served"}
@@ -170,5 +170,5 @@ def test_a_complete_build(tmp_path: Path, tiny_folder: Path, folders: BuildFolde
     }
     assert "torch" in manifest.tools, "an ensemble is built again when what built its models changes"
     archives = [entry.path for entry in manifest.files if entry.path.endswith("env.tar.gz")]
-    assert archives == ["one-tokenizer/env.tar.gz"]
+    assert archives == ["one-model/env.tar.gz"]
     assert build_model(model=document, members=members, folders=folders).reused
