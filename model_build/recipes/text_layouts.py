@@ -244,6 +244,7 @@ class TextsIn(TextLayout):
             outputs=graph.outputs,
             batching=self._spec.batching,
             triton=self._spec.triton,
+            target=context.target,
             around=ModelProperties(
                 model=self._model,
                 graph=graph.folder,
