@@ -24,13 +24,16 @@ CDK := node_modules/.package-lock.json
 NODE := .venv/.node
 RELEASE := .venv/.release
 
-.PHONY: help demo test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock schemas wheels clean
+.PHONY: help demo examples test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock schemas wheels clean
 
 help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## build a model, deploy it to the local cloud, call it, destroy everything
 	@.venv/bin/python -m tools.demo
+
+examples: setup ## run the tutorial of every example on the local cloud, and print what it shows
+	@.venv/bin/python -m tools.examples
 
 test: setup-dev ## run the tests that protect a change, those with a real Triton and `cdk deploy` included
 	@$(PYTEST) -m "not soak"

@@ -14,6 +14,7 @@ SHIPPED = (
     ".github/workflows",
     "cdk.json",
     "containers",
+    "examples",
     "package.json",
     "package-lock.json",
     "requirements.txt",
@@ -22,6 +23,8 @@ SHIPPED = (
     "requirements-torch-cpu.txt",
     "requirements-node.txt",
 )
+# What running an example in its folder writes there is not shipped either.
+GENERATED = shutil.ignore_patterns("__pycache__", ".*", "weights", "*.lock.yaml", "cdk.out")
 
 
 class BuildWithShippedFiles(build_py):
@@ -38,7 +41,7 @@ class BuildWithShippedFiles(build_py):
         for name in SHIPPED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, shipped / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+                shutil.copytree(source, shipped / name, ignore=GENERATED)
             else:
                 shutil.copy2(source, shipped / name)
 

@@ -45,12 +45,12 @@ from benchmarks.cloud import (
     started_cloud,
     write_repository,
 )
-from benchmarks.footprint import processor_seconds, tree
 from benchmarks.load import send_load
 from benchmarks.serving.load import LUA, Server, entered, finished, raw_request
 from benchmarks.serving.products import program, signed
 from benchmarks.serving.requests import Body, number_bodies
 from model_build.store.archive import pack
+from tritonstack.runtime.processor_time import processor_seconds, tree
 
 BODIES = 4000
 """Number of different requests."""

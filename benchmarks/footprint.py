@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+from tritonstack.runtime.processor_time import processor_seconds, tree
 
 
 @dataclass(frozen=True)
@@ -39,33 +37,15 @@ def footprint(pid: int) -> Footprint:
     )
 
 
-def processor_seconds(pid: int) -> float:
-    """Return the CPU time of a process tree so far; that of ended processes is not counted."""
-    return _ticks(pid) / TICKS_PER_S
-
-
 def idle_processor(pid: int, *, seconds: float) -> str:
     """Return the share of one core that an idle process tree uses."""
-    before, started = _ticks(pid), time.monotonic()
+    before, started = processor_seconds(pid), time.monotonic()
     time.sleep(seconds)
-    share = (_ticks(pid) - before) / TICKS_PER_S / (time.monotonic() - started)
+    share = (processor_seconds(pid) - before) / (time.monotonic() - started)
     return f"{share * 100:.1f} % of a core"
-
-
-def tree(pid: int) -> Iterator[int]:
-    """Yield a process and its descendants, including those in other namespaces."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from tree(int(child))
 
 
 def _rollup(pid: int) -> dict[str, int]:
     """Return the memory figures in KiB."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     return {name: int(value.split()[0]) for name, value in (line.split(":", 1) for line in lines)}
-
-
-def _ticks(pid: int) -> int:
-    fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in tree(pid)]
-    return sum(int(user) + int(system) for *_, user, system in (field[:13] for field in fields))

@@ -27,10 +27,10 @@ from model_build.errors import ExportError
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.candidates import make
 from model_build.graphs.levels import FP16, FP32, candidate_levels
-from model_build.graphs.onnx_file import folder_bytes
-from model_build.graphs.running import GraphSession
+from model_build.graphs.running import LoadedGraph
 from model_build.sources import fetch_source
 from tritonstack.base.documents import load_document
+from tritonstack.base.files import folder_bytes
 from tritonstack.base.paths import find_project
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
@@ -103,12 +103,12 @@ def _graphs(
         except ExportError as error:
             print(f"{level.name}: {error.message}")
             continue
-        runs[level.name] = _in_onnxruntime(GraphSession(made.file, threads=threads))
+        runs[level.name] = _in_runtime(level.session(made, threads=threads))
         sizes[level.name] = folder_bytes(made.file.parent)
     return runs, sizes
 
 
-def _in_onnxruntime(session: GraphSession) -> Run:
+def _in_runtime(session: LoadedGraph) -> Run:
     return lambda inputs: session.answer(inputs)["embedding"]
 
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from model_build.environments.packing import build_environment, installed_requirement
-from model_build.recipes.text_layouts import TOKENIZER_CODE
+from model_build.layouts.steps import TOKENIZER_CODE
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import TritonInstallation, TritonServer, find_installation
 

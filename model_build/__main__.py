@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bucket=options.publish,
         cache=options.cache,
         job=options.job,
+        write=options.write,
     )
     try:
         if options.token_secret:
@@ -84,6 +85,12 @@ def _parser() -> argparse.ArgumentParser:
         help="graphs that `precision: auto` chose before, by model",
     )
     parser.add_argument("--job", help="name of the build record to write to the bucket")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FOLDER",
+        help="write the repository to this empty folder, and no artifact",
+    )
     parser.add_argument("--token-secret", metavar="NAME", help="secret with the Hugging Face token")
     parser.add_argument("--json-progress", action="store_true", help="report progress as lines of JSON")
     return parser
@@ -122,6 +129,8 @@ def _event_text(event: dict[str, Any]) -> str:
         case "built":
             digest = short_digest(event["digest"])
             return f"{event['model']} {digest} for {event['target']}: {event['directory']}"
+        case "written":
+            return f"{event['model']}: {event['repository']}"
         case "failed":
             remedy = f"\n  help: {event['remedy']}" if event.get("remedy") else ""
             location = f"{event['where']}: " if event.get("where") else ""

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from model_build.checking.examples import examples_of, examples_of_texts
-from model_build.checking.generate_check import GenerateCheck
+from model_build.checking.generate_check import GenerateCheck, completions_of
 from model_build.checking.parity import describe_parity
 from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import ServingCheck
+from model_build.checking.stream_check import StreamCheck
 from model_build.components import server_arguments_of, tools_of
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.engines import machine
 from model_build.errors import LayoutError
+from model_build.layouts.layout import DEFAULT_LAYOUT
 from model_build.library_errors import as_build_error
 from model_build.needed_backends import require_backends
 from model_build.needed_python import require_python
 from model_build.progress import BuildSteps, OnProgress, ignore_progress
 from model_build.recipes import Recipe, recipe_for
-from model_build.recipes.vllm import require_generate
+from model_build.recipes.language.vllm import require_generate
 from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout
 from model_build.repository.properties import read_instances, read_properties
@@ -38,14 +41,17 @@ from tritonstack.base.source_files import require_same
 from tritonstack.project.files.model_files import model_files
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.records.examples import Examples
-from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
+from tritonstack.records.manifests import ARCHIVE_NAME, Manifest, join_choice
 from tritonstack.reference.targets import Target, parse_target
 from tritonstack.runtime import TritonInstallation, find_installation, require_isolation
 from tritonstack.spec.models.model import ModelSpec
 
 COPIES_IN_MEMORY = 3
 """Peak number of copies of the weights during export: in the framework, the graph, and its runtime."""
-SERVED_AS_GIVEN = frozenset({"python", "vllm", "ensemble"})
+Result = TypeVar("Result")
+NO_DIGEST = "0" * 64
+"""Digest of a repository that is not packed."""
+SERVED_AS_GIVEN = frozenset({"python", "vllm", "ensemble", "triton"})
 """Recipes that load no framework."""
 
 
@@ -97,6 +103,40 @@ def build_model(
     return _Build(model.record.name, models, folders, asked, choices, BuildSteps(on_progress)).run()
 
 
+@dataclass(frozen=True)
+class WrittenModel:
+    """A Triton repository that no server has checked."""
+
+    repository: Path
+    entry: str
+    examples: Examples
+    arguments: tuple[str, ...]
+    """Triton arguments that its models need."""
+    choices: Mapping[str, str]
+    """What `precision: auto` chose, by model."""
+
+
+def write_model(
+    *,
+    model: Document[ModelSpec],
+    members: Mapping[str, Document[ModelSpec]],
+    folders: BuildFolders,
+    targets: Sequence[str],
+    choices: Mapping[str, str],
+    folder: Path,
+    on_progress: OnProgress = ignore_progress,
+) -> WrittenModel:
+    """Export a model, compare its graph, and write its repository below an empty folder.
+
+    Nothing is packed, served, or stored; only the members of an ensemble are built completely, and reused.
+    Errors are those of `build_model`.
+    """
+    models = {**members, model.record.name: model}
+    asked = [parse_target(text) for text in targets]
+    build = _Build(model.record.name, models, folders, asked, choices, BuildSteps(on_progress))
+    return build.guard(lambda: build.write(folder))
+
+
 class _Build:
     """One run."""
 
@@ -121,9 +161,13 @@ class _Build:
         self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
 
     def run(self) -> BuiltArtifact:
-        """Reuse or build; turn any exception into an error that names the model and the step."""
+        """Reuse or build."""
+        return self.guard(self._run)
+
+    def guard(self, action: Callable[[], Result]) -> Result:
+        """Turn any exception into an error that names the model and the step."""
         try:
-            return self._run()
+            return action()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -151,13 +195,30 @@ class _Build:
             existing = self._find(key)
             return existing or self._make(source, key, work)
 
+    def write(self, folder: Path) -> WrittenModel:
+        """Write the repository only."""
+        installation = self._find_server()
+        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
+        self._require_memory(source)
+        with shortages_explained(folder):
+            written = self._recipe.write_repository(self._context(source, folder, installation), self._steps)
+        self._check_target(written)
+        self._check_layout(written)
+        return WrittenModel(
+            repository=written.folder,
+            entry=written.entry,
+            examples=self._examples(NO_DIGEST, written),
+            arguments=server_arguments_of(self._spec.name, self._models),
+            choices={**written.choices, **self._own_choice(written, container=False)},
+        )
+
     def _find_server(self) -> TritonInstallation:
         """Return the server that checks the archive."""
         installation = find_installation(home=self._folders.server)
         require_isolation(installation)
         require_backends(self._spec, installation)
         require_python(self._model, installation)
-        if self._spec.generates:
+        if self._spec.decoupled:
             require_generate(self._targets)
         return installation
 
@@ -179,23 +240,13 @@ class _Build:
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuiltArtifact:
         installation = self._find_server()
         self._require_memory(source)
-        context = BuildContext(
-            model=self._model,
-            source=source,
-            folder=work,
-            cache_dir=self._folders.cache,
-            target=self._targets[0],
-            installation=installation,
-            build_member=self._build_member,
-            shared_cache=self._folders.shared_cache,
-            recorded_choice=self._choices.get(self._spec.name),
-        )
+        context = self._context(source, work, installation)
         written = self._recipe.write_repository(context, self._steps)
         self._check_target(written)
         packed = self._steps.run("pack", lambda: self._pack(written, work, source), _describe_archive)
         check = self._serving_check(installation, packed, written, work / "serving")
         served = self._steps.run("serve", check.run, _describe_served)
-        examples = self._examples(packed, written)
+        examples = self._examples(packed.digest, written)
         manifest = self._manifest(source, key, written, packed, served).model_copy(
             update={"examples_sha256": examples.sha256}
         )
@@ -206,13 +257,46 @@ class _Build:
         )
         return BuiltArtifact(manifest, folder, reused=False)
 
+    def _context(self, source: FetchedSource, work: Path, installation: TritonInstallation) -> BuildContext:
+        return BuildContext(
+            model=self._model,
+            source=source,
+            folder=work,
+            cache_dir=self._folders.cache,
+            target=self._targets[0],
+            installation=installation,
+            build_member=self._build_member,
+            shared_cache=self._folders.shared_cache,
+            recorded_choice=self._choices.get(self._spec.name),
+        )
+
     def _serving_check(
         self, installation: TritonInstallation, packed: PackedArchive, written: WrittenRepository, work: Path
-    ) -> ServingCheck | GenerateCheck:
+    ) -> ServingCheck | GenerateCheck | StreamCheck:
         if self._spec.generates:
-            texts = self._spec.test_texts
             return GenerateCheck(
-                installation=installation, packed=packed, entry=written.entry, texts=texts, work=work
+                installation=installation,
+                packed=packed,
+                entry=written.entry,
+                texts=self._spec.test_texts,
+                work=work,
+                expected=completions_of(written.cases),
+            )
+
+        def notify(message: str) -> None:
+            self._steps.note("serve", message)
+
+        if self._spec.streams:
+            return StreamCheck(
+                installation=installation,
+                packed=packed,
+                entry=written.entry,
+                cases=written.cases,
+                accept=self._spec.accept,
+                precision=self._spec.tolerated(written.precision),
+                work=work,
+                arguments=server_arguments_of(self._spec.name, self._models),
+                notify=notify,
             )
         return ServingCheck(
             installation=installation,
@@ -224,12 +308,13 @@ class _Build:
             max_batch=self._max_batch(written),
             work=work,
             arguments=server_arguments_of(self._spec.name, self._models),
-            notify=lambda message: self._steps.note("serve", message),
+            compared=written.compared,
+            notify=notify,
         )
 
-    def _examples(self, packed: PackedArchive, written: WrittenRepository) -> Examples:
+    def _examples(self, digest: str, written: WrittenRepository) -> Examples:
         """Return the requests that checked the archive, for smoke tests of endpoints."""
-        name, digest = self._spec.name, packed.digest
+        name = self._spec.name
         if self._spec.generates:
             return examples_of_texts(self._spec.test_texts, model=name, digest=digest)
         return examples_of(
@@ -270,13 +355,16 @@ class _Build:
                 remedy="correct the endpoint's instance_type or triton_release, or the targets of its models",
             )
 
-    def _pack(self, written: WrittenRepository, work: Path, source: FetchedSource) -> PackedArchive:
-        chosen = check_layout(written.folder, generates=self._spec.generates)
+    def _check_layout(self, written: WrittenRepository) -> None:
+        chosen = check_layout(written.folder, decoupled=self._spec.decoupled)
         if chosen != written.entry:
             raise LayoutError(
                 f"multi-model hosting loads {chosen!r}, single-model {written.entry!r}",
                 remedy=f"name the model {chosen!r}, or rename the other folders of the repository",
             )
+
+    def _pack(self, written: WrittenRepository, work: Path, source: FetchedSource) -> PackedArchive:
+        self._check_layout(written)
         size = folder_bytes(written.folder)
         # The archive plus its unpacked copy for serving.
         require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")
@@ -318,7 +406,10 @@ class _Build:
             served_by=served.served_by,
             tensorrt=written.tensorrt,
             candidates=written.candidates,
-            choices={**written.choices, **self._own_choice(written)},
+            choices={
+                **written.choices,
+                **self._own_choice(written, container=served.served_by.kind == "container"),
+            },
             environments=written.environments,
             max_batch=self._max_batch(written),
             shared_memory_bytes=served.shared_memory_bytes,
@@ -329,11 +420,13 @@ class _Build:
             tools=key.tools,
         )
 
-    def _own_choice(self, written: WrittenRepository) -> dict[str, str]:
+    def _own_choice(self, written: WrittenRepository, *, container: bool) -> dict[str, str]:
+        """Return the choice of `precision: auto`; the local server's stand-ins say little about a layout."""
         if self._spec.precision != "auto":
             return {}
-        choice = next(candidate for candidate in written.candidates if candidate.kept)
-        return {self._spec.name: choice.name}
+        kept = [candidate.name for candidate in written.candidates if candidate.kept]
+        implied = () if container else (DEFAULT_LAYOUT,)
+        return {self._spec.name: join_choice(name for name in kept if name not in implied)}
 
     def _max_batch(self, written: WrittenRepository) -> int:
         return self._spec.batching.max_batch if written.max_batch is None else written.max_batch
@@ -350,5 +443,8 @@ def _describe_served(check: ServingReport) -> str:
     latency = ", ".join(f"batch {report.batch}: p50 {report.p50_ms} ms" for report in check.latency)
     if check.generation is not None:
         generation = check.generation
-        return f"{generation.cases} texts, {generation.times} identical answers each; {latency}"
-    return f"{describe_parity(check.parity)}; {latency}" if check.parity else latency
+        equal = ", equal to the framework's" if generation.compared else ""
+        return f"{generation.cases} texts, {generation.times} identical answers each{equal}; {latency}"
+    if check.parity is None:
+        return f"{check.repeated} answers served only, the same in both hosting modes; {latency}"
+    return f"{describe_parity(check.parity)}; {latency}"

@@ -11,6 +11,7 @@ TritonstackError
     ├── EnvironmentBuildError       the packages of a served model cannot be put together
     ├── LayoutError                 a Triton repository breaks a rule of SageMaker's hosting modes
     ├── ArchiveError                an archive cannot be read, or holds what it must not
+    │   └── OversizedArchiveError   an archive exceeds its unpacked size limit
     ├── ResourceError               the disk is full, or the memory too small
     ├── LibraryError                a library, or code of the model, raised an exception of its own
     ├── ServingError                the packed artifact does not serve
@@ -90,6 +91,10 @@ class ArchiveError(ModelBuildError):
     """An archive cannot be read, or contains forbidden entries."""
 
     code = "TS414"
+
+
+class OversizedArchiveError(ArchiveError):
+    """An archive exceeds its unpacked size limit."""
 
 
 class ResourceError(ModelBuildError):

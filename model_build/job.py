@@ -4,6 +4,7 @@ It tells what it does in lines of JSON, one event a line:
 
     {"event": "step", "model": "minilm", "step": "export", "state": "done", "detail": "...", "seconds": 4.2}
     {"event": "built", "model": "minilm", "digest": "...", "target": "cpu", "reused": false, ...}
+    {"event": "written", "model": "minilm", "entry": "minilm", "repository": "...", "arguments": [], ...}
     {"event": "failed", "model": "minilm", "code": "TS305", "message": "...", "remedy": "...", "exit_code": 1}
 """
 
@@ -12,16 +13,20 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, TextIO
 
-from model_build.build import BuildFolders, BuiltArtifact, build_model
+from model_build.build import BuildFolders, BuiltArtifact, build_model, write_model
 from model_build.host_driver import require_driver
 from model_build.library_errors import as_build_error
 from model_build.progress import BuildSteps, OnProgress, Progress, process_seconds
 from model_build.secrets import redact
 from tritonstack.base import naming
+from tritonstack.base.documents import Document
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_models
+from tritonstack.records.examples import EXAMPLES_NAME
+from tritonstack.spec.models.model import ModelSpec
 
 Notify = Callable[[dict[str, Any]], None]
 
@@ -41,12 +46,14 @@ class BuildOrder:
     """s3://bucket/prefix shared by builds on several machines."""
     job: str | None = None
     """Name of the build record in the bucket."""
+    write: Path | None = None
+    """Empty folder to write the repository and its examples to, instead of an artifact."""
 
 
 def run_order(project: Project, order: BuildOrder, notify: Notify, log: TextIO | None = None) -> int:
     """Run the job, report errors, and return the exit code. The full traceback goes to `log`."""
     try:
-        result = _build(project, order, notify)
+        done = _write(project, order, order.write, notify) if order.write else _build(project, order, notify)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -65,18 +72,13 @@ def run_order(project: Project, order: BuildOrder, notify: Notify, log: TextIO |
         if log is not None:
             print(redact("".join(traceback.format_exception(error))), file=log, flush=True)
         return failure.exit_code
-    notify({"event": "built", "directory": str(result.artifact_dir), **_facts(result)})
+    notify(done)
     return 0
 
 
-def _build(project: Project, order: BuildOrder, notify: Notify) -> BuiltArtifact:
+def _build(project: Project, order: BuildOrder, notify: Notify) -> dict[str, Any]:
     require_driver(order.targets)
-
-    def on_progress(progress: Progress) -> None:
-        notify({"event": "step", "model": order.model, **asdict(progress)})
-
-    models = load_models(project, order.model)
-    on_progress(Progress("start", "done", "Python, modules, and model files", process_seconds()))
+    models, on_progress = _prepare(project, order, notify)
     result = build_model(
         model=models[order.model],
         members=models,
@@ -87,7 +89,40 @@ def _build(project: Project, order: BuildOrder, notify: Notify) -> BuiltArtifact
     )
     if order.bucket is not None:
         _publish(result, order, order.bucket, on_progress)
-    return result
+    return {"event": "built", "directory": str(result.artifact_dir), **_facts(result)}
+
+
+def _write(project: Project, order: BuildOrder, folder: Path, notify: Notify) -> dict[str, Any]:
+    models, on_progress = _prepare(project, order, notify)
+    written = write_model(
+        model=models[order.model],
+        members=models,
+        folders=BuildFolders.of(project),
+        targets=order.targets,
+        choices=order.choices,
+        folder=folder,
+        on_progress=on_progress,
+    )
+    (folder / EXAMPLES_NAME).write_text(written.examples.to_json(), encoding="utf-8")
+    return {
+        "event": "written",
+        "model": order.model,
+        "entry": written.entry,
+        "repository": str(written.repository),
+        "arguments": list(written.arguments),
+        "choices": dict(written.choices),
+    }
+
+
+def _prepare(
+    project: Project, order: BuildOrder, notify: Notify
+) -> tuple[dict[str, Document[ModelSpec]], OnProgress]:
+    def on_progress(progress: Progress) -> None:
+        notify({"event": "step", "model": order.model, **asdict(progress)})
+
+    models = load_models(project, order.model)
+    on_progress(Progress("start", "done", "Python, modules, and model files", process_seconds()))
+    return models, on_progress
 
 
 def _publish(result: BuiltArtifact, order: BuildOrder, bucket: str, on_progress: OnProgress) -> None:

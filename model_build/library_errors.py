@@ -20,11 +20,14 @@ _CONVERT = (
     "`torchscript`"
 )
 _KNOWN = (
-    (re.compile(r"\btimm\b"), f"this is a timm checkpoint, and builds do not include timm; {_CONVERT}"),
+    (
+        re.compile(r"\btimm\b"),
+        f"this is a timm checkpoint, and builds do not include timm; {_CONVERT} with `input: image`",
+    ),
     (
         re.compile(r"sentencepiece|tiktoken|protobuf library", re.IGNORECASE),
-        "the source has no tokenizer.json: load it with AutoTokenizer where sentencepiece is installed, "
-        "save it with save_pretrained(folder), and add its tokenizer.json to the source",
+        "the source has no tokenizer.json, and its vocabulary cannot be converted: add the tokenizer.json of "
+        "the model to the source",
     ),
     (
         re.compile(r"No module named '?([\w.]+)|requires the (\w+) library|but it was not found in your env"),

@@ -5,9 +5,18 @@ from __future__ import annotations
 from tritonstack.base.errors import UsageError
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.openvino_rules import OPENVINO, openvino_violations
 
 BACKEND_OF_FORMAT = {"onnx": "onnxruntime", "torchscript": "pytorch", "tensorrt": "tensorrt"}
-BACKEND_OF_KIND = {"torchscript": "pytorch", "trees": "fil", "python": "python", "vllm": "vllm"}
+BACKEND_OF_KIND = {
+    "torchscript": "pytorch",
+    "trees": "fil",
+    "scikit-learn": "onnxruntime",
+    "python": "python",
+    "text-generation": "python",
+    "text-to-text": "python",
+    "vllm": "vllm",
+}
 REMEDY = {
     "tensorrt": "engines need NVIDIA's image: run `tritonstack build` without --local",
     "vllm": "SageMaker's Triton images lack it; NVIDIA's images tagged <release>-vllm-python-py3 include "
@@ -19,6 +28,10 @@ INSTALL = "run `tritonstack setup` with the extra `build` installed"
 def needed_backends(spec: ModelSpec) -> tuple[str, ...]:
     """Return the backends of the model's own parts; an ensemble of models has none."""
     needed = {BACKEND_OF_FORMAT[spec.format]} if spec.format else set()
+    if spec.format == "onnx" and spec.precision == "bf16":
+        needed = {OPENVINO}
+    elif spec.format == "onnx" and spec.precision == "auto" and not list(openvino_violations(spec)):
+        needed.add(OPENVINO)  # may be the fastest
     if spec.recipe.kind in BACKEND_OF_KIND:
         needed.add(BACKEND_OF_KIND[spec.recipe.kind])
     if spec.layout == "ensemble" and not spec.members:

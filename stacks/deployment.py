@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -42,6 +42,8 @@ class EndpointDeployment:
     name: str
     endpoint: EndpointSpec
     variants: tuple[VariantDeployment, ...]
+    target_models: Mapping[str, str]
+    """The TargetModel of each model; empty unless the endpoint is multi-model."""
 
     @property
     def endpoint_name(self) -> str:
@@ -56,7 +58,7 @@ def plan_deployment(workspace: Workspace, name: str) -> EndpointDeployment | lis
         return violations
     endpoint = workspace.spec.endpoints[name]
     variants = tuple(_planned(workspace, name, variant) for variant in endpoint.variants)
-    return EndpointDeployment(workspace.spec, name, endpoint, variants)
+    return EndpointDeployment(workspace.spec, name, endpoint, variants, workspace.target_models(name))
 
 
 def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeployment:
@@ -93,6 +95,7 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
             versions_prefix=naming.artifact_prefix(model, ""),
             keeps_answers=workspace.keeps_answers(model),
             generates=workspace.models[model].record.generates,
+            streams=workspace.models[model].record.streams,
             instances=artifact.instances or 1,
             graphs_decide_threads=bool(artifact.graphs_decide_threads),
             least_threads=artifact.least_threads or 0,

@@ -13,6 +13,7 @@ from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.base.errors import FileViolation
+from tritonstack.constructs.endpoint.published_targets import PublishedTargets
 from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint
 from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
@@ -71,6 +72,15 @@ class EndpointStack(EnvironmentStack):
             data_bucket=environment.data_bucket,
             removal=removal_policy(environment),
         )
+        if deployment.target_models:
+            targets = PublishedTargets(
+                self,
+                "Targets",
+                path=naming.targets_path(environment.base, deployment.name),
+                targets=deployment.target_models,
+            )
+            # Callers learn of a model after the endpoint's own update, and not if that is rolled back.
+            targets.node.add_dependency(serving.endpoint)
         self._add_outputs(deployment, serving)
 
     def _variant(
@@ -120,6 +130,8 @@ class EndpointStack(EnvironmentStack):
         self.output("EndpointName", value=name, description="Endpoint name for InvokeEndpoint")
         if isinstance(data, ModelPrefix):
             self.output("ModelPrefix", value=data.url, description="S3 prefix of the TargetModels")
+            path = naming.targets_path(deployment.environment.base, deployment.name)
+            self.output("ModelNames", value=path, description="Path of the SSM parameters with model names")
         else:
             self.output("Artifact", value=data.url, description="S3 URL of the deployed artifact")
         if serving.topics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PATH"] = os.pathsep.join([*commands, os.environ["PATH"]])
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # A test runner in the background ignores Ctrl-C, and what tests start and interrupt would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # A sixth of the time went into looking for garbage: among modules, classes and tests, which is none.
     gc.set_threshold(20_000, 20, 20)
 

@@ -27,7 +27,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import find_project
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.workflows.deployment.bootstrap import remove_bootstrap
-from tritonstack.workflows.environments.invoke import invoke
+from tritonstack.workflows.invocation.invoke import invoke
 from tritonstack.workflows.local_cloud import read_address, read_inventory
 from tritonstack.workflows.session import Session
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.footprint import processor_seconds
 from benchmarks.serving.requests import Body, spread
+from tritonstack.runtime.processor_time import processor_seconds
 
 WARM_UP_S, WARM_UP_CONNECTIONS = 2, 16
 CHECKED = 8

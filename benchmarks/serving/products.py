@@ -17,7 +17,6 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from benchmarks.cloud import NAME, REGION, deploy, started_cloud
-from benchmarks.footprint import tree
 from benchmarks.serving.load import Server
 from benchmarks.serving.requests import Body
 from model_build.build import BuildFolders, build_model
@@ -30,6 +29,7 @@ from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.reference.threads import Threads
 from tritonstack.runtime import TritonInstallation, TritonServer, find_installation
+from tritonstack.runtime.processor_time import tree
 from tritonstack.spec.models.model import ModelSpec
 
 READY_WITHIN_S = 180

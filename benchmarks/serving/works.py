@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,14 @@ TEXT_BATCHES: tuple[dict[str, Any], ...] = (
     {"most": 64},
 )
 """Groups of one have their exact length. The divisions have groups of 8."""
+AS_THEY_ARRIVE = tuple(replace(form, group=32, sort=False) for form in THREADS_OR_SPLIT)
+PADDED_BATCHES: tuple[dict[str, Any], ...] = (
+    {"group": 8, "most": 8},
+    {"group": 16, "most": 16},
+    {"group": 64, "most": 64},
+)
+"""A queue that pads each batch to its longest text, as people usually write it."""
+PLAIN = ", as they arrive"
 
 
 def minilm(place: Place) -> Work:
@@ -119,23 +127,30 @@ def minilm(place: Place) -> Work:
     near = _text_load(framework, INT8)
     tokenizer = _tokenizer(place, "minilm", framework)
     torch = place.copy("torch", source.folder, tokenizer)
-    peers: dict[str, tuple[Peer, Load]] = {"FastAPI, torch": (_text("torch", torch), load)}
+    peers = {peer.name: (peer, load) for peer in _text("torch", torch)}
     # A peer runs graphs of tokens; if auto chose another form, the int8 graph is the closest.
     int8 = auto if _graphs(auto, TOKENS) else built(project, file, place.folder, "int8", INT8_FIELDS, None)
     for made, name, checked in ((fp32, "fp32", load), (int8, "int8", near)):
         files = place.copy(name, _graph(made, TOKENS).parent, tokenizer)
-        peers[f"FastAPI, {name} ONNX"] = (_text(f"{name} ONNX", files), checked)
+        peers |= {peer.name: (peer, checked) for peer in _text(f"{name} ONNX", files)}
     auto_port, auto_invoke = "tritonstack, auto, container port", "tritonstack, auto, InvokeEndpoint"
+    fp32_port = "tritonstack, fp32, container port"
     return Work(
         "minilm",
         {"fp32": Product(fp32, False, load), "auto": Product(auto, True, near)},
         peers,
         (
-            Goal(auto_port, "FastAPI, torch", throughput=7.5),
-            Goal(auto_port, "FastAPI, int8 ONNX", throughput=1.5, p99=0.75),
-            Goal(auto_invoke, "FastAPI, torch", throughput=6.5),
-            Goal(auto_invoke, "FastAPI, int8 ONNX", throughput=1.3),
-            Goal("tritonstack, fp32, container port", "FastAPI, fp32 ONNX", throughput=1.3, p99=0.75),
+            *(
+                goal
+                for queue in ("", PLAIN)
+                for goal in (
+                    Goal(auto_port, f"FastAPI, torch{queue}", throughput=7.5),
+                    Goal(auto_port, f"FastAPI, int8 ONNX{queue}", throughput=1.5, p99=0.75),
+                    Goal(auto_invoke, f"FastAPI, torch{queue}", throughput=6.5),
+                    Goal(auto_invoke, f"FastAPI, int8 ONNX{queue}", throughput=1.3),
+                    Goal(fp32_port, f"FastAPI, fp32 ONNX{queue}", throughput=1.3, p99=0.75),
+                )
+            ),
             Goal(auto_port, "FastAPI, torch", p50=1 / 3, users=1),
         ),
         single=("FastAPI, torch", auto_port),
@@ -149,22 +164,24 @@ def roberta(place: Place) -> Work:
     framework, source = _framework(place.project, script)
     load, near = _text_load(framework, FP32), _text_load(framework, INT8)
     folder = place.copy("roberta", source.folder, _tokenizer(place, "roberta", framework))
-    peer = Peer(
-        "FastAPI, torch",
-        "text-torch",
-        folder,
-        # A run counts no requests of unfinished batches: batches of a slow model must be short.
-        tuple(replace(form, most=16) for form in THREADS_OR_SPLIT),
-        ({"group": 1}, {"group": 4}, {"group": 16}),
-        trial_s=10,
+    # A run counts no requests of unfinished batches: batches of a slow model must be short.
+    forms = tuple(replace(form, most=16) for form in THREADS_OR_SPLIT)
+    plain = tuple(replace(form, group=16, sort=False) for form in forms)
+    peers = (
+        Peer("FastAPI, torch", "text-torch", folder, forms, ({"group": 1}, {"group": 4}, {"group": 16}), 10),
+        Peer(f"FastAPI, torch{PLAIN}", "text-torch", folder, plain, ({"group": 8, "most": 8},), 10),
     )
     return Work(
         "roberta",
         {"TorchScript": Product(script, False, load), "int8": Product(int8, False, near)},
-        {"FastAPI, torch": (peer, load)},
-        (
-            Goal("tritonstack, TorchScript, container port", "FastAPI, torch", throughput=1.5),
-            Goal("tritonstack, int8, container port", "FastAPI, torch", throughput=5),
+        {peer.name: (peer, load) for peer in peers},
+        tuple(
+            goal
+            for peer in peers
+            for goal in (
+                Goal("tritonstack, TorchScript, container port", peer.name, throughput=1.5),
+                Goal("tritonstack, int8, container port", peer.name, throughput=5),
+            )
         ),
         shortest_s=16,
     )
@@ -229,10 +246,12 @@ def _one_runtime(name: str, made: Built, load: Load, peer: Peer, *, invoke_endpo
     return Work(name, {"fp32": Product(made, invoke_endpoint, load)}, {peer.name: (peer, load)}, (goal,))
 
 
-def _text(name: str, folder: Path) -> Peer:
+def _text(name: str, folder: Path) -> Iterator[Peer]:
+    """Yield the peer that sorts texts by length as the product does, and the one with a plain queue."""
     engine = "text-torch" if name == "torch" else "text-onnx"
     trial_s = 6 if name == "torch" else 3
-    return Peer(f"FastAPI, {name}", engine, folder, THREADS_OR_SPLIT, TEXT_BATCHES, trial_s)
+    yield Peer(f"FastAPI, {name}", engine, folder, THREADS_OR_SPLIT, TEXT_BATCHES, trial_s)
+    yield Peer(f"FastAPI, {name}{PLAIN}", engine, folder, AS_THEY_ARRIVE, PADDED_BATCHES, trial_s)
 
 
 def _recipe(model: str, **changes: str) -> dict[str, Any]:

@@ -84,14 +84,21 @@ def _example(
         name=case.name,
         origin=case.origin,
         inputs=tuple(tensor_of(name, array) for name, array in case.inputs.items()),
-        outputs=tuple(
-            RightAnswer(
-                **dict(tensor_of(name, array)),
-                tolerance=_tolerance(accept.tolerance(name, precision, kind_of(array))),
-            )
-            for name, array in case.expected.items()
-        ),
+        outputs=_right_answers(case.expected, accept, precision),
+        responses=tuple(_right_answers(response, accept, precision) for response in case.responses),
         sequence=sequence,
+    )
+
+
+def _right_answers(
+    expected: Mapping[str, Array], accept: ModelTolerance, precision: PrecisionOption
+) -> tuple[RightAnswer, ...]:
+    return tuple(
+        RightAnswer(
+            **dict(tensor_of(name, array)),
+            tolerance=_tolerance(accept.tolerance(name, precision, kind_of(array))),
+        )
+        for name, array in expected.items()
     )
 
 
@@ -106,7 +113,7 @@ def _bytes_of(example: Example) -> int:
 
 def _size(case: Case) -> int:
     """Estimate the size of a request and its answer."""
-    return sum(map(_size_of, (case.inputs, case.expected)))
+    return sum(map(_size_of, (case.inputs, case.expected, *case.responses)))
 
 
 def _size_of(arrays: Mapping[str, Array]) -> int:

@@ -1,7 +1,8 @@
 """Serve a packed generative model as an endpoint does, and check it with `generate`.
 
-There is no framework to compare with. The check proves that the archive loads, that every test text gets a
-text answer, and that greedy decoding repeats its answer. Only single-model endpoints serve such archives, so
+The check proves that the archive loads, that every test text gets a text answer, and that greedy decoding
+repeats its answer. If a framework has completed the texts, its completions must be equal, whole and streamed.
+Without, as for vLLM, there is nothing to compare with. Only single-model endpoints serve such archives, so
 multi-model hosting is not checked.
 """
 
@@ -9,25 +10,37 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from model_build.checking.served_model import ServingReport, served_by
-from model_build.errors import ServingError
+from model_build.data.cases import Case
+from model_build.errors import ParityError, ServingError
+from model_build.repository.language import TEXT_OUT
 from model_build.store.archive import PackedArchive, unpack_own
+from tritonstack.client.streaming import read_responses, text_of
 from tritonstack.records.manifests import GenerationReport, LatencyReport
-from tritonstack.reference.container_variables import ContainerOptions, container_variables
-from tritonstack.runtime import TritonInstallation, TritonServer
+from tritonstack.reference.container_variables import (
+    GENERATING,
+    INFERENCE_TYPE,
+    ContainerOptions,
+    container_variables,
+)
+from tritonstack.runtime import TritonInstallation, TritonResponse, TritonServer
 from tritonstack.runtime.server import SINGLE_MODEL_ROOT
 
 READY_WITHIN_S = 1800.0
 """Loading gigabytes, compiling, and profiling take minutes."""
 REQUEST_WITHIN_S = 120.0
 TIMES = 2
+COMPARED_TOKENS = 32
+"""Most tokens of a completion that is compared with the framework's."""
+GREEDY = {"temperature": 0, "max_tokens": COMPARED_TOKENS}
 MAX_TOKENS = 16
 WITHOUT_CHANCE = {"temperature": 0, "seed": 0, "max_tokens": MAX_TOKENS, "ignore_eos": True}
 """Greedy decoding with a fixed number of tokens, so that times are comparable."""
@@ -44,6 +57,8 @@ class GenerateCheck:
     texts: Sequence[str]
     work: Path
     """Folder for unpacked files and server logs."""
+    expected: Mapping[str, str] = field(default_factory=dict)
+    """The framework's greedy completion of each text; empty if there is none to compare with."""
 
     def run(self) -> ServingReport:
         """Serve the archive and send every text; raise ServingError on a wrong answer."""
@@ -54,26 +69,60 @@ class GenerateCheck:
             )
         root = self.work / "single"
         unpack_own(self.packed, root)
+        with self._served(root, GENERATING[0]) as server:
+            times = [self._ask_again(server, text) for text in self.texts]
+            for text, right in self.expected.items():
+                self._compare(text, right, self._ask(server, text, GREEDY)[0])
+        if self.expected:
+            with self._served(root, GENERATING[1]) as server:
+                for text, right in self.expected.items():
+                    self._compare(text, right, "".join(self._streamed(server, text)))
+        p50, p99 = np.percentile(times, [50, 99])
+        latency = LatencyReport(
+            batch=1, requests=len(times), p50_ms=round(float(p50), 2), p99_ms=round(float(p99), 2)
+        )
+        report = GenerationReport(
+            cases=len(times), times=TIMES, tokens=MAX_TOKENS, compared=len(self.expected)
+        )
+        return ServingReport(None, (latency,), served_by(self.installation), generation=report)
+
+    @contextmanager
+    def _served(self, root: Path, inference_type: str) -> Iterator[TritonServer]:
+        options = ContainerOptions(self.entry, generates=True)
         with TritonServer.start(
             installation=self.installation,
             model_root=root,
-            environment=container_variables({}, ContainerOptions(self.entry, generates=True)),
-            state_dir=self.work / "single-server",
+            environment=container_variables({INFERENCE_TYPE: inference_type}, options),
+            state_dir=self.work / f"{inference_type}-server",
         ) as server:
-            if server.model_root != SINGLE_MODEL_ROOT:
+            if not self.expected and server.model_root != SINGLE_MODEL_ROOT:
                 raise ServingError(
                     f"the engine's arguments name {SINGLE_MODEL_ROOT}, which this machine cannot mount for "
                     "the server",
                     remedy="build where user namespaces are allowed, for example in a privileged container",
                 )
             server.wait_ready(timeout_s=READY_WITHIN_S)
-            times = [self._ask_again(server, text) for text in self.texts]
-        p50, p99 = np.percentile(times, [50, 99])
-        latency = LatencyReport(
-            batch=1, requests=len(times), p50_ms=round(float(p50), 2), p99_ms=round(float(p99), 2)
-        )
-        report = GenerationReport(cases=len(times), times=TIMES, tokens=MAX_TOKENS)
-        return ServingReport(None, (latency,), served_by(self.installation), generation=report)
+            yield server
+
+    def _compare(self, text: str, right: str, answer: str) -> None:
+        if answer != right:
+            raise ParityError(
+                f"the served completion of {text!r} is {answer[:SHOWN]!r}; expected {right[:SHOWN]!r}",
+                remedy="build the model again; if the difference remains, report it with the model's "
+                "config.json and tokenizer.json",
+                code="TS352",
+            )
+
+    def _streamed(self, server: TritonServer, text: str) -> Iterator[str]:
+        """Yield the pieces of a streamed completion."""
+        question = _question(text, {**GREEDY, "stream": True})
+        reply = self._sent(server, question)
+        if reply.status != 200:
+            raise self._failed(server, text, reply)
+        for response in read_responses([reply.body], content_type=reply.headers["content-type"]):
+            if "error" in response:
+                raise self._failed(server, text, reply)
+            yield text_of(response)
 
     def _ask_again(self, server: TritonServer, text: str) -> float:
         """Send a text repeatedly; return the milliseconds of the last answer."""
@@ -88,33 +137,50 @@ class GenerateCheck:
                 )
         return milliseconds
 
-    def _ask(self, server: TritonServer, text: str) -> tuple[str, float]:
-        question = {"text_input": text, "exclude_input_in_output": True, "parameters": WITHOUT_CHANCE}
+    def _ask(
+        self, server: TritonServer, text: str, parameters: Mapping[str, Any] = WITHOUT_CHANCE
+    ) -> tuple[str, float]:
         begin = time.perf_counter()
-        reply = server.request(
+        reply = self._sent(server, _question(text, parameters))
+        milliseconds = (time.perf_counter() - begin) * 1000
+        answer = _text_of(reply.body) if reply.status == 200 else None
+        if answer is None or not (answer or self.expected):
+            raise self._failed(server, text, reply)
+        return answer, milliseconds
+
+    def _sent(self, server: TritonServer, question: bytes) -> TritonResponse:
+        return server.request(
             "POST",
             "/invocations",
-            body=json.dumps(question).encode(),
+            body=question,
             headers={"Content-Type": "application/json"},
             timeout_s=REQUEST_WITHIN_S,
         )
-        milliseconds = (time.perf_counter() - begin) * 1000
-        answer = _text_of(reply.body) if reply.status == 200 else None
-        if not answer:
-            shown = reply.body.decode(errors="replace")[:SHOWN]
-            raise ServingError(
-                f"generate for {text!r} returned status "
-                f"{reply.status} without text: {shown}\n{server.log_tail()}",
-                remedy="check the engine options of the recipe, and that the weights are a generating model",
-            )
-        return answer, milliseconds
+
+    def _failed(self, server: TritonServer, text: str, reply: TritonResponse) -> ServingError:
+        shown = reply.body.decode(errors="replace")[:SHOWN]
+        return ServingError(
+            f"generate for {text!r} returned status "
+            f"{reply.status} without text: {shown}\n{server.log_tail()}",
+            remedy="check the engine options of the recipe, and that the weights are a generating model",
+        )
+
+
+def completions_of(cases: Sequence[Case]) -> dict[str, str]:
+    """Return the expected completion of each text."""
+    return {case.name: case.expected[TEXT_OUT.name][0].decode() for case in cases}
+
+
+def _question(text: str, parameters: Mapping[str, Any]) -> bytes:
+    question = {"text_input": text, "exclude_input_in_output": True, "parameters": dict(parameters)}
+    return json.dumps(question).encode()
 
 
 def _text_of(body: bytes) -> str | None:
-    """Return the text of an answer; None if missing or empty."""
+    """Return the text of an answer; None if missing."""
     try:
         answer: Any = json.loads(body)
     except ValueError:
         return None
     text = answer.get("text_output") if isinstance(answer, dict) else None
-    return text if isinstance(text, str) and text else None
+    return text if isinstance(text, str) else None

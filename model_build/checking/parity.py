@@ -14,8 +14,18 @@ from tritonstack.records.manifests import ParityReport
 from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption, Tolerance
 
 Array = NDArray[Any]
-Stage = Literal["graph", "served"]
-WHAT = {"graph": "the exported graph", "served": "the served artifact"}
+Stage = Literal["graph", "served", "repeated"]
+"""repeated: the answers of the served artifact, compared with its own earlier ones."""
+WHAT = {
+    "graph": "the exported graph differs from the framework",
+    "served": "the served artifact differs from the framework",
+    "repeated": "the served artifact answers the same requests differently",
+}
+WIDEN = "if the precision allows no better, widen `accept` in model.yaml; else report a bug"
+REPEAT = (
+    "make the answers depend on the request alone: fix random seeds, and compute each row of a batch alone; "
+    "or widen `accept` in model.yaml"
+)
 ROWS_SHOWN = 12
 MISS = "!"
 
@@ -43,16 +53,17 @@ def judge(
     missed = _misses(comparisons, accept, precision)
     if missed and all(item.note == NAN_EXPECTED for item in missed):
         names = sorted({f"{item.output} of {item.case}" for item in missed})
+        owner = "the model" if stage == "repeated" else "the framework"
         raise ParityError(
-            f"the framework's own answer is NaN, so it cannot be compared: {', '.join(names[:5])}",
+            f"{owner}'s own answer is NaN, so it cannot be compared: {', '.join(names[:5])}",
             remedy="check the test input (such as a logarithm of a negative number), the model's operators "
             "and weights",
         )
     if missed:
         raise ParityError(
-            f"{WHAT[stage]} differs from the framework: {len(missed)} of {len(comparisons)} "
+            f"{WHAT[stage]}: {len(missed)} of {len(comparisons)} "
             f"outputs exceed the tolerance, marked {MISS}\n{_table(missed, accept, precision)}",
-            remedy="if the precision allows no better, widen `accept` in model.yaml; else report a bug",
+            remedy=REPEAT if stage == "repeated" else WIDEN,
         )
     return report_of(stage, comparisons)
 
@@ -77,7 +88,7 @@ def describe_miss(
 def report_of(stage: Stage, comparisons: Sequence[Comparison]) -> ParityReport:
     """Return the worst value of every measure."""
     return ParityReport(
-        stage=stage,
+        stage="served" if stage == "repeated" else stage,
         cases=len(comparisons),
         min_cosine=min(item.cosine for item in comparisons),
         max_absolute_error=max(item.absolute for item in comparisons),

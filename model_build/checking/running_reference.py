@@ -1,17 +1,20 @@
 """Compute expected answers with the user's reference function, in a separate process.
 
 The function's imports stay out of the build. Run as a program, this file is the child process: it reads
-requests from an .npz file, calls the function per request, and writes the answers to another file.
+requests from an .npz file, calls the function per request, and writes the answers to another file. A function
+with a parameter `source` gets the folder of the fetched source, for example of a pretrained model.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import itertools
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +27,24 @@ WITHIN_S = 1800.0
 FAILED = 3
 """Exit code of the child if the function itself failed; the last line gives the reason."""
 _SEPARATOR = "/"
+ONE, SEVERAL = "one", "several"
+SOURCE = "source"
+"""Parameter of a function that reads the source; its value is a pathlib.Path."""
 
 
-def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[dict[str, Array]]:
-    """Call `file.py:function` in `folder` for each request; return the answers as named arrays."""
+def ask_reference(
+    folder: Path,
+    entry: str,
+    requests: Sequence[Arrays],
+    *,
+    source: Path | None = None,
+    several: bool = False,
+) -> list[list[dict[str, Array]]]:
+    """Call `file.py:function` in `folder` for each request; return its responses as named arrays.
+
+    `source` is the folder of the fetched source; None if the model has no source. With `several`, the
+    function returns a list of responses, or is a generator; else it returns one.
+    """
     from model_build.errors import ExportError  # noqa: PLC0415 - the other end needs NumPy alone
 
     file, _, function = entry.partition(":")
@@ -35,6 +52,7 @@ def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[
         asked, answered = Path(temporary) / "asked.npz", Path(temporary) / "answered.npz"
         _save(asked, requests)
         command = [sys.executable, __file__, str(folder / file), function, str(asked), str(answered)]
+        command += [str(source.absolute()) if source else "", SEVERAL if several else ONE]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=folder
@@ -50,10 +68,13 @@ def ask_reference(folder: Path, entry: str, requests: Sequence[Arrays]) -> list[
             reason = lines[-1] if done.returncode == FAILED else "\n".join(lines[-20:])
             raise ExportError(
                 f"{entry} failed: {reason}",
-                remedy="the function takes named arrays and returns a dictionary of named arrays",
+                remedy="the function takes named arrays and returns a dictionary of named arrays"
+                + (" per response, in a list" if several else ""),
                 code="TS309",
             )
-        return _load(answered)
+        answers = iter(_load(answered))
+        counts = np.load(answered.with_suffix(".counts.npy"), allow_pickle=False)
+        return [list(itertools.islice(answers, int(count))) for count in counts]
 
 
 def _save(file: Path, parts: Sequence[Arrays]) -> None:
@@ -77,7 +98,7 @@ def _load(file: Path) -> list[dict[str, Array]]:
     return parts
 
 
-def _main(file: str, function: str, asked: str, answered: str) -> int:
+def _main(file: str, function: str, asked: str, answered: str, source: str, number: str) -> int:
     """Run as the child process."""
     spec = importlib.util.spec_from_file_location("tritonstack_reference", file)
     if spec is None or spec.loader is None:
@@ -86,7 +107,10 @@ def _main(file: str, function: str, asked: str, answered: str) -> int:
     sys.path[0] = str(Path(file).parent)
     try:
         spec.loader.exec_module(module)
-        answers = [_checked(getattr(module, function)(request)) for request in _load(Path(asked))]
+        found = getattr(module, function)
+        keywords = _keywords(found, source)
+        read = _responses if number == SEVERAL else _response
+        answers = [read(found(request, **keywords)) for request in _load(Path(asked))]
     except Exception as error:
         lines = [
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
@@ -94,8 +118,30 @@ def _main(file: str, function: str, asked: str, answered: str) -> int:
         place = f"{Path(file).name}:{lines[-1]}: " if lines else ""
         print(f"{place}{type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
         return FAILED
-    _save(Path(answered), answers)
+    _save(Path(answered), list(itertools.chain.from_iterable(answers)))
+    np.save(Path(answered).with_suffix(".counts.npy"), [len(responses) for responses in answers])
     return 0
+
+
+def _keywords(function: Any, source: str) -> dict[str, Path]:
+    parameter = inspect.signature(function).parameters.get(SOURCE)
+    if parameter is None:
+        return {}
+    if source:
+        return {SOURCE: Path(source)}
+    if parameter.default is parameter.empty:
+        raise TypeError(f"{function.__name__} has a parameter `source`, but model.yaml has no `source`")
+    return {}
+
+
+def _response(answer: Any) -> list[dict[str, Array]]:
+    return [_checked(answer)]
+
+
+def _responses(answers: Any) -> list[dict[str, Array]]:
+    if isinstance(answers, Mapping) or not isinstance(answers, Iterable):
+        raise TypeError(f"returned a {type(answers).__name__}, not a list of responses")
+    return [_checked(answer) for answer in answers]
 
 
 def _checked(answer: Any) -> dict[str, Array]:

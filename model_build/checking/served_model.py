@@ -36,13 +36,15 @@ class ServingReport:
     """Result of a serving check."""
 
     parity: ParityReport | None
-    """None if there is no single right answer."""
+    """None if there is no single right answer, or none to compare with."""
     latency: tuple[LatencyReport, ...]
     served_by: ServedBy
     shared_memory_bytes: int = 0
     """Memory of its Python models at the end."""
     generation: GenerationReport | None = None
     """Report of a generative model."""
+    repeated: int = 0
+    """Number of answers compared only with the model's own earlier ones, if `parity` is None."""
 
 
 @dataclass(frozen=True)

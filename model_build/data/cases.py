@@ -25,6 +25,8 @@ class Case:
     """Whether users send such requests; latency is measured only for these."""
     origin: Origin = "framework"
     """Source of `expected`."""
+    responses: Sequence[Mapping[str, Array]] = ()
+    """Responses of a decoupled model, in order; `expected` is then empty."""
 
 
 def same_shapes(cases: Sequence[Case]) -> list[list[Case]]:

@@ -11,7 +11,13 @@ from model_build.data.cases import Case
 from model_build.progress import BuildSteps
 from model_build.sources import FetchedSource
 from tritonstack.base.documents import Document
-from tritonstack.records.manifests import CandidateReport, EnvironmentReport, ParityReport, TensorSpec
+from tritonstack.records.manifests import (
+    CandidateReport,
+    EnvironmentReport,
+    ParityReport,
+    TensorSpec,
+    split_choice,
+)
 from tritonstack.reference.targets import Target
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
@@ -36,7 +42,17 @@ class BuildContext:
     shared_cache: str | None = None
     """`s3://bucket/prefix` for timing caches and engines shared between build machines."""
     recorded_choice: str | None = None
-    """The graph that `precision: auto` chose in an earlier build of the same files."""
+    """What `precision: auto` chose in an earlier build of the same files: a graph, or `GRAPH; LAYOUT`."""
+
+    @property
+    def recorded_graph(self) -> str | None:
+        """Return the graph of the recorded choice."""
+        return None if self.recorded_choice is None else split_choice(self.recorded_choice)[0]
+
+    @property
+    def recorded_layout(self) -> str:
+        """Return the layout of the recorded choice; empty for the default one."""
+        return split_choice(self.recorded_choice or "")[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +77,8 @@ class WrittenRepository:
     environments: tuple[EnvironmentReport, ...] = ()
     max_batch: int | None = None
     """Largest batch if it differs from model.yaml; an ensemble's follows from its models."""
+    compared: bool = True
+    """Whether the cases have expected answers; else the served archive repeats its own."""
     unverified: tuple[str, ...] = ()
     """Why its answers are unverified; empty if a framework or expected outputs verify them."""
     unused_weights: tuple[str, ...] = ()

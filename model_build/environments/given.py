@@ -17,6 +17,7 @@ from pathlib import Path
 
 from model_build.environments.packing import PYTHONS
 from model_build.errors import EnvironmentBuildError
+from model_build.store.archive import CheckedMember
 from tritonstack.base.files import sha256_of
 from tritonstack.records.manifests import EnvironmentReport
 
@@ -29,7 +30,7 @@ _PYTHON = re.compile(r"bin/python(?P<version>3\.\d+)")
 
 
 @dataclass
-class _Contents:
+class EnvironmentContents:
     """What one pass over the archive found."""
 
     names: set[str] = field(default_factory=set)
@@ -43,7 +44,7 @@ def accept_environment(archive: Path, *, file: Path, pythons: Collection[str] = 
 
     `pythons` (3.10) are those of the images that may run it.
     """
-    contents = _read(archive)
+    contents = read_environment(archive)
     missing = [name for name in NEEDED if name not in contents.names]
     if missing:
         raise EnvironmentBuildError(
@@ -67,23 +68,28 @@ def accept_environment(archive: Path, *, file: Path, pythons: Collection[str] = 
     )
 
 
-def _read(archive: Path) -> _Contents:
-    contents = _Contents()
+def read_environment(archive: Path, *, any_links: bool = False) -> EnvironmentContents:
+    """Read the names in an archive; raise EnvironmentBuildError if it is not safe to unpack.
+
+    `any_links` allows links to the image's own files, such as its Python.
+    """
+    contents = EnvironmentContents()
     try:
-        with tarfile.open(archive, mode="r|gz") as tar:
+        with tarfile.open(archive, mode="r|gz", tarinfo=CheckedMember) as tar:
             for member in tar:
-                _take(archive, member, contents)
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+                _take(archive, member, contents, any_links=any_links)
+    except (tarfile.TarError, EOFError, OSError, RecursionError, zlib.error) as error:
         raise EnvironmentBuildError(f"{archive} cannot be read: {error}", remedy=RECIPE) from error
     return contents
 
 
-def _take(archive: Path, member: tarfile.TarInfo, contents: _Contents) -> None:
+def _take(archive: Path, member: tarfile.TarInfo, contents: EnvironmentContents, *, any_links: bool) -> None:
     name = posixpath.normpath(member.name)
     if name.startswith(("/", "../")) or name == "..":
         raise EnvironmentBuildError(f"{archive}: {member.name!r} is outside the archive", remedy=RECIPE)
     if member.issym() or member.islnk():
-        _check_link(archive, name, member)
+        if not any_links:
+            _check_link(archive, name, member)
     elif not (member.isreg() or member.isdir()):
         raise EnvironmentBuildError(f"{archive}: {name} is not a file, folder, or link", remedy=RECIPE)
     contents.names.add(name)

@@ -107,12 +107,23 @@ def build_environment(
     model's folder of the repository. Equal wheels give equal bytes, and are packed once per cache. Without
     requirements, the environment only watches the model process.
     """
-    chosen = sorted(set(pythons or PYTHONS), key=_by_age)
-    folders = _folders(requirements, chosen, cache_dir / "wheels", dependencies) if requirements else {}
-    cached = cache_dir / "environments" / _key(folders)
-    with only_one(cached.with_name(f".{cached.name}.lock")):
-        report = _reuse(cached, file) or _pack(folders, cached, file)
+    folders = _resolve(requirements, pythons, cache_dir, dependencies)
+    cached = _cached(folders, cache_dir)
+    with only_one(_lock_of(cached)):
+        report = _reuse(cached, file)
+        if report is None:
+            report = _pack(folders, cached)
+            shutil.copyfile(cached / ARCHIVE_NAME, file)
     return report.model_copy(update={"path": f"{file.parent.name}/{file.name}"})
+
+
+def fill_cache(requirements: Sequence[str], *, cache_dir: Path, dependencies: bool) -> None:
+    """Pack the environment of these `requirements` into the cache, for a later `build_environment`."""
+    folders = _resolve(requirements, (), cache_dir, dependencies)
+    cached = _cached(folders, cache_dir)
+    with only_one(_lock_of(cached)):
+        if not (cached / REPORT_NAME).is_file():
+            _pack(folders, cached)
 
 
 def target_python(report: EnvironmentReport, asked: str | None) -> str | None:
@@ -128,6 +139,23 @@ def target_python(report: EnvironmentReport, asked: str | None) -> str | None:
 
 def _tag(python: str) -> str:
     return "py" + python.replace(".", "")
+
+
+def _resolve(
+    requirements: Sequence[str], pythons: Sequence[str], cache_dir: Path, dependencies: bool
+) -> Folders:
+    if not requirements:
+        return {}
+    chosen = sorted(set(pythons or PYTHONS), key=_by_age)
+    return _folders(requirements, chosen, cache_dir / "wheels", dependencies)
+
+
+def _cached(folders: Folders, cache_dir: Path) -> Path:
+    return cache_dir / "environments" / _key(folders)
+
+
+def _lock_of(cached: Path) -> Path:
+    return cached.with_name(f".{cached.name}.lock")
 
 
 def _folders(
@@ -181,7 +209,7 @@ def _reuse(cached: Path, file: Path) -> EnvironmentReport | None:
     return report if sha256_of(file) == report.sha256 else None
 
 
-def _pack(folders: Folders, cached: Path, file: Path) -> EnvironmentReport:
+def _pack(folders: Folders, cached: Path) -> EnvironmentReport:
     """Pack next to the cache folder, and move the result there when complete."""
     new = cached.with_name(f".{cached.name}.new")
     for leftover in (new, cached):
@@ -199,7 +227,6 @@ def _pack(folders: Folders, cached: Path, file: Path) -> EnvironmentReport:
     )
     (new / REPORT_NAME).write_text(report.model_dump_json(indent=2) + "\n")
     new.rename(cached)
-    shutil.copyfile(cached / ARCHIVE_NAME, file)
     return report
 
 

@@ -68,11 +68,11 @@ class Framework:
                 model = self._to_onnx()
             except Exception as error:
                 if not self._use_eager_attention():
-                    raise _not_exported(error) from error
+                    raise not_exported(error) from error
                 try:
                     model = self._to_onnx()
                 except Exception as plain_error:
-                    raise _not_exported(plain_error) from plain_error
+                    raise not_exported(plain_error) from plain_error
         graph = save_graph(model, folder)
         return dataclasses.replace(graph, outputs=self.labelled(graph.outputs))
 
@@ -135,7 +135,8 @@ class Framework:
         )
 
 
-def _not_exported(error: BaseException) -> ExportError:
+def not_exported(error: BaseException) -> ExportError:
+    """Return the error for one of PyTorch's exporter."""
     while error.__cause__ is not None:  # the exporter's wrapper text is for its developers
         error = error.__cause__
     return ExportError(
@@ -158,8 +159,3 @@ def require_numbers(answers: Mapping[str, Array]) -> None:
                 f"the model itself returns NaN for {name}",
                 remedy="its weights are corrupt or its training diverged; use other weights",
             )
-
-
-def arrays_of(tokens: Mapping[str, Any]) -> dict[str, Array]:
-    """Convert a tokenizer's output to INT64."""
-    return {name: np.asarray(values).astype(np.int64) for name, values in tokens.items()}

@@ -1,4 +1,4 @@
-"""Convert an image processor's settings to those of the served step.
+"""Image processors in the framework, and their settings as those of the served step.
 
 The served step resizes, crops, rescales, and normalizes. A processor with any other behavior is rejected,
 naming the method; two architectures differ only in sizes.
@@ -6,16 +6,73 @@ naming the method; two architectures differ only in sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import PIL.Image
+import transformers
+from numpy.typing import NDArray
 from transformers.image_processing_backends import PilBackend
+from transformers.image_utils import load_image
 
 from model_build.errors import ExportError
+from model_build.library_errors import brief, known_help
+from tritonstack.spec.models.model_fields import Trust
 
 METHODS = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
 REMEDY = "set `input: pixels`, and prepare the images in the client"
 Geometry = list[dict[str, Any]]
+Array = NDArray[Any]
+
+
+class ImageProcessor:
+    """An image processor of transformers."""
+
+    def __init__(self, folder: Path, *, trust: Trust) -> None:
+        try:
+            # The Pillow backend, as in the served step.
+            auto_class: Any = transformers.AutoImageProcessor
+            self._processor = auto_class.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=trust.remote_code is not None, backend="pil"
+            )
+        except Exception as error:
+            raise ExportError(
+                f"transformers cannot load the image processor: {type(error).__name__}: {brief(error)}",
+                remedy=known_help(error)
+                or "the source needs preprocessor_config.json of a transformers model",
+            ) from error
+
+    def pixels(self, images: Iterable[bytes]) -> Array:
+        """Return the framework's pixels for image files."""
+        opened = [load_image(PIL.Image.open(BytesIO(image))) for image in images]
+        found = self._processor(opened, return_tensors="np")["pixel_values"]
+        return np.ascontiguousarray(found, dtype=np.float32)
+
+    def shape(self) -> tuple[int, ...]:
+        """Return channels, height, and width, which must not depend on the image."""
+        files = [encoded(np.zeros(size, np.uint8)) for size in ((90, 120, 3), (200, 80, 3))]
+        wide, tall = (self.pixels([file]).shape[1:] for file in files)
+        if wide != tall:
+            raise ExportError(
+                f"the image processor returns {list(wide)} for one image and {list(tall)} for another; "
+                "a batch needs one size",
+                remedy="set `size` or `do_center_crop` in the model's preprocessor_config.json",
+            )
+        return tuple(wide)
+
+    def preparation(self) -> Mapping[str, Any]:
+        """Return the content of preparation.json for the served step."""
+        return preparation_of(self._processor)
+
+
+def encoded(pixels: Array) -> bytes:
+    """Encode rows, columns, and colors as an image file."""
+    file = BytesIO()
+    PIL.Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
 
 
 def preparation_of(processor: Any) -> Mapping[str, Any]:

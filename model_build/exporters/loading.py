@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import pickle
@@ -19,6 +20,7 @@ from tokenizers import normalizers
 
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
+from model_build.exporters.tokenizing.pieces import match_pieces
 from model_build.exporters.unused_weights import check_unused
 from model_build.library_errors import brief, known_help
 from tritonstack.project.files.source_selection import SAFE_WEIGHTS
@@ -47,6 +49,7 @@ def load_model(
     is_safe = trust.pickle is None or any(folder.glob(SAFE_WEIGHTS))
     with _as_export_error("transformers cannot load the model's config.json", trust=trust, remedy=CONFIG):
         config = transformers.AutoConfig.from_pretrained(folder, **choices)
+    _import_losses()
     auto_class = head.auto_class(config)
     _check_architecture(config, auto_class, head)
     with _as_export_error("transformers cannot load the model", trust=trust, remedy=BELONG):
@@ -67,11 +70,26 @@ def load_model(
             remedy=f"{BELONG}, and that the weights were trained for {head.task}",
         )
     unused = check_unused(model, map(str, report["unexpected_keys"]), allowed=allow_unused)
-    return LoadedModel(model.eval(), unused)
+    return LoadedModel(head.part_of(model).eval(), unused)
 
 
-def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
-    """Load the tokenizer as a fast tokenizer that pads on the right."""
+def _import_losses() -> None:
+    """Import transformers' losses without SciPy, which takes 0.4 s of processor time.
+
+    transformers imports every loss with any model. Those for detecting objects import SciPy if it is
+    installed; only training calls them.
+    """
+    utils: Any = transformers.utils
+    has_scipy = utils.is_scipy_available
+    utils.is_scipy_available = lambda: False
+    try:
+        importlib.import_module("transformers.loss.loss_utils")
+    finally:
+        utils.is_scipy_available = has_scipy
+
+
+def load_tokenizer(folder: Path, *, trust: Trust, pads: bool = True) -> Any:
+    """Load the tokenizer as a fast tokenizer that pads on the right; `pads` requires a padding token."""
     _check_vocabulary_files(folder)
     with _as_export_error(
         "transformers cannot load the tokenizer",
@@ -81,14 +99,38 @@ def load_tokenizer(folder: Path, *, trust: Trust) -> Any:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=trust.remote_code is not None
         )
-    if not tokenizer.is_fast or tokenizer.pad_token_id is None:
-        lack = "padding token" if tokenizer.is_fast else "fast (tokenizers) form"
-        raise ExportError(f"the tokenizer has no {lack}", remedy="use a tokenizer that has one")
+    if not tokenizer.is_fast:
+        raise ExportError(
+            "the tokenizer has no fast (tokenizers) form", remedy="use a tokenizer that has one"
+        )
+    if pads and tokenizer.pad_token_id is None:
+        tokenizer.pad_token = _padding_token(folder, tokenizer)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         # Some classes build a tokenizer of special tokens alone if the vocabulary files are missing.
         raise ExportError("the tokenizer has no vocabulary", remedy=_tokenizer_help(folder))
+    pieces = sorted(folder.glob("*.model"))
+    if pieces and not (folder / "tokenizer.json").is_file():
+        match_pieces(tokenizer, pieces[0])
     tokenizer.padding_side = "right"
     return tokenizer
+
+
+def _padding_token(folder: Path, tokenizer: Any) -> str:
+    """Return the padding token of a tokenizer that has none: the model's, else the end of a text.
+
+    The mask hides padding; left-to-right classifiers find the last token by it, as transformers documents.
+    """
+    file = folder / "config.json"
+    config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    stated = config.get("pad_token_id")
+    known = isinstance(stated, int) and 0 <= stated < len(tokenizer)
+    token = tokenizer.convert_ids_to_tokens(stated) if known else tokenizer.eos_token
+    if token is None:
+        raise ExportError(
+            "the tokenizer has no padding token, and no token for the end of a text",
+            remedy="set `pad_token` in tokenizer_config.json, or `pad_token_id` in config.json",
+        )
+    return str(token)
 
 
 def _check_vocabulary_files(folder: Path) -> None:
@@ -125,8 +167,8 @@ def _tokenizer_help(folder: Path) -> str:
     pieces = sorted(file.name for file in folder.glob("*.model"))
     if pieces:
         return (
-            f"the source has only {', '.join(pieces)} (SentencePiece): load it with AutoTokenizer where "
-            "sentencepiece is installed, save it with save_pretrained(folder), and add its tokenizer.json"
+            f"the source has only {', '.join(pieces)} (SentencePiece), which transformers did not convert: "
+            "add the tokenizer.json of the model"
         )
     return "add tokenizer.json and tokenizer_config.json to the source"
 
@@ -177,6 +219,7 @@ def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:
         auto_class is transformers.AutoModel
         and hasattr(config, "text_config")
         and hasattr(config, "vision_config")
+        and config.model_type not in head.two_towers
     ):
         half = f"{type(config).__name__.removesuffix('Config')}TextModel"
         raise ExportError(

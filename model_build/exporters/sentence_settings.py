@@ -17,6 +17,7 @@ from model_build.errors import ExportError, FieldError
 from tritonstack.spec.models.recipes import LONGEST_TEXT, Overridable, PoolingMode, TextEmbeddingRecipe
 
 MODULES = "modules.json"
+SENTENCE_CONFIG = "config_sentence_transformers.json"
 POOLING_FLAGS: Mapping[str, PoolingMode] = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -31,14 +32,26 @@ TRANSFORMER_CONFIGS = tuple(
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "transformer_task": (None, "feature-extraction"),
-    "module_output_name": (None, "token_embeddings"),
     "processing_kwargs": (None, {}),
     "query_length": (None,),
     "document_length": (None,),
     "query_expansion": (None,),
 }
 """Settings of the Transformer module that change answers, with their neutral values."""
+
+
+@dataclass(frozen=True)
+class TransformerTask:
+    """What a Transformer module computes, in sentence-transformers' words."""
+
+    name: str
+    module_output: str
+    model_output: str
+    recipe: str
+    """The recipe that exports it."""
+
+
+ENCODING = TransformerTask("feature-extraction", "token_embeddings", "last_hidden_state", "text-embedding")
 SENTENCE = (None, "sentence_embedding")
 
 
@@ -129,7 +142,7 @@ def read_settings(folder: Path) -> SentenceSettings | None:
     """Read the settings of a source; None if it is not a sentence-transformers model."""
     if not (folder / MODULES).is_file():
         return None
-    modules = [_module(item) for item in _json(folder, MODULES, list)]
+    modules = [module_of(item) for item in read_json(folder, MODULES, list)]
     kinds = [kind for kind, _ in modules]
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise ExportError(
@@ -145,8 +158,8 @@ def read_settings(folder: Path) -> SentenceSettings | None:
         )
     layers = [_layer(folder, kind, path) for kind, path in modules[2:] if kind != "Dropout"]
     normalize = bool(layers) and layers[-1] is None
-    config, name = _transformer_config(folder, transformer)
-    stated, usual = _lengths(folder, transformer, config, name)
+    config, name = transformer_config(folder, transformer)
+    stated, usual = lengths_of(folder, transformer, config, name)
     return SentenceSettings(
         transformer=folder / transformer,
         pooling=_pooling(folder, f"{pooling}/config.json"),
@@ -154,7 +167,7 @@ def read_settings(folder: Path) -> SentenceSettings | None:
         max_length=stated,
         usual_length=usual,
         lowercase=bool(config.get("do_lower_case")),
-        prompt=_prompt(folder),
+        prompt=prompt_of(folder),
         layers=tuple(layers[:-1] if normalize else layers),
     )
 
@@ -162,7 +175,7 @@ def read_settings(folder: Path) -> SentenceSettings | None:
 _SAVE_AGAIN = "save the model again with sentence-transformers, which writes this file"
 
 
-def _module(item: Any) -> tuple[str, str]:
+def module_of(item: Any) -> tuple[str, str]:
     """Return the kind and the folder of a module."""
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         raise ExportError(
@@ -188,7 +201,7 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
             "python",
         )
     name = f"{path}/config.json"
-    config = _json(folder, name, dict) if kind == "Dense" or (folder / name).is_file() else {}
+    config = read_json(folder, name, dict) if kind == "Dense" or (folder / name).is_file() else {}
     for key in ("module_input_name", "module_output_name"):
         if config.get(key) not in SENTENCE:
             raise ExportError(
@@ -214,7 +227,7 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
 
 
 def _pooling(folder: Path, name: str) -> SourcedValue:
-    config = _json(folder, name, dict)
+    config = read_json(folder, name, dict)
     flags = {key: value for key, value in config.items() if key.startswith("pooling_mode_")}
     odd = [key for key, value in flags.items() if value and not (value is True and key in POOLING_FLAGS)]
     if odd or (flags and "pooling_mode" not in config and not any(flags.values())):
@@ -235,28 +248,36 @@ def _pooling(folder: Path, name: str) -> SourcedValue:
     return SourcedValue(tuple(modes), name)
 
 
-def _transformer_config(folder: Path, path: str) -> tuple[dict[str, Any], str]:
+def transformer_config(
+    folder: Path, path: str, task: TransformerTask = ENCODING
+) -> tuple[dict[str, Any], str]:
+    """Read the settings of the Transformer module, and their file's name; reject those of other tasks."""
     names = [(PurePosixPath(path) / name).as_posix() for name in TRANSFORMER_CONFIGS]
     name = next((name for name in names if (folder / name).is_file()), names[0])
-    config = _json(folder, name, dict) if (folder / name).is_file() else {}
-    for key, allowed in NEUTRAL.items():
+    config = read_json(folder, name, dict) if (folder / name).is_file() else {}
+    neutral = {
+        "transformer_task": (None, task.name),
+        "module_output_name": (None, task.module_output),
+        **NEUTRAL,
+    }
+    for key, allowed in neutral.items():
         if config.get(key) not in allowed:
             raise ExportError(
-                f"{name}: {key} is {config[key]!r}, which the recipe text-embedding does not apply",
+                f"{name}: {key} is {config[key]!r}, which the recipe {task.recipe} does not apply",
                 remedy="use a recipe of kind python",
             )
     modalities = config.get("modality_config")
     text = modalities.get("text") if isinstance(modalities, dict) else None
     output = text.get("method_output_name") if isinstance(text, dict) else None
-    if output not in (None, "last_hidden_state"):
+    if output not in (None, task.model_output):
         raise ExportError(
-            f"{name}: the text embeddings come from {output!r}; only last_hidden_state is exported",
+            f"{name}: the answers come from {output!r}; only {task.model_output} is exported",
             remedy="use a recipe of kind python",
         )
     return config, name
 
 
-def _lengths(
+def lengths_of(
     folder: Path, path: str, config: Mapping[str, Any], name: str
 ) -> tuple[SourcedValue | None, int | None]:
     """Return the maximum length that the source sets, and the one its tokenizer and positions allow."""
@@ -267,7 +288,7 @@ def _lengths(
         ("config.json", "max_position_embeddings"),
     ):
         inner = (place / file).as_posix()
-        found = _json(folder, inner, dict).get(key) if (folder / inner).is_file() else None
+        found = read_json(folder, inner, dict).get(key) if (folder / inner).is_file() else None
         if isinstance(found, int) and found > 1:
             bounds.append(found)
     usual = min(bounds, default=None)
@@ -285,15 +306,16 @@ def _lengths(
     return None, usual
 
 
-def _prompt(folder: Path) -> SourcedValue | None:
-    name = "config_sentence_transformers.json"
-    config = _json(folder, name, dict) if (folder / name).is_file() else {}
+def prompt_of(folder: Path) -> SourcedValue | None:
+    """Return the default prompt, if the source has one."""
+    name = SENTENCE_CONFIG
+    config = read_json(folder, name, dict) if (folder / name).is_file() else {}
     prompts, default = config.get("prompts"), config.get("default_prompt_name")
     text = prompts.get(default) if isinstance(prompts, dict) and isinstance(default, str) else None
     return SourcedValue(text, name) if text else None
 
 
-def _json(folder: Path, name: str, kind: type[Any]) -> Any:
+def read_json(folder: Path, name: str, kind: type[Any]) -> Any:
     """Read a JSON file of the source."""
     try:
         found = json.loads((folder / name).read_text(encoding="utf-8"))

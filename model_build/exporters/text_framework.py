@@ -9,22 +9,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from model_build.errors import ExportError
-from model_build.exporters.framework import Framework, arrays_of, require_numbers
+from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import SourceSettings, head_of
 from model_build.exporters.loading import load_model, load_tokenizer, put_into_lower_case, quiet
 from model_build.exporters.spans import best_answer
+from model_build.exporters.tokenizing.text_tokenizer import Sample, TextTokenizer, columns_of
 from model_build.library_errors import brief
 from model_build.sources import FetchedSource
 from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
 from tritonstack.spec.models.recipes import TextRecipe
 
 Array = NDArray[Any]
-Sample = str | tuple[str, str]
-"""A text, or a question with its context."""
-
 EXAMPLE_LENGTH = 7
 
 
@@ -48,7 +45,12 @@ class TextFramework(Framework):
         if settings.lowercase:
             put_into_lower_case(self._tokenizer)
         self._max_length = int(settings.recipe.max_length)
-        self._pairs = recipe.takes == "questions"
+        self._pairs = recipe.takes in ("pairs", "questions")
+        self._texts = TextTokenizer(
+            self._tokenizer,
+            max_length=self._max_length,
+            truncation="only_second" if recipe.takes == "questions" else "longest_first",
+        )
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         if getattr(model.config, "pad_token_id", None) is None:
             # Left-to-right classifiers look for the last token that is not padding.
@@ -85,7 +87,7 @@ class TextFramework(Framework):
     @property
     def answers_empty_text(self) -> bool:
         """Whether an empty text still has special tokens, and so an answer."""
-        return bool(self._tokenizer("")["input_ids"])
+        return self._texts.answers_empty_text
 
     def best_answers(self, samples: Sequence[Sample], *, max_answer_tokens: int) -> dict[str, Array]:
         """Return the framework's answers to questions, one row each."""
@@ -113,23 +115,7 @@ class TextFramework(Framework):
         `extra` names additional tensors, such as offsets: the position of each token in its text (or
         context); (0, 0) for special tokens.
         """
-        texts, pairs = _columns(samples)
-        tokens = self._tokenizer(
-            texts,
-            pairs,
-            padding=True,
-            truncation="only_second" if pairs else True,
-            max_length=self._max_length,
-            return_token_type_ids=True,
-            return_offsets_mapping=True,
-            return_tensors="np",
-        )
-        found = arrays_of(tokens) | {"offsets": arrays_of(tokens)["offset_mapping"]}
-        if pairs:
-            sequences = [tokens.sequence_ids(row) for row in range(len(texts))]
-            is_context = np.array([[place == 1 for place in row] for row in sequences])
-            found["offsets"] = found["offsets"] * is_context[..., None]
-        return {name: found[name] for name in (*self._names, *extra)}
+        return self._texts.tokenize(samples, (*self._names, *extra))
 
     def random_tokens(self, random: np.random.Generator, *, batch: int, length: int) -> dict[str, Array]:
         """Return rows of random tokens, each shorter than the last, between the usual special tokens."""
@@ -152,19 +138,7 @@ class TextFramework(Framework):
 
     def served_tokenizer(self) -> str:
         """Return the tokenizer as JSON, with padding and truncation explicit."""
-        tokenizer = Tokenizer.from_str(self._tokenizer.backend_tokenizer.to_str())
-        tokenizer.enable_truncation(
-            max_length=self._max_length,
-            strategy="only_second" if self._pairs else "longest_first",
-            direction=self._tokenizer.truncation_side,
-        )
-        tokenizer.enable_padding(
-            direction="right",
-            pad_id=self._tokenizer.pad_token_id,
-            pad_token=self._tokenizer.pad_token,
-            pad_type_id=self._tokenizer.pad_token_type_id,
-        )
-        return str(tokenizer.to_str(pretty=False))
+        return self._texts.served()
 
     def _frame(self) -> tuple[list[int], list[int]]:
         """Return the special tokens before and after a text."""
@@ -177,7 +151,7 @@ class TextFramework(Framework):
     def _passes_token_types(self) -> bool:
         """Whether the tokenizer uses token types; only then does the graph need them."""
         sample: Sample = ("a", "a") if self._pairs else "a"
-        texts, pairs = _columns([sample])
+        texts, pairs = columns_of([sample])
         has_types = "token_type_ids" in self._tokenizer.model_input_names
         types = self._tokenizer(texts, pairs, return_token_type_ids=True)["token_type_ids"]
         return has_types and any(any(row) for row in types)
@@ -213,11 +187,3 @@ class TextFramework(Framework):
                 f"it has {positions} positions",
                 remedy="lower `recipe.max_length` in model.yaml",
             ) from error
-
-
-def _columns(samples: Sequence[Sample]) -> tuple[list[str], list[str] | None]:
-    """Split samples into texts and None, or questions and contexts, as a tokenizer takes them."""
-    pairs = [sample for sample in samples if isinstance(sample, tuple)]
-    if pairs:
-        return [question for question, _ in pairs], [context for _, context in pairs]
-    return [sample for sample in samples if isinstance(sample, str)], None

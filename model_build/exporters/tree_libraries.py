@@ -20,7 +20,8 @@ import treelite
 from numpy.typing import NDArray
 
 from model_build.errors import ExportError, UnsafeWeightsError
-from model_build.library_errors import brief, known_help
+from model_build.exporters.tables.pickles import load_pickle
+from model_build.library_errors import brief
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.source_files import copy_from
 
@@ -52,6 +53,8 @@ class Trees:
     """Class names of a classifier, if its file has them."""
     text: Path | None = None
     """LightGBM's file, served unchanged."""
+    contributions: Callable[[Array], Array] | None = None
+    """Maps rows to the library's SHAP values per class and feature, the value of an average row at last."""
 
     @property
     def features(self) -> int:
@@ -168,18 +171,23 @@ def _load_xgboost(file: Path) -> Trees:
     model = treelite.frontend.load_xgboost_model(file, format_choice=choice)
     objective = learner["objective"]["name"]
 
-    def scores(rows: Array) -> Array:
-        matrix = xgboost.DMatrix(
+    def matrix(rows: Array) -> Any:
+        return xgboost.DMatrix(
             rows,
             feature_names=booster.feature_names,
             feature_types=booster.feature_types,
             enable_categorical=True,
         )
-        if objective == "multi:softmax":
-            return _softmax(booster.predict(matrix, output_margin=True))
-        return _as_columns(booster.predict(matrix))
 
-    return Trees("xgboost", model, scores)
+    def scores(rows: Array) -> Array:
+        if objective == "multi:softmax":
+            return _softmax(booster.predict(matrix(rows), output_margin=True))
+        return _as_columns(booster.predict(matrix(rows)))
+
+    def contributions(rows: Array) -> Array:
+        return np.asarray(booster.predict(matrix(rows), pred_contribs=True, strict_shape=True))
+
+    return Trees("xgboost", model, scores, contributions=contributions)
 
 
 def _load_lightgbm(file: Path) -> Trees:
@@ -188,38 +196,25 @@ def _load_lightgbm(file: Path) -> Trees:
     with _loading(file, "LightGBM"):
         booster = lightgbm.Booster(model_file=str(file), params={"verbose": -1})
     model = treelite.frontend.load_lightgbm_model(file)
-    return Trees("lightgbm", model, lambda rows: _as_columns(booster.predict(rows)), text=file)
+    # LightGBM averages the predictions of a random forest, but not their contributions.
+    averaged = int(model.get_header_accessor().get_field("average_tree_output")[0])
+    rounds = booster.num_trees() // booster.num_model_per_iteration() if averaged else 1
+
+    def contributions(rows: Array) -> Array:
+        found = np.asarray(booster.predict(rows, pred_contrib=True)) / rounds
+        return found.reshape(len(rows), booster.num_model_per_iteration(), -1)
+
+    return Trees(
+        "lightgbm",
+        model,
+        lambda rows: _as_columns(booster.predict(rows)),
+        text=file,
+        contributions=contributions,
+    )
 
 
 def _load_sklearn(file: Path) -> Trees:
-    import joblib  # noqa: PLC0415 - as above
-    from sklearn.exceptions import InconsistentVersionWarning  # noqa: PLC0415
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", InconsistentVersionWarning)
-            # joblib reads plain pickles too.
-            estimator = joblib.load(file)
-    except InconsistentVersionWarning as error:
-        raise ExportError(
-            f"{file.name} was saved by scikit-learn {error.original_sklearn_version}; the build has "
-            f"{error.current_sklearn_version}, which may load wrong trees",
-            remedy="save it again with this version, or convert it with treelite in the training environment",
-            code="TS308",
-        ) from error
-    except Exception as error:
-        raise ExportError(
-            f"{file.name} cannot be unpickled: {type(error).__name__}: {brief(error)}",
-            remedy=known_help(error) or "save it again with joblib.dump and the build's scikit-learn version",
-            code="TS308",
-        ) from error
-    if not type(estimator).__module__.startswith("sklearn."):
-        raise ExportError(
-            f"{file.name} holds a {type(estimator).__module__}.{type(estimator).__name__}, "
-            "not a scikit-learn model",
-            remedy="save XGBoost and LightGBM models with their own save_model",
-            code="TS308",
-        )
+    estimator = load_pickle(file, code="TS308")
     model = treelite.sklearn.import_model(estimator)
     classes = tuple(str(item) for item in getattr(estimator, "classes_", ()))
     return Trees("scikit-learn", model, _sklearn_scores(estimator, len(classes)), classes)

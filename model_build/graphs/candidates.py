@@ -19,21 +19,19 @@ from model_build.data.cases import Case, batches
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError, ParityError
 from model_build.graphs.levels import Level
-from model_build.graphs.onnx_file import folder_bytes
 from model_build.graphs.running import (
     THREADS_TIMED,
-    GraphSession,
     compare_graph,
     time_graphs,
     typical_requests,
 )
+from tritonstack.base.files import folder_bytes
 from tritonstack.records.manifests import CandidateReport, ParityReport
 from tritonstack.spec.models.tolerance import ModelTolerance
 
 LEAST_GAIN = 1.3
 """Speed-up required to prefer a later candidate. Far above the measurement error, and far below int8's
 typical gain (2.2 to 3.3 with VNNI)."""
-RECORDED = "chosen by an earlier build of the same files"
 NAMED = "model.yaml names it"
 
 CONVERTER_ERRORS = (
@@ -67,7 +65,7 @@ def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedG
 
 def check(level: Level, graph: ExportedGraph, cases: Sequence[Case], accept: ModelTolerance) -> ParityReport:
     """Compare a graph with the framework; raise ParityError with a table of all misses."""
-    return judge("graph", compare_graph(GraphSession(graph.file), cases), accept, precision=level.precision)
+    return judge("graph", compare_graph(level.session(graph), cases), accept, precision=level.precision)
 
 
 def attempt(
@@ -79,7 +77,7 @@ def attempt(
     """
     try:
         made = make(level, graph, cases)
-        comparisons = compare_graph(GraphSession(made.file), [*cases, *batches(cases, max_batch)])
+        comparisons = compare_graph(level.session(made), [*cases, *batches(cases, max_batch)])
     except (ExportError, ParityError) as error:
         return Candidate(level, violation=error.message)
     if not all(comparison.is_number for comparison in comparisons):
@@ -93,7 +91,7 @@ def time_candidates(
 ) -> list[Candidate]:
     """Add processor milliseconds per shape to each candidate that has a graph, in about `seconds`."""
     sessions = {
-        candidate.level.name: GraphSession(candidate.graph.file, threads=THREADS_TIMED)
+        candidate.level.name: candidate.level.session(candidate.graph, threads=THREADS_TIMED)
         for candidate in candidates
         if candidate.graph
     }

@@ -19,8 +19,9 @@ import onnx_ir as ir
 from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
-from model_build.graphs.onnx_file import INLINE_LIMIT, folder_bytes, save_converted
+from model_build.graphs.onnx_file import INLINE_LIMIT, save_converted
 from model_build.graphs.smoothing import smooth
+from tritonstack.base.files import folder_bytes
 
 PRODUCTS = ("MatMul", "Gemm")
 CONVOLUTIONS = ("Conv",)

@@ -1,19 +1,18 @@
 """The graphs that a precision stands for: which are tried, and what each requires.
 
-On CPUs, `auto` tries the candidates that have won somewhere: the graph unchanged; int8 products, with or
-without fused GELU (which is faster depends on the CPU); int8 convolutions. An explicit precision means one
-graph on every build machine.
+On CPUs, `auto` tries the candidates that have won somewhere: the graph unchanged; the same in bf16; int8
+products, with or without fused GELU (which is faster depends on the CPU); int8 convolutions. An explicit
+precision means one graph on every build machine.
 
-bf16 is excluded: ONNX Runtime has no bf16 products on CPUs. OpenVINO has them but defaults to fp32, and
-Triton's onnxruntime backend cannot set that option (src/onnxruntime.cc, r23.12 to r26.03).
+bf16 runs in Triton's openvino backend: ONNX Runtime has no bf16 products on CPUs, and Triton's onnxruntime
+backend cannot ask OpenVINO for them (src/onnxruntime.cc, r23.12 to r26.03).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph
@@ -26,6 +25,9 @@ from model_build.graphs.eight_bits import (
     to_fused_int8,
 )
 from model_build.graphs.half import to_fp16
+from model_build.graphs.openvino_session import OpenVinoSession
+from model_build.graphs.running import GraphSession, LoadedGraph
+from tritonstack.spec.models.openvino_rules import OPENVINO
 from tritonstack.spec.models.tolerance import Precision
 
 Converter = Callable[[ExportedGraph, Path, Sequence[Case]], ExportedGraph]
@@ -46,26 +48,48 @@ class Level:
     convert: Converter = as_it_is
     about: str = ""
     """Note for the manifest."""
+    backend: str = "onnxruntime"
+    """Triton backend that runs the graph."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Parameters of the backend that the precision requires."""
+
+    def session(self, graph: ExportedGraph, *, threads: int = 0) -> LoadedGraph:
+        """Load a graph of this level as its backend does."""
+        if self.backend == OPENVINO:
+            return OpenVinoSession(graph.file, threads=threads, by_row=graph.batches)
+        return GraphSession(graph.file, threads=threads)
 
 
 EVERYWHERE = "weights of 7 bits, so that processors without VNNI (ml.c5, m5, r5 and older) answer the same"
 
 FP32 = Level("fp32", "fp32")
 FP16 = Level("fp16", "fp16", to_fp16)
+BF16 = Level(
+    "bf16",
+    "bf16",
+    about="in OpenVINO; CPUs without AVX512_BF16 and AMX compute in fp32",
+    backend=OPENVINO,
+    parameters={"HINT_BF16": "YES"},
+)
 INT8 = Level("int8", "int8", to_dynamic_int8, EVERYWHERE)
 INT8_FUSED = Level("int8, GELU fused", "int8", to_fused_int8, EVERYWHERE)
 INT8_CALIBRATED = Level("int8, calibrated", "int8", to_calibrated_int8, EVERYWHERE)
 
 
-def level_of(precision: Literal["fp32", "fp16", "int8"], graph: ExportedGraph) -> Level:
-    """Return the level that an explicit precision means in ONNX Runtime."""
+def level_of(precision: Precision, graph: ExportedGraph) -> Level:
+    """Return the level that an explicit precision means for an ONNX graph."""
     if precision == "int8":
-        return candidate_levels(graph)[0]
-    return FP16 if precision == "fp16" else FP32
+        return int8_levels(graph)[0]
+    return {"fp32": FP32, "fp16": FP16, "bf16": BF16}[precision]
 
 
 def candidate_levels(graph: ExportedGraph) -> list[Level]:
-    """Return candidates that may be faster on a CPU; the first is what `int8` means."""
+    """Return candidates that may be faster on a CPU, the most accurate first."""
+    return [BF16, *int8_levels(graph)]
+
+
+def int8_levels(graph: ExportedGraph) -> list[Level]:
+    """Return the int8 candidates; the first is what `int8` means."""
     if count_steps(graph, CONVOLUTIONS):
         return [INT8_CALIBRATED]
     return [INT8_FUSED, INT8] if has_gelu(graph) else [INT8]

@@ -28,13 +28,20 @@ def save_graph(model: ir.Model, folder: Path) -> ExportedGraph:
     """Clean, write, and check a graph."""
     _strip(model)
     model.ir_version = IR_VERSION
+    _check_opset(model)
     file = _write(model, folder)
-    _check_opset(file)
     return ExportedGraph(
         file,
         inputs=tuple(_tensor(value) for value in model.graph.inputs),
         outputs=tuple(_tensor(value) for value in model.graph.outputs),
     )
+
+
+def save_foreign(model: ir.Model, folder: Path) -> Path:
+    """Clean, write, and check a graph of another library, which may use operator sets of its own."""
+    _strip(model)
+    model.ir_version = IR_VERSION
+    return _write(model, folder)
 
 
 def save_converted(model: ir.Model, folder: Path, *, like: ExportedGraph) -> ExportedGraph:
@@ -59,17 +66,13 @@ def _write(model: ir.Model, folder: Path) -> Path:
     return file
 
 
-def folder_bytes(folder: Path) -> int:
-    """Return the size of a graph with its data files."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
 def _strip(model: ir.Model) -> None:
     """Remove machine-specific data: stack traces, paths, tool versions, inferred shapes."""
     model.producer_name = model.producer_version = model.domain = model.doc_string = None
     model.metadata_props.clear()
     model.graph.metadata_props.clear()
     model.graph.doc_string = None
+    _rename_constants(model.graph)
     values = {id(value) for value in (*model.graph.inputs, *model.graph.outputs)}
     for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()):
         _strip_value(value)
@@ -86,6 +89,16 @@ def _strip(model: ir.Model) -> None:
                 value.shape = value.type = None
 
 
+def _rename_constants(graph: ir.Graph) -> None:
+    """Rename constants with the name of an output: exporters name a folded node as its operation."""
+    for name in {value.name for value in graph.outputs if value.name} & set(graph.initializers):
+        constant = graph.initializers[name]
+        if not any(value is constant for value in graph.outputs):
+            del graph.initializers[name]
+            constant.name = f"{name}.constant"
+            graph.register_initializer(constant)
+
+
 def _strip_value(value: ir.Value) -> None:
     value.doc_string = None
     value.metadata_props.clear()
@@ -96,8 +109,8 @@ def _weight_bytes(model: ir.Model) -> int:
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
-def _check_opset(file: Path) -> None:
-    opsets = {entry.domain: entry.version for entry in onnx.load(file, load_external_data=False).opset_import}
+def _check_opset(model: ir.Model) -> None:
+    opsets = dict(model.opset_imports)
     if opsets != {"": OPSET}:
         raise ExportError(
             f"the exporter wrote the operator sets {opsets}; expected opset {OPSET} only",

@@ -1,9 +1,9 @@
-"""Convert a graph for ONNX Runtime to the precision in model.yaml, and compare it with the framework."""
+"""Convert a graph for CPUs to the precision in model.yaml, and compare it with the framework."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,7 +13,6 @@ from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError
 from model_build.graphs.candidates import (
     NAMED,
-    RECORDED,
     Candidate,
     attempt,
     check,
@@ -23,13 +22,15 @@ from model_build.graphs.candidates import (
     report_only,
     time_candidates,
 )
-from model_build.graphs.levels import FP32, Level, candidate_levels, level_of
-from model_build.graphs.onnx_file import folder_bytes
+from model_build.graphs.levels import BF16, FP32, Level, as_it_is, candidate_levels, level_of
 from model_build.graphs.readable import make_readable
 from model_build.progress import BuildSteps
-from tritonstack.records.manifests import CandidateReport, ParityReport
+from model_build.repository.instances import PROCESSOR
+from tritonstack.base.files import folder_bytes
+from tritonstack.records.manifests import RECORDED, CandidateReport, ParityReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.openvino_rules import openvino_violations
 
 AUTO_BUDGET_S = 300.0
 """Time for converting, comparing, and timing the candidates of `precision: auto`."""
@@ -52,17 +53,33 @@ def choose_precision(
     if spec.precision == "auto":
         return _chosen(_Auto(readable, cases, spec, steps), recorded)
     if spec.precision == "bf16":
-        raise ExportError(
-            "ONNX Runtime does not compute in bf16", remedy="set `format: tensorrt`", code="TS117"
-        )
+        _require_bf16(readable, spec, target)
     return _named(level_of(spec.precision, readable), readable, cases, spec, steps)
+
+
+def _require_bf16(graph: ExportedGraph, spec: ModelSpec, target: Target) -> None:
+    """Raise ExportError if OpenVINO cannot serve the graph; model.yaml has been checked before."""
+    reasons = ["OpenVINO runs on CPUs only"] if target.hardware != PROCESSOR else []
+    for reason in (*reasons, *_unlike_batches(graph, spec)):
+        raise ExportError(f"bf16 is not available: {reason}", remedy="choose another precision", code="TS117")
+
+
+def _unlike_batches(graph: ExportedGraph, spec: ModelSpec) -> Iterator[str]:
+    """Yield why callers would notice that Triton's openvino backend has no batch dimension."""
+    narrowed = {name for name, tensor in spec.tensors.items() if tensor.labels}
+    labeled = [output.name for output in graph.outputs if output.labels or output.name in narrowed]
+    if labeled and graph.batches and spec.layout != "ensemble":
+        yield (
+            f"{labeled[0]} has labels, which Triton assigns per row only in models with a batch dimension; "
+            "its openvino backend needs a model without one"
+        )
 
 
 def _named(
     level: Level, graph: ExportedGraph, cases: Sequence[Case], spec: ModelSpec, steps: BuildSteps
 ) -> ServableGraph:
     made = graph
-    if level is not FP32:
+    if level.convert is not as_it_is:
         made = steps.run(f"make {level.name}", lambda: make(level, graph, cases), _describe_size)
     parity = steps.run("compare graph", lambda: check(level, made, cases, spec.accept), describe_parity)
     servable = _servable(level, made, parity)
@@ -96,6 +113,10 @@ class _Auto:
         """Convert one candidate, unless the budget is spent."""
         if self.seconds_left() <= 0:
             return Candidate(level, violation=f"not tried: the budget of {AUTO_BUDGET_S:.0f} s is spent")
+        if level is BF16:
+            obstacles = (violation.message for violation in openvino_violations(self.spec))
+            for reason in (*obstacles, *_unlike_batches(self.graph, self.spec)):
+                return Candidate(level, violation=f"not tried: {reason}")
         max_batch = self.spec.batching.max_batch
         attempted = partial(attempt, level, self.graph, self.cases, self.spec.accept, max_batch=max_batch)
         return self.steps.run(f"try {level.name}", attempted, _describe_candidate)
@@ -146,7 +167,8 @@ def _kept(chosen: Candidate, reports: Sequence[CandidateReport]) -> ServableGrap
 def _servable(level: Level, graph: ExportedGraph, parity: ParityReport) -> ServableGraph:
     return ServableGraph(
         folder=graph.file.parent,
-        backend="onnxruntime",
+        backend=level.backend,
+        parameters=level.parameters,
         precision=level.precision,
         inputs=graph.inputs,
         outputs=graph.outputs,

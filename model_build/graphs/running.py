@@ -1,11 +1,11 @@
-"""Run graphs in ONNX Runtime: answers and times."""
+"""Run graphs: answers and times. Here in ONNX Runtime, in openvino_session.py in OpenVINO."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,16 @@ SECONDS_A_SHAPE = 3.0
 """Bounds on the number of timed runs: slow graphs run less often."""
 LEAST_ROUNDS = 3
 """Timed runs if the budget is spent."""
+
+
+class LoadedGraph(Protocol):
+    """A graph loaded in a runtime."""
+
+    def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
+        """Return the named outputs, or all."""
+
+    def run(self, inputs: Inputs) -> None:
+        """Compute what Triton would for requests with these rows."""
 
 
 class GraphSession:
@@ -60,8 +70,12 @@ class GraphSession:
                 code="TS306",
             ) from error
 
+    def run(self, inputs: Inputs) -> None:
+        """Compute the rows in one batch: Triton combines requests."""
+        self.answer(inputs)
 
-def compare_graph(session: GraphSession, cases: Sequence[Case]) -> list[Comparison]:
+
+def compare_graph(session: LoadedGraph, cases: Sequence[Case]) -> list[Comparison]:
     """Compare every output of every case with the framework's."""
     comparisons = []
     for case in cases:
@@ -89,7 +103,7 @@ def typical_requests(cases: Sequence[Case], *, max_batch: int) -> dict[str, Inpu
 
 
 def time_graphs(
-    files: Mapping[str, GraphSession], requests: Mapping[str, Inputs], *, seconds: float
+    files: Mapping[str, LoadedGraph], requests: Mapping[str, Inputs], *, seconds: float
 ) -> dict[str, dict[str, float]]:
     """Return the minimum processor time per run in milliseconds, by graph and shape.
 
@@ -117,10 +131,10 @@ def _rounds(seconds_a_round: float, most_seconds: float) -> int:
     return max(LEAST_ROUNDS, int(min(wanted, most_seconds / seconds_a_round)))
 
 
-def _once(session: GraphSession, inputs: Inputs) -> float:
+def _once(session: LoadedGraph, inputs: Inputs) -> float:
     # A session with THREADS_TIMED threads computes in the calling thread.
     begin = time.thread_time()
-    session.answer(inputs)
+    session.run(inputs)
     return time.thread_time() - begin
 
 

@@ -55,6 +55,8 @@ class Row:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array] = field(default_factory=dict)
     """Expected outputs, if given."""
+    responses: Sequence[Mapping[str, Array]] = ()
+    """Expected responses of a decoupled model, if given."""
 
     def case(self, expected: Mapping[str, Array], *, batches: bool, origin: Origin = "framework") -> Case:
         """Return the row as a request; `expected` already has any batch dimension.
@@ -91,6 +93,17 @@ def read_rows(
     return rows
 
 
+def read_outputs(
+    model: Document[ModelSpec], index: int, outputs: Sequence[TensorSpec] | None = None
+) -> dict[str, Array]:
+    """Read the expected outputs of a test input that sends a text or an image."""
+    reader = _Reader(model, None, outputs)
+    found = reader.right(index, model.record.test_inputs[index])
+    if reader.violations:
+        raise InvalidFilesError(reader.violations)
+    return found
+
+
 class _Reader:
     """Reads test inputs in order and collects violations."""
 
@@ -110,12 +123,24 @@ class _Reader:
         name = f"test input {index + 1}"
         if item.inputs is not None:
             inputs = self._inline((*path, "inputs"), item.inputs, self._inputs)
-            right = self._inline((*path, "outputs"), item.outputs or {}, self._outputs, all_of_them=False)
-            yield Row(name, path, inputs, right)
+            yield Row(name, path, inputs, self.right(index, item), self._responses(index, item))
         elif item.file is not None:
             yield from self._file((*path, "file"), name, self._model.file.parent / item.file)
         elif item.random is not None:
             yield from self._random((*path, "random"), name, index, item.random)
+
+    def _responses(self, index: int, item: TestInput) -> list[dict[str, Array]]:
+        """Read the expected responses beside a test input."""
+        path: FieldPath = ("test_inputs", index, "responses")
+        return [
+            self._inline((*path, place), values, self._outputs)
+            for place, values in enumerate(item.responses or ())
+        ]
+
+    def right(self, index: int, item: TestInput) -> dict[str, Array]:
+        """Read the expected outputs beside a test input."""
+        path: FieldPath = ("test_inputs", index, "outputs")
+        return self._inline(path, item.outputs or {}, self._outputs, all_of_them=False)
 
     def _inline(
         self,

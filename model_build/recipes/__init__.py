@@ -2,59 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from model_build.data.context import Recipe
 from model_build.recipes.ensemble import Ensemble
 from model_build.recipes.hugging_face import HuggingFace
+from model_build.recipes.language.text_generation import TextGeneration
+from model_build.recipes.language.vllm import VllmModel
 from model_build.recipes.onnx import OnnxGraph
 from model_build.recipes.python import PythonModel
+from model_build.recipes.scikit_learn import ScikitLearn
 from model_build.recipes.torchscript import TorchScript
 from model_build.recipes.trees import TreesForFil
-from model_build.recipes.vllm import VllmModel
+from model_build.recipes.triton import TritonRepository
 from model_build.repository.existing import read_existing
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
     EnsembleRecipe,
+    GenerationRecipe,
     HuggingFaceRecipe,
     OnnxRecipe,
     PythonRecipe,
+    ScikitLearnRecipe,
     TorchScriptRecipe,
     TreesRecipe,
+    TritonRecipe,
     VllmRecipe,
 )
 
 __all__ = ["Recipe", "recipe_for"]
 
 
+BUILDERS: Sequence[tuple[type, Callable[[Document[ModelSpec], Any], Recipe]]] = (
+    (HuggingFaceRecipe, HuggingFace),
+    (TorchScriptRecipe, TorchScript),
+    (OnnxRecipe, OnnxGraph),
+    (TreesRecipe, TreesForFil),
+    (ScikitLearnRecipe, ScikitLearn),
+    (PythonRecipe, PythonModel),
+    (VllmRecipe, VllmModel),
+    (GenerationRecipe, TextGeneration),
+    (TritonRecipe, TritonRepository),
+    (EnsembleRecipe, Ensemble),
+)
+"""What builds each kind."""
+
+
 def recipe_for(model: Document[ModelSpec]) -> Recipe:
     """What builds a model; it has checked that the model's file asks for nothing it cannot do."""
     read_existing(model)
-    chosen: Recipe
-    match model.record.recipe:
-        case HuggingFaceRecipe() as recipe:
-            chosen = HuggingFace(model, recipe)
-        case TorchScriptRecipe() as recipe:
-            chosen = TorchScript(model, recipe)
-        case OnnxRecipe() as recipe:
-            chosen = OnnxGraph(model, recipe)
-        case TreesRecipe() as recipe:
-            chosen = TreesForFil(model, recipe)
-        case PythonRecipe() as recipe:
-            chosen = PythonModel(model, recipe)
-        case VllmRecipe() as recipe:
-            chosen = VllmModel(model, recipe)
-        case EnsembleRecipe() as recipe:
-            chosen = Ensemble(model, recipe)
-        case other:
-            raise InvalidFilesError(
-                [
-                    model.violation(
-                        ("recipe", "kind"),
-                        f"the recipe {other.kind} is not supported",
-                        remedy="choose another kind",
-                        code="TS109",
-                    )
-                ]
-            )
-    return chosen
+    recipe = model.record.recipe
+    for kind, build in BUILDERS:
+        if isinstance(recipe, kind):
+            return build(model, recipe)
+    violation = model.violation(
+        ("recipe", "kind"),
+        f"the recipe {recipe.kind} is not supported",
+        remedy="choose another kind",
+        code="TS109",
+    )
+    raise InvalidFilesError([violation])

@@ -31,5 +31,5 @@ def choose_backend(
         spec=spec,
         target=context.target,
         steps=steps,
-        recorded=context.recorded_choice,
+        recorded=context.recorded_graph,
     )

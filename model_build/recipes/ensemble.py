@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build.data.context import BuildContext, WrittenRepository
-from model_build.errors import LayoutError
 from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.chain import chain_answers
+from model_build.recipes.members import (
+    Member,
+    build_members,
+    common_target,
+    environment_reports,
+    members_choices,
+    members_precision,
+    members_targets,
+)
 from model_build.recipes.pipeline import Pipeline, Wiring
 from model_build.repository.flattening import (
     MemberFolder,
@@ -24,35 +31,22 @@ from model_build.repository.flattening import (
     share_environments,
 )
 from model_build.repository.parts import SchedulingStep, add_ensemble
-from model_build.store.archive import most_members, unpack
-from model_build.store.artifacts import read_manifest
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest, ParityReport, TensorSpec
-from tritonstack.reference.targets import Target, parse_target
+from tritonstack.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
 from tritonstack.spec.models.inputs import TestInput
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe
-from tritonstack.spec.models.tolerance import Precision
 
 Array = NDArray[Any]
 Requests = Sequence[tuple[str, Mapping[str, Array]]]
-COARSENESS: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")
-"""From most to least precise: a pipeline is as precise as its least precise model."""
 SENT_AS: Mapping[str, tuple[str, ...]] = {
     "texts": ("TEXT",),
+    "pairs": ("TEXT", "TEXT_PAIR"),
     "questions": ("QUESTION", "CONTEXT"),
     "images": ("IMAGE",),
 }
 """Tensors for inputs that callers do not send as tensors."""
-
-
-@dataclass(frozen=True)
-class _Member:
-    """A member model, as built."""
-
-    manifest: Manifest
-    unpacked: MemberFolder
 
 
 class Ensemble:
@@ -67,7 +61,7 @@ class Ensemble:
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Build the member models, compose them, and compute the expected answers."""
-        members = {name: self._member(name, context) for name in self._recipe.members}
+        members = build_members(self._recipe.members, context)
         pipeline = steps.run("compose", lambda: self._wire(members), _describe_pipeline)
         requests = self._requests(pipeline)
         folders = {name: member.unpacked for name, member in members.items()}
@@ -92,34 +86,22 @@ class Ensemble:
         return WrittenRepository(
             folder=repository,
             entry=self._spec.name,
-            target=_common_target(manifests),
+            target=common_target(members_targets(members.values())),
             inputs=pipeline.inputs,
             outputs=pipeline.outputs,
-            parity=(_members_parity(manifests),),
+            parity=tuple(_members_parity(manifests)),
             cases=cases,
-            precision=max((_precision(manifest) for manifest in manifests), key=COARSENESS.index),
+            precision=members_precision(members.values()),
             tensorrt=next((manifest.tensorrt for manifest in manifests if manifest.tensorrt), None),
-            choices={name: choice for manifest in manifests for name, choice in manifest.choices.items()},
-            environments=tuple(_environment_reports(members.values(), environments)),
+            choices=members_choices(members.values()),
+            environments=tuple(environment_reports(_reports(members.values()), environments)),
             max_batch=pipeline.max_batch,
             unverified=tuple(
                 f"{manifest.model}: {reason}" for manifest in manifests for reason in manifest.unverified
             ),
         )
 
-    def _member(self, name: str, context: BuildContext) -> _Member:
-        artifact = context.build_member(name)
-        manifest = read_manifest(artifact)
-        folder = context.folder / "members" / name
-        unpack(
-            artifact / ARCHIVE_NAME,
-            folder,
-            limit_bytes=manifest.unpacked_bytes,
-            limit_members=most_members(manifest.files),
-        )
-        return _Member(manifest, MemberFolder(name, manifest.entry_model, folder))
-
-    def _wire(self, members: Mapping[str, _Member]) -> Pipeline:
+    def _wire(self, members: Mapping[str, Member]) -> Pipeline:
         wiring = Wiring(
             self._model, self._recipe, {name: member.manifest for name, member in members.items()}
         )
@@ -157,11 +139,9 @@ class Ensemble:
             )
 
     def _sent(self, test_input: TestInput) -> list[tuple[str, str | bytes]]:
-        if test_input.text is not None:
-            return [("TEXT", test_input.text)]
         if test_input.image is not None:
             return [("IMAGE", (self._model.file.parent / test_input.image).read_bytes())]
-        return [("QUESTION", test_input.question or ""), ("CONTEXT", test_input.context or "")]
+        return list(zip(SENT_AS[test_input.kind], test_input.texts, strict=True))
 
     def _write(
         self, repository: Path, pipeline: Pipeline, folders: Mapping[str, MemberFolder]
@@ -213,30 +193,17 @@ def _one(value: str | bytes, batches: bool) -> Array:
     return array[None] if batches else array
 
 
-def _precision(manifest: Manifest) -> Precision:
-    return next(known for known in COARSENESS if known == manifest.precision)
+def _members_parity(manifests: Sequence[Manifest]) -> Iterator[ParityReport]:
+    """Yield the worst of the members' reports; none if no member was compared with anything.
 
-
-def _common_target(manifests: Sequence[Manifest]) -> Target:
-    """Return the common target of all members: bound to a Python if any member is."""
-    targets = [parse_target(manifest.target) for manifest in manifests]
-    pythons = {target.python for target in targets if target.python}
-    hardware = {target.hardware for target in targets}
-    if len(pythons) > 1 or len(hardware) > 1:
-        found = ", ".join(f"{manifest.model}: {manifest.target}" for manifest in manifests)
-        raise LayoutError(
-            f"the models have different targets ({found})",
-            remedy="build all models of the ensemble for the same hardware and Python version",
-        )
-    return Target(hardware.pop(), pythons.pop() if pythons else None)
-
-
-def _members_parity(manifests: Sequence[Manifest]) -> ParityReport:
-    """Return the members' reports, worst of each stage; the serving check covers the composition."""
+    The serving check covers the composition.
+    """
     reports = [report for manifest in manifests for report in manifest.parity if report.stage == "served"]
+    if not reports:
+        return
     relative = [report.max_relative_error for report in reports if report.max_relative_error is not None]
     top1 = [report.min_top1_agreement for report in reports if report.min_top1_agreement is not None]
-    return ParityReport(
+    yield ParityReport(
         stage="graph",
         cases=sum(report.cases for report in reports),
         min_cosine=min(report.min_cosine for report in reports),
@@ -246,16 +213,8 @@ def _members_parity(manifests: Sequence[Manifest]) -> ParityReport:
     )
 
 
-def _environment_reports(members: Iterable[_Member], used: Mapping[str, str]) -> list[EnvironmentReport]:
-    """Return the remaining environments under their new paths."""
-    reports = []
-    for member in members:
-        for report in member.manifest.environments:
-            part, _, file = report.path.partition("/")
-            name = member.unpacked.part_name(part)
-            if used.get(name) == name:
-                reports.append(report.model_copy(update={"path": f"{name}/{file}"}))
-    return reports
+def _reports(members: Iterable[Member]) -> Iterator[tuple[MemberFolder, EnvironmentReport]]:
+    return ((member.unpacked, report) for member in members for report in member.manifest.environments)
 
 
 def _describe_pipeline(pipeline: Pipeline) -> str:

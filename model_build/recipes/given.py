@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model_build.checking.answers import Answer
 from model_build.checking.sizes import SizedCase
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
+from model_build.environments.packing import target_python
+from model_build.layouts.layout import ENCODER
+from model_build.layouts.prepared import Preparation
 from model_build.progress import BuildSteps
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import ModelProperties, add_graph_model
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileViolation
+from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.reference.targets import Target
+from tritonstack.spec.models.model import ModelSpec
 
 Array = NDArray[Any]
+
+
+def untrusted_pickle(model: Document[ModelSpec], file: str, *, otherwise: str) -> FileViolation:
+    """Return the violation of a recipe whose file is a pickle that no reason allows."""
+    return model.violation(
+        ("recipe", "file"),
+        f"{file} is a pickle, which can run code when loaded",
+        remedy=f"set `trust: {{pickle: <reason>}}`, or {otherwise}",
+        code="TS217",
+    )
+
+
+@dataclass(frozen=True)
+class GraphFront:
+    """A tokenizer or image decoder in front of a graph, and the graph's own answers."""
+
+    preparation: Preparation
+    answer: Answer
 
 
 def write_graph(
@@ -29,38 +54,57 @@ def write_graph(
     steps: BuildSteps,
     *,
     unverified: tuple[str, ...] = (),
+    front: GraphFront | None = None,
 ) -> WrittenRepository:
-    """Write the repository of a model that is one graph."""
+    """Write the repository of a model that is one graph, which may have a tokenizer or decoder in front."""
     spec = context.model.record
     filled_in = tensors_of_triton(context.model)
     asked = served_cases(cases, (*servable.inputs, *servable.outputs), filled_in)
+    inputs = served_tensors(servable.inputs, filled_in)
+    outputs = served_tensors(servable.outputs, filled_in)
     repository = context.folder / "repository"
-    steps.run(
-        "repository",
-        lambda: add_graph_model(
+
+    def write() -> tuple[EnvironmentReport, ...]:
+        written = () if front is None else (front.preparation.write(repository, servable, outputs, context),)
+        add_graph_model(
             repository,
-            name=spec.name,
+            name=spec.name if front is None else ENCODER,
             graph=servable,
             batching=spec.batching,
             triton=spec.triton,
             target=context.target,
             around=ModelProperties(model=context.model, example=asked[0].inputs),
-        ),
-        lambda _: f"{spec.name}, backend {servable.backend}",
+        )
+        return written
+
+    environments = steps.run(
+        "repository",
+        write,
+        lambda _: f"{', '.join(sorted(item.name for item in repository.iterdir()))}; {servable.backend}",
     )
+    if front is not None:
+        inputs = (front.preparation.callers_send,)
+        asked = served_cases(front.preparation.requests(cases, front.answer), servable.outputs, ())
     return WrittenRepository(
         folder=repository,
         entry=spec.name,
-        target=Target(context.target.hardware),
-        inputs=served_tensors(servable.inputs, filled_in),
-        outputs=served_tensors(servable.outputs, filled_in),
+        target=Target(context.target.hardware, bound_python(environments, context)),
+        inputs=inputs,
+        outputs=outputs,
         parity=(servable.parity,),
         cases=asked,
         precision=servable.precision,
         tensorrt=servable.tensorrt,
         candidates=servable.candidates,
+        environments=environments,
         unverified=unverified,
     )
+
+
+def bound_python(environments: Sequence[EnvironmentReport], context: BuildContext) -> str | None:
+    """Return the one Python that the artifact needs; None for any."""
+    found = (target_python(environment, context.target.python) for environment in environments)
+    return next((python for python in found if python is not None), None)
 
 
 def served_tensors(tensors: Sequence[TensorSpec], filled_in: Collection[str]) -> tuple[TensorSpec, ...]:
@@ -88,7 +132,15 @@ def served_cases(
             if name not in filled_in
         }
 
-    return [replace(case, inputs=served(case.inputs), expected=served(case.expected)) for case in cases]
+    return [
+        replace(
+            case,
+            inputs=served(case.inputs),
+            expected=served(case.expected),
+            responses=[served(response) for response in case.responses],
+        )
+        for case in cases
+    ]
 
 
 def describe_sizes(sized: Sequence[SizedCase]) -> str:

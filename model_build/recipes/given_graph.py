@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError
 from onnx.external_data_helper import uses_external_data
 
 from model_build.errors import ExportError
+from model_build.graphs.onnx_tensors import load_graph, shape_of, tensor_of
 from model_build.library_errors import brief
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document
@@ -25,22 +25,11 @@ KNOWN_DOMAINS = frozenset(
 )
 """Operator domains in Triton's ONNX Runtime; it reports unsupported operators itself."""
 
-_TYPES = {
-    onnx.TensorProto.FLOAT: "FP32",
-    onnx.TensorProto.DOUBLE: "FP64",
-    onnx.TensorProto.FLOAT16: "FP16",
-    onnx.TensorProto.BFLOAT16: "BF16",
-    onnx.TensorProto.BOOL: "BOOL",
-    onnx.TensorProto.STRING: "BYTES",
-    **{getattr(onnx.TensorProto, f"INT{bits}"): f"INT{bits}" for bits in (8, 16, 32, 64)},
-    **{getattr(onnx.TensorProto, f"UINT{bits}"): f"UINT{bits}" for bits in (8, 16, 32, 64)},
-}
-
 
 def copy_graph(source: Path, name: str, folder: Path) -> Path:
     """Copy the graph to model.onnx in `folder`, with its weight files."""
     original = source / name
-    graph = _load(original)
+    graph = load_graph(original)
     data = sorted(set(_external_files(graph)))
     for item in data:
         if not is_safe_name(item):
@@ -69,19 +58,19 @@ def read_tensors(
     model: Document[ModelSpec], file: Path, *, batches: bool
 ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     """Return inputs and outputs, without any batch dimension."""
-    graph = _load(file).graph
+    graph = load_graph(file).graph
     # Older graphs list weights as inputs with a default.
     weights = {tensor.name for tensor in graph.initializer}
     sizes = [
-        (value.name, _shape(value)) for value in (*graph.input, *graph.output) if value.name not in weights
+        (value.name, shape_of(value)) for value in (*graph.input, *graph.output) if value.name not in weights
     ]
     if batches:
         violations = list(_unbatched(model, sizes))
         if violations:
             raise InvalidFilesError(violations)
     begin = 1 if batches else 0
-    inputs = tuple(_spec(value, begin) for value in graph.input if value.name not in weights)
-    return inputs, tuple(_spec(value, begin) for value in graph.output)
+    inputs = tuple(tensor_of(value, begin) for value in graph.input if value.name not in weights)
+    return inputs, tuple(tensor_of(value, begin) for value in graph.output)
 
 
 def start_session(file: Path) -> Any:
@@ -119,17 +108,6 @@ def _load_help(error: Exception) -> str:
     if any(sign in str(error) for sign in ("NOT_IMPLEMENTED", "not a registered", "opset")):
         return "use operators that ONNX Runtime supports"
     return "export the graph again, and check it with onnx.checker.check_model(file, full_check=True)"
-
-
-def _load(file: Path) -> onnx.ModelProto:
-    try:
-        return onnx.load(str(file), load_external_data=False)
-    except DecodeError as error:
-        raise ExportError(
-            f"{file.name} is not an ONNX graph: {error}",
-            remedy="set the .onnx file of an exporter",
-            code="TS306",
-        ) from error
 
 
 def _external_files(model: onnx.ModelProto) -> Iterator[str]:
@@ -174,25 +152,6 @@ def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
         ) from error
 
 
-def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
-    if not value.type.HasField("tensor_type"):
-        kind = str(value.type.WhichOneof("value")).removesuffix("_type")
-        raise ExportError(
-            f"the graph's {value.name} is a {kind}; Triton serves tensors only",
-            remedy="export it as a tensor (scikit-learn: options={'zipmap': False})",
-            code="TS306",
-        )
-    if not value.type.tensor_type.HasField("shape"):
-        raise ExportError(
-            f"the graph does not declare the rank of {value.name}",
-            remedy="run onnx.shape_inference, or export the graph with shapes",
-            code="TS306",
-        )
-    return tuple(
-        size.dim_value if size.HasField("dim_value") else -1 for size in value.type.tensor_type.shape.dim
-    )
-
-
 def _unbatched(
     model: Document[ModelSpec], sizes: Sequence[tuple[str, tuple[int, ...]]]
 ) -> Iterator[FileViolation]:
@@ -204,15 +163,3 @@ def _unbatched(
             remedy="set `batching: {max_batch: 0}`, or export the graph with a batch dimension",
             code="TS315",
         )
-
-
-def _spec(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
-    datatype = _TYPES.get(value.type.tensor_type.elem_type)
-    if datatype is None:
-        name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
-        raise ExportError(
-            f"the graph's {value.name} has type {name}, which Triton does not support",
-            remedy="add a Cast to a supported type, such as FLOAT or INT64, and export the graph again",
-            code="TS306",
-        )
-    return TensorSpec(name=value.name, datatype=datatype, shape=_shape(value)[begin:])

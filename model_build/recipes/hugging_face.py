@@ -1,7 +1,6 @@
 """Shared flow of all Hugging Face recipes: load, export, compare, and write the repository.
 
-The task decides the head (exporters/heads); the input form decides the parts around the graph (text_layouts,
-image_layouts).
+The task decides the head (exporters/heads); the input form decides the parts around the graph (layouts/).
 """
 
 from __future__ import annotations
@@ -16,25 +15,37 @@ from model_build.checking.parity import describe_parity
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.environments.packing import target_python
+from model_build.environments.early_packing import EarlyPacking, Packages
+from model_build.environments.packing import installed_requirement
 from model_build.errors import FieldError
 from model_build.inputs.narrowing import narrow_tensors
+from model_build.layouts.choose import choose_layout
+from model_build.layouts.images import image_layout
+from model_build.layouts.layout import Layout, in_types_of
+from model_build.layouts.texts import SERVED_ONNXRUNTIME, text_layout
 from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
-from model_build.recipes.image_layouts import image_layout
-from model_build.recipes.layouts import Layout, in_types_of
-from model_build.recipes.text_layouts import text_layout
+from model_build.recipes.given import bound_python
+from model_build.repository.instances import PROCESSOR
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.records.manifests import EnvironmentReport, ParityReport
+from tritonstack.records.manifests import ParityReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import HuggingFaceRecipe, ImageClassificationRecipe, TextRecipe
+from tritonstack.spec.models.recipes import (
+    HuggingFaceRecipe,
+    ImageRecipe,
+    TextClassificationRecipe,
+    TextEmbeddingRecipe,
+    TextPairClassificationRecipe,
+    TextRecipe,
+)
 
 if TYPE_CHECKING:
     from model_build.exporters.framework import Framework
 
 TOOLS = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript", "onnxruntime")
+ONE_ROW_PER_TEXT = (TextEmbeddingRecipe, TextClassificationRecipe, TextPairClassificationRecipe)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,22 +72,31 @@ class HuggingFace:
         self.tools = (*TOOLS, *self._layout.tools)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
+        """Write the repository; pack its execution environment during the export."""
+        with EarlyPacking(context.cache_dir) as packing:
+            return self._written(context, steps, packing)
+
+    def _written(self, context: BuildContext, steps: BuildSteps, packing: EarlyPacking) -> WrittenRepository:
         """Load the framework, export, compare, and write the repository."""
-        layout = self._layout
         framework = steps.run("load", lambda: self._load(context), _describe_loaded)
         answered = steps.run("answer", lambda: self._answered(framework), str)
+        # Not before: PyTorch computes the answers with all cores.
+        packing.start(likely_packages(self._recipe, context.target))
         servable = self._settle(framework, answered.graph_cases, context, steps)
+        layout, layouts = choose_layout(
+            self._layout, servable, framework, answered.served_cases, context, steps
+        )
         inputs, outputs = layout.inputs(servable), layout.outputs(servable, framework)
         repository = context.folder / "repository"
         environments = steps.run(
             "repository",
             lambda: layout.write(repository, servable, framework, context),
-            lambda written: f"{_parts(repository)}; runs on {_bound(written, context) or 'any Python'}",
+            lambda written: f"{_parts(repository)}; runs on {bound_python(written, context) or 'any Python'}",
         )
         return WrittenRepository(
             folder=repository,
             entry=self._spec.name,
-            target=Target(context.target.hardware, _bound(environments, context)),
+            target=Target(context.target.hardware, bound_python(environments, context)),
             inputs=inputs,
             outputs=outputs,
             parity=(servable.parity,),
@@ -86,7 +106,7 @@ class HuggingFace:
             ],
             precision=servable.precision,
             tensorrt=servable.tensorrt,
-            candidates=servable.candidates,
+            candidates=(*servable.candidates, *layouts),
             environments=environments,
             unused_weights=framework.unused_weights,
         )
@@ -157,10 +177,34 @@ def _layout_for(model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> Layout
     match recipe:
         case TextRecipe():
             return text_layout(model, recipe)
-        case ImageClassificationRecipe():
+        case ImageRecipe():
             return image_layout(model, recipe)
         case _:
             raise TypeError(f"{type(recipe).__name__} is not a recipe for transformers models")
+
+
+def likely_packages(recipe: HuggingFaceRecipe, target: Target) -> Packages | None:
+    """Return the packages of the default layout; None if it has no Python model.
+
+    The layout decides after the export. A wrong guess costs only the time of another core.
+    """
+    match recipe:
+        case TextRecipe(input="text"):
+            tokenizers = installed_requirement("tokenizers")
+            packages = (tokenizers, SERVED_ONNXRUNTIME) if _is_one_model(recipe, target) else (tokenizers,)
+            return Packages(packages, dependencies=False)
+        case ImageRecipe(input="image"):
+            return Packages((installed_requirement("pillow"),), dependencies=True)
+    return None
+
+
+def _is_one_model(recipe: TextRecipe, target: Target) -> bool:
+    return (
+        recipe.one_model is not False
+        and isinstance(recipe, ONE_ROW_PER_TEXT)
+        and recipe.format == "onnx"
+        and target.hardware == PROCESSOR
+    )
 
 
 def _parts(repository: Path) -> str:
@@ -179,9 +223,3 @@ def _describe_graph(graph: ExportedGraph) -> str:
 def _describe(format_name: str, folder: Path) -> str:
     size = sum(file.stat().st_size for file in folder.iterdir())
     return f"{format_name}, {size / 1e6:.1f} MB"
-
-
-def _bound(environments: Sequence[EnvironmentReport], context: BuildContext) -> str | None:
-    """Return the one Python that the artifact needs; None for any."""
-    found = (target_python(environment, context.target.python) for environment in environments)
-    return next((python for python in found if python is not None), None)

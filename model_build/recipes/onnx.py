@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
+from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
-from model_build.recipes.given import describe_cases, describe_sizes, write_graph
+from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.spec.models.model import ModelSpec
@@ -35,6 +37,7 @@ from tritonstack.spec.models.recipes import OnnxRecipe
 Array = NDArray[Any]
 
 
+TOOLS = ("onnx", "onnx-ir", "onnxruntime")
 REMEDIES = {
     False: "correct the input, or the graph",
     True: "set `batching: {max_batch: 0}`, or export the graph with a variable batch dimension",
@@ -45,22 +48,28 @@ REMEDIES = {
 class OnnxGraph:
     """The recipe for one model."""
 
-    tools = ("onnx", "onnx-ir", "onnxruntime")
-
     def __init__(self, model: Document[ModelSpec], recipe: OnnxRecipe) -> None:
         self._model = model
         self._recipe = recipe
+        self._preparation = preparation_for(model, recipe)
+        self.tools = TOOLS if self._preparation is None else (*TOOLS, *self._preparation.tools)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Check the graph, compute the expected answers, and write the repository."""
         graph = steps.run("read", lambda: self._read(context), _describe)
-        rows = read_rows(self._model, graph.inputs, graph.outputs)
+        preparation, front = self._preparation, None
+        if preparation is None:
+            rows = read_rows(self._model, graph.inputs, graph.outputs)
+        else:
+            steps.run(f"load {preparation.part}", lambda: preparation.load(context.source.folder), str)
+            graph = replace(graph, inputs=preparation.fit(graph.inputs))
+            rows, front = preparation.rows(graph.outputs), GraphFront(preparation, _answer_of(graph))
         cases = steps.run("answer", lambda: self._cases(graph, rows), describe_cases)
         sized = steps.run("compare sizes", lambda: self._check_sizes(graph, rows), describe_sizes)
         servable = choose_backend(graph, cases=cases, spec=self._model.record, context=context, steps=steps)
         self._check_settled(servable, sized)
         unverified = unverified_reasons(graph.inputs, graph.outputs, rows)
-        return write_graph(servable, cases, context, steps, unverified=unverified)
+        return write_graph(servable, cases, context, steps, unverified=unverified, front=front)
 
     def _check_sizes(self, graph: ExportedGraph, rows: Sequence[Row]) -> list[SizedCase]:
         """Run the graph at other sizes of every variable dimension, and in several batch sizes."""
@@ -73,10 +82,11 @@ class OnnxGraph:
 
     def _check_settled(self, servable: ServableGraph, sized: Sequence[SizedCase]) -> None:
         """Check that a converted graph accepts the original's sizes. An engine's sizes are its profiles'."""
-        if servable.backend == "onnxruntime" and servable.precision not in ("fp32", "int8"):
-            from model_build.graphs.running import GraphSession  # noqa: PLC0415 - as below
+        if servable.backend != "tensorrt" and servable.precision not in ("fp32", "int8"):
+            from model_build.graphs.levels import level_of  # noqa: PLC0415 - as below
 
-            answer = GraphSession(servable.folder / "model.onnx").answer
+            graph = ExportedGraph(servable.folder / "model.onnx", servable.inputs, servable.outputs)
+            answer = level_of(servable.precision, graph).session(graph).answer
             subject = f"the {servable.precision} graph"
             check_sizes(self._model, answer, sized, subject=subject, precision=servable.precision)
 

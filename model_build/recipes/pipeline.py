@@ -137,12 +137,36 @@ class Wiring:
                     f"({known.origin})",
                     f"rename this one: `outputs: {{...: other-{tensor.name}}}`",
                 )
+            elif cycle := self._cycle(index, known.step):
+                steps = " -> ".join(f"step {step + 1} ({self._steps[step].model})" for step in cycle)
+                self._add_violation(
+                    place,
+                    f"the steps wait for each other: {steps}",
+                    f"give step {known.step + 1} another tensor than {tensor.name!r}",
+                )
             else:
                 self._add_violation(
                     place,
                     f"{self._steps[index].model!r} outputs {tensor.name!r}; already {known.origin}",
                     "move this step first, or rename one of them",
                 )
+
+    def _cycle(self, maker: int, taker: int) -> list[int]:
+        """Return the steps from `taker` to `maker` and back, if `maker` needs what `taker` makes."""
+        makers = {
+            tensor.name: index
+            for index in range(len(self._steps))
+            for _, tensor in self._renamed(index, "outputs")
+        }
+        paths, waiting = {maker: [maker]}, [maker]
+        while waiting:
+            current = waiting.pop(0)
+            for _, tensor in self._renamed(current, "inputs"):
+                before = makers.get(tensor.name)
+                if before is not None and before not in paths:
+                    paths[before] = [before, *paths[current]]
+                    waiting.append(before)
+        return [*paths[taker], taker] if taker in paths and taker != maker else []
 
     def _near_misses(self) -> None:
         """Find an unconnected input and an unused output with similar names."""

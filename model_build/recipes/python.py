@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from model_build.checking.running_reference import ask_reference
+from model_build.checking.stream_check import unsendable
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import accept_environment
@@ -21,6 +22,8 @@ from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, served_cases, served_tensors
+from model_build.recipes.members import add_calls, build_members
+from model_build.repository.called_models import CALLING_MODEL, OWN_CODE, logic_name
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import read_existing, tensors_of_triton
 from model_build.repository.parts import ModelProperties, add_python_model, environment_file
@@ -29,11 +32,11 @@ from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.source_files import SourceFile, copy_file
+from tritonstack.base.source_files import SourceFile, copy_file, copy_from
 from tritonstack.project.files.model_files import helper_files, module_names
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.reference.targets import Target
-from tritonstack.spec.models.inputs import WRITE_ANSWERS
+from tritonstack.spec.models.inputs import WRITE_ANSWERS, WRITE_RESPONSES
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
@@ -62,7 +65,7 @@ class PythonModel:
         """Compute the expected answers, write the model, and pack its packages."""
         inputs, outputs = self._tensors_of_config()
         rows = read_rows(self._model, inputs, outputs)
-        cases = steps.run("answer", lambda: self._cases(rows), describe_cases)
+        cases = steps.run("answer", lambda: self._cases(rows, context), describe_cases)
         if inputs is None or outputs is None:
             inputs, outputs = self._tensors_of_rows(rows, cases)
         spec = self._model.record
@@ -72,14 +75,15 @@ class PythonModel:
         filled_in = tensors_of_triton(self._model)
         repository = context.folder / "repository"
         cases = served_cases(cases, (*inputs, *outputs), filled_in)
+        self._require_sendable(rows, cases, inputs)
         written = (inputs, outputs, cases[0])
         steps.run("repository", lambda: self._write(repository, written, context), lambda _: self._name)
         report = steps.run("environment", lambda: self._environment(repository, context), _describe)
         self._check_helpers(report)
         python = target_python(report, context.target.python)
-        return WrittenRepository(
+        alone = WrittenRepository(
             folder=repository,
-            entry=self._name,
+            entry=self._model.record.name,
             target=Target(context.target.hardware, python),
             inputs=served_tensors(inputs, filled_in),
             outputs=served_tensors(outputs, filled_in),
@@ -87,17 +91,42 @@ class PythonModel:
             cases=cases,
             environments=(report,),
         )
+        if not self._recipe.calls:
+            return alone
+        return add_calls(alone, self._model, build_members(self._recipe.members, context), steps)
+
+    def _require_sendable(
+        self, rows: Sequence[Row], cases: Sequence[Case], inputs: Sequence[TensorSpec]
+    ) -> None:
+        """Reject test inputs of a decoupled model to which Triton would give another shape."""
+        violations = [
+            self._model.violation(
+                row.path,
+                f"a decoupled model takes flat lists, whose shape Triton restores, but {reason}: only the "
+                "last variable size can differ from 1",
+                remedy="set fixed sizes: `tensors: {<input>: {shape: [...]}}`",
+                code="TS376",
+            )
+            for row, case in zip(rows, cases, strict=True)
+            if self._model.record.streams
+            and (reason := unsendable(case, served_tensors(inputs, ()), batches=self._batches))
+        ]
+        if violations:
+            raise InvalidFilesError(violations)
 
     @property
     def _name(self) -> str:
-        return self._model.record.name
+        """Name of the Triton model with the code."""
+        name = self._model.record.name
+        return logic_name(name) if self._recipe.calls else name
 
     def _write(self, repository: Path, written: tuple[Tensors, Tensors, Case], context: BuildContext) -> None:
         spec = self._model.record
+        code = (self._folder / self._recipe.code).resolve()
         version = add_python_model(
             repository,
-            name=spec.name,
-            code=(self._folder / self._recipe.code).resolve(),
+            name=self._name,
+            code=CALLING_MODEL if self._recipe.calls else code,
             inputs=written[0],
             outputs=written[1],
             batching=spec.batching,
@@ -105,7 +134,9 @@ class PythonModel:
             target=context.target,
             around=ModelProperties(model=self._model, example=written[2].inputs),
         )
-        packed = {(self._folder / self._recipe.code).resolve()}
+        if self._recipe.calls:
+            copy_from(code.parent, code.name, version / OWN_CODE)
+        packed = {code}
         for file in (*self._helpers.values(), *_selected_source_files(spec, context)):
             if file.path in packed:
                 continue  # the source is the folder of model.py, or a parent folder
@@ -170,39 +201,64 @@ class PythonModel:
                 row.name,
                 row.path,
                 row.inputs,
-                {name: array[0] if self._batches else array for name, array in case.expected.items()},
+                {name: array[0] if self._batches else array for name, array in answer.items()},
             )
             for row, case in zip(rows, cases, strict=True)
+            for answer in (case.responses or [case.expected])
         ]
         return tensors_of_rows(self._model, rows), tensors_of_rows(self._model, answered, outputs=True)
 
-    def _cases(self, rows: Sequence[Row]) -> list[Case]:
-        answers: list[dict[str, Array]] = [{} for _ in rows]
+    def _cases(self, rows: Sequence[Row], context: BuildContext) -> list[Case]:
+        streams = self._model.record.streams
+        answers: list[list[dict[str, Array]]] = [[] for _ in rows]
         if self._recipe.reference is not None:
             requests = [row.batch(row.inputs, batches=self._batches) for row in rows]
-            answers = ask_reference(self._folder, self._recipe.reference, requests)
-        cases = [
-            replace(row.case(answer, batches=self._batches), origin="given")
-            for row, answer in zip(rows, answers, strict=True)
-        ]
+            source = context.source.folder if self._model.record.source else None
+            answers = ask_reference(
+                self._folder, self._recipe.reference, requests, source=source, several=streams
+            )
+        cases = [self._case(row, answer) for row, answer in zip(rows, answers, strict=True)]
         violations = [
             self._model.violation(
                 row.path,
                 "no expected answer",
-                remedy=f"{WRITE_ANSWERS}, or return every output from `reference`",
+                remedy=f"{self._write_answers}, or return every output from `reference`",
                 code="TS314",
             )
             for row, case in zip(rows, cases, strict=True)
-            if not case.expected
+            if not (case.responses if streams else case.expected)
+        ]
+        violations += [
+            self._model.violation(
+                row.path,
+                "a decoupled model sends several responses, and a row of an .npz file holds one",
+                remedy="remove the arrays outputs/<name>, and compute the responses by `reference`",
+                code="TS314",
+            )
+            for row in rows
+            if streams and row.outputs
         ]
         violations += self._batch_violations(rows, cases)
         if violations:
             raise InvalidFilesError(dict.fromkeys(violations))
         return cases
 
+    def _case(self, row: Row, answers: Sequence[dict[str, Array]]) -> Case:
+        if not self._model.record.streams:
+            expected = answers[0] if answers else {}
+            return replace(row.case(expected, batches=self._batches), origin="given")
+        given = [row.batch(response, batches=self._batches) for response in row.responses]
+        inputs = row.batch(row.inputs, batches=self._batches)
+        return Case(row.name, inputs, {}, origin="given", responses=given or list(answers))
+
+    @property
+    def _write_answers(self) -> str:
+        return WRITE_RESPONSES if self._model.record.streams else WRITE_ANSWERS
+
     def _batch_violations(self, rows: Sequence[Row], cases: Sequence[Case]) -> Iterator[FileViolation]:
         for row, case in zip(rows, cases, strict=True):
-            for name, array in case.expected.items():
+            pairs = (pair for answer in (case.expected, *case.responses) for pair in answer.items())
+            for name, array in pairs:
                 if self._batches and array.shape[:1] != (1,):
                     yield self._model.violation(
                         row.path,
@@ -253,11 +309,12 @@ class PythonModel:
                 )
             return
         for index, item in enumerate(self._model.record.test_inputs):
-            if item.random is not None or (item.inputs is not None and item.outputs is None):
+            is_answered = item.outputs is not None or item.responses is not None
+            if item.random is not None or (item.inputs is not None and not is_answered):
                 yield self._model.violation(
                     ("test_inputs", index),
                     "no expected answers",
-                    remedy=f"{WRITE_ANSWERS}, or `reference: <file>.py:<function>` in `recipe`",
+                    remedy=f"{self._write_answers}, or `reference: <file>.py:<function>` in `recipe`",
                     code="TS314",
                 )
 

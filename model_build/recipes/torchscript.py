@@ -25,8 +25,9 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
+from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
-from model_build.recipes.given import describe_cases, describe_sizes, write_graph
+from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
 from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import copy_from
@@ -60,11 +61,12 @@ class _LoadedModule:
 class TorchScript:
     """The recipe for one model."""
 
-    tools = ("torch",)
-
     def __init__(self, model: Document[ModelSpec], recipe: TorchScriptRecipe) -> None:
         self._model = model
         self._recipe = recipe
+        self._preparation = preparation_for(model, recipe)
+        self._fitted: dict[str, TensorSpec] = {}
+        self.tools = ("torch", *(self._preparation.tools if self._preparation else ()))
         self._max_batch = model.record.batching.max_batch
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
@@ -73,6 +75,9 @@ class TorchScript:
         folder = context.folder / "graph"
         load = self._load_file if self._recipe.file is not None else self._load_entry
         loaded = steps.run("load", lambda: load(source, folder), _describe_arguments)
+        preparation = self._preparation
+        if preparation is not None:
+            steps.run(f"load {preparation.part}", lambda: preparation.load(source), str)
         rows = self._rows(loaded.arguments)
         made = steps.run("make module", lambda: loaded.make(self._example(rows)), _describe_module)
         cases = steps.run("answer", lambda: self._cases(rows, made.original), describe_cases)
@@ -95,7 +100,8 @@ class TorchScript:
         )
         # A traced module was compared with the original module; a file has no original.
         unverified = () if self._recipe.entry else unverified_reasons(inputs, outputs, rows)
-        return write_graph(servable, cases, context, steps, unverified=unverified)
+        front = None if preparation is None else GraphFront(preparation, made.original)
+        return write_graph(servable, cases, context, steps, unverified=unverified, front=front)
 
     def _check_sizes(
         self, rows: Sequence[Row], cases: Sequence[Case], made: _ServedModule
@@ -104,7 +110,7 @@ class TorchScript:
         subject = "the traced module" if self._recipe.entry else "the module"
         for case in cases:
             self._unbatched(case)  # batches are built from one-row answers
-        inputs = tensors_of_rows(self._model, rows)
+        inputs = self._inputs(rows)
         sized = sized_cases(self._model, inputs, rows, made.original, batches=self._max_batch > 0)
         if difference_of(self._model, made.served.answer, cases[0]):
             return sized  # wrong at its own size too: the graph comparison reports that
@@ -145,6 +151,10 @@ class TorchScript:
 
     def _rows(self, arguments: Sequence[str] | None) -> list[Row]:
         """Read the test inputs; they may be random if model.yaml declares every tensor of forward."""
+        if self._preparation is not None:
+            fitted = self._preparation.fit([self._preparation.unsized(name) for name in arguments or ()])
+            self._fitted = {tensor.name: tensor for tensor in fitted}
+            return self._preparation.rows()
         narrowings = self._model.record.tensors
         whole = [
             TensorSpec(name=name, datatype=item.datatype, shape=item.shape)
@@ -176,11 +186,16 @@ class TorchScript:
             for row in rows
         ]
 
+    def _inputs(self, rows: Sequence[Row]) -> tuple[TensorSpec, ...]:
+        """Return the inputs of the rows; a tokenizer's have any length."""
+        found = tensors_of_rows(self._model, rows)
+        return tuple(self._fitted.get(tensor.name, tensor) for tensor in found)
+
     def _tensors(
         self, rows: Sequence[Row], cases: Sequence[Case], order: Sequence[str]
     ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         """Derive inputs and outputs from `cases`: those of the rows first, then of other sizes."""
-        inputs = {spec.name: spec for spec in tensors_of_rows(self._model, rows)}
+        inputs = {spec.name: spec for spec in self._inputs(rows)}
         places = [*(row.path for row in rows), *[rows[0].path] * (len(cases) - len(rows))]
         answered = [
             Row(case.name, path, {}, self._unbatched(case)) for path, case in zip(places, cases, strict=True)

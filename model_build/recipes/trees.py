@@ -18,9 +18,9 @@ from model_build.data.graphs import ServableGraph
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
-from model_build.recipes.given import describe_cases, write_graph
+from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target, release_of
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from model_build.exporters.tree_libraries import Trees
 
 Array = NDArray[Any]
-INPUT, OUTPUT = "input__0", "output__0"
+INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
+TRANSFERS = "transfer_threshold"
+"""FIL's parameter: requests of fewer rows stay on the CPU, and get no SHAP values from a model on a GPU."""
+EXPLAINED = "SHAP values need a model of XGBoost or LightGBM, whose own values they are compared with"
 PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
 THRESHOLD = 0.5
 
@@ -48,14 +51,7 @@ class TreesForFil:
         is_pickle = recipe.library == "scikit-learn" or recipe.file.endswith(PICKLE_SUFFIXES)
         violations = []
         if is_pickle and spec.trust.pickle is None:
-            violations.append(
-                model.violation(
-                    ("recipe", "file"),
-                    f"{recipe.file} is a pickle, which can run code when loaded",
-                    remedy="set `trust: {pickle: <reason>}`, or convert it with treelite",
-                    code="TS217",
-                )
-            )
+            violations.append(untrusted_pickle(model, recipe.file, otherwise="convert it with treelite"))
         if spec.batching.max_batch == 0:
             violations.append(
                 model.violation(
@@ -65,6 +61,17 @@ class TreesForFil:
                     code="TS110",
                 )
             )
+        if recipe.shap and is_pickle:
+            violations.append(self._unexplained(EXPLAINED, "remove this key"))
+        if recipe.shap and TRANSFERS in spec.triton.parameters:
+            violations.append(
+                model.violation(
+                    ("triton", "parameters", TRANSFERS),
+                    "FIL returns no SHAP values for smaller requests to a GPU",
+                    remedy="remove it, or `shap` in recipe",
+                    code="TS380",
+                )
+            )
         if violations:
             raise InvalidFilesError(violations)
 
@@ -72,6 +79,8 @@ class TreesForFil:
         """Load the trees, compute the library's answers, compare, and write the repository."""
         trees = steps.run("load", lambda: self._load(context), _describe)
         answer = self._answer(trees)
+        if self._recipe.shap:
+            self._prepare_shap(trees)
         inputs, outputs = self._tensors(trees, answer)
         cases = steps.run("answer", lambda: self._cases(trees, answer, inputs, outputs), describe_cases)
         folder = context.folder / "graph"
@@ -81,7 +90,8 @@ class TreesForFil:
             "compare graph",
             lambda: compare_answers(
                 lambda request: {OUTPUT: _shaped(_run(trees, request[INPUT]), answer)},
-                cases,
+                # Only the served FIL computes SHAP values, so they are compared when it does.
+                [replace(case, expected={OUTPUT: case.expected[OUTPUT]}) for case in cases],
                 self._model.record.accept,
                 max_batch=self._model.record.batching.max_batch,
             ),
@@ -140,13 +150,32 @@ class TreesForFil:
             )
         return answer
 
+    def _prepare_shap(self, trees: Trees) -> None:
+        from model_build.exporters.tables.contributions import (  # noqa: PLC0415 - as above
+            missing_for_shap,
+            share_base_scores,
+        )
+
+        missing = missing_for_shap(trees.model)
+        if trees.contributions is None:
+            missing = EXPLAINED, "remove this key"
+        if missing is not None:
+            raise InvalidFilesError([self._unexplained(*missing)])
+        share_base_scores(trees.model)
+
+    def _unexplained(self, message: str, remedy: str) -> FileViolation:
+        return self._model.violation(("recipe", "shap"), message, remedy=remedy, code="TS380")
+
     def _tensors(self, trees: Trees, answer: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         width = max(2, trees.class_count) if answer == "probabilities" else 1
         labels = trees.classes if answer == "probabilities" and len(trees.classes) == width else ()
+        outputs = [TensorSpec(name=OUTPUT, datatype="FP32", shape=(width,), labels=labels)]
+        if self._recipe.shap:
+            columns = (trees.features + 1,)
+            shape = columns if trees.class_count == 1 else (trees.class_count, *columns)
+            outputs.append(TensorSpec(name=SHAP, datatype="FP32", shape=shape))
         return narrow_tensors(
-            self._model,
-            [TensorSpec(name=INPUT, datatype="FP32", shape=(trees.features,))],
-            [TensorSpec(name=OUTPUT, datatype="FP32", shape=(width,), labels=labels)],
+            self._model, [TensorSpec(name=INPUT, datatype="FP32", shape=(trees.features,))], outputs
         )
 
     def _cases(
@@ -158,13 +187,18 @@ class TreesForFil:
     ) -> list[Case]:
         cases = []
         for row in read_rows(self._model, inputs, outputs):
-            scores = trees.scores(row.batch(row.inputs, batches=True)[INPUT])
+            rows = row.batch(row.inputs, batches=True)[INPUT]
+            scores = trees.scores(rows)
             if trees.class_count == 1:
                 scores = scores[:, -1:]  # the second of two, where the library returns both
-            case = row.case({OUTPUT: _shaped(scores, answer)}, batches=True)
+            answers = {OUTPUT: _shaped(scores, answer)}
+            if self._recipe.shap and trees.contributions is not None:
+                values = trees.contributions(rows).astype(np.float32)
+                answers[SHAP] = values if trees.class_count > 1 else values[:, 0]
+            case = row.case(answers, batches=True)
             expected = case.expected[OUTPUT]
             flat = expected if answer == "probabilities" else expected.reshape(len(expected))
-            cases.append(replace(case, expected={OUTPUT: flat}))
+            cases.append(replace(case, expected={**case.expected, OUTPUT: flat}))
         return cases
 
 

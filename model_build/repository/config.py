@@ -21,6 +21,7 @@ SCHEMA_FILE = "grpc/model_config_pb2.py"
 MODEL_FILES: Mapping[str, str] = MappingProxyType(
     {
         "onnxruntime": "model.onnx",
+        "openvino": "model.xml",
         "pytorch": "model.pt",
         "tensorrt": "model.plan",
         "python": "model.py",
@@ -60,6 +61,15 @@ def model_config(
                 # One value per row: Triton requires a dimension, and the backend gets size 1.
                 added.reshape.SetInParent()
     return config
+
+
+def remove_batching(config: Any) -> None:
+    """Turn the batch into an ordinary dimension of every tensor; requests look the same."""
+    config.max_batch_size = 0
+    for tensor in (*config.input, *config.output):
+        tensor.dims.insert(0, -1)
+        if tensor.HasField("reshape"):
+            tensor.reshape.shape.insert(0, -1)
 
 
 def add_labels(config: Any, folder: Path, outputs: Sequence[TensorSpec]) -> None:
@@ -108,6 +118,7 @@ def data_type(datatype: str) -> int:
 
 
 def datatype_name(number: int) -> str:
-    """Return the config enum of a datatype."""
-    name = str(model_config_schema().DataType.Name(number)).removeprefix("TYPE_")
+    """Return the protocol datatype of a config enum; its number if Triton has no such type."""
+    known = model_config_schema().DataType.DESCRIPTOR.values_by_number
+    name = str(known[number].name if number in known else number).removeprefix("TYPE_")
     return "BYTES" if name == "STRING" else name

@@ -136,16 +136,27 @@ def _check_scheduler(existing: ExistingConfig, generated: Any) -> Iterator[FileV
                 "set `batching` and `triton.sequences` of model.yaml accordingly",
                 name,
             )
+    yield from _check_decoupled(existing, generated.model_transaction_policy.decoupled)
+
+
+def _check_decoupled(existing: ExistingConfig, expected: bool) -> Iterator[FileViolation]:
+    place = "model_transaction_policy"
     actual = existing.message.model_transaction_policy.decoupled
-    if (
-        actual != generated.model_transaction_policy.decoupled
-        and "model_transaction_policy" in existing.fields
-    ):
+    if place not in existing.fields or actual == expected:
+        return
+    if existing.model.record.recipe.kind != "python":
         yield existing.violation(
             "SageMaker's front end takes one answer per request; decoupled models return several",
             "remove it",
-            "model_transaction_policy",
+            place,
         )
+        return
+    yield existing.violation(
+        f"{'decoupled' if actual else 'not decoupled'} here, and model.yaml, which endpoints follow, "
+        f"{'does not say so' if actual else 'has `decoupled: true`'}",
+        f"write `decoupled: {'true' if actual else 'false'}` in recipe of model.yaml, or remove it here",
+        place,
+    )
 
 
 def _check_cache(existing: ExistingConfig) -> Iterator[FileViolation]:

@@ -80,22 +80,34 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
         return None
     file = model.file.parent / name
     try:
-        text = file.read_bytes().decode("utf-8")
-        return ExistingConfig(model, file, text, parse_config(text), field_lines(text))
+        text, message, lines = parse_file(file)
     except FileNotFoundError:
         violation = model.violation(
             ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name", code="TS205"
         )
+        raise InvalidFilesError([violation]) from None
+    return ExistingConfig(model, file, text, message, lines)
+
+
+def parse_file(file: Path, *, shown: Path | None = None) -> tuple[str, Any, Mapping[FieldPlace, int]]:
+    """Return the text, the message, and the lines of a config.pbtxt; raise InvalidFilesError if invalid.
+
+    `shown` is the path for errors.
+    """
+    shown = shown or file
+    try:
+        text = file.read_bytes().decode("utf-8")
+        return text, parse_config(text), field_lines(text)
     except UnicodeDecodeError as error:
         violation = FileViolation(
-            file, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8", code="TS316"
+            shown, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8", code="TS316"
         )
     except text_format.ParseError as error:
         column = f"column {error.GetColumn()}: " if error.GetColumn() else ""
         violation = FileViolation(
-            file, error.GetLine(), "", f"{column}{_without_place(error)}", _hint(error), code="TS316"
+            shown, error.GetLine(), "", f"{column}{_without_place(error)}", _hint(error), code="TS316"
         )
-    raise InvalidFilesError([violation]) from None
+    raise InvalidFilesError([violation])
 
 
 def complete_existing(existing: ExistingConfig, generated: Any) -> str:

@@ -20,6 +20,10 @@ from model_build.repository.config import CONFIG_NAME, parse_config, read_config
 from model_build.repository.parts import SchedulingStep
 from tritonstack.base.files import sha256_of
 
+SHARED = f"$$TRITON_MODEL_DIRECTORY/../{{}}/{ARCHIVE_NAME}"
+"""The environment of another model in the same repository."""
+_NAME = r"[^/\"]+"
+
 
 @dataclass(frozen=True)
 class MemberFolder:
@@ -77,7 +81,8 @@ def copy_parts(member: MemberFolder, repository: Path, needed: Collection[str]) 
         name = member.part_name(part.name)
         if name in needed and not (repository / name).exists():
             shutil.copytree(part, repository / name)
-            _rename(repository / name)
+            _own_environment(member.folder, repository / name)
+            rename_model(repository / name)
 
 
 def share_environments(repository: Path) -> dict[str, str]:
@@ -98,7 +103,7 @@ def share_environments(repository: Path) -> dict[str, str]:
             if read_config(config).parameters[PARAMETER].string_value != PARAMETER_VALUE:
                 used[name] = name  # it names an external file, which stays unchanged
                 continue
-            shared = f"$$TRITON_MODEL_DIRECTORY/../{first_name}/{ARCHIVE_NAME}"
+            shared = SHARED.format(first_name)
             config.write_text(
                 config.read_text(encoding="utf-8").replace(PARAMETER_VALUE, shared), encoding="utf-8"
             )
@@ -106,8 +111,18 @@ def share_environments(repository: Path) -> dict[str, str]:
     return used
 
 
-def _rename(folder: Path) -> None:
-    """Set the folder's name in a configuration, changing nothing else if possible."""
+def _own_environment(source: Path, folder: Path) -> None:
+    """Give a copied model its own environment if it shares a neighbor's, which gets another name."""
+    file = folder / CONFIG_NAME
+    text = file.read_bytes().decode("utf-8")
+    named = re.search(re.escape(SHARED).replace(r"\{\}", f"({_NAME})"), text)
+    if named is not None:
+        shutil.copyfile(source / named[1] / ARCHIVE_NAME, folder / ARCHIVE_NAME)
+        file.write_bytes(text.replace(named[0], PARAMETER_VALUE).encode("utf-8"))
+
+
+def rename_model(folder: Path) -> None:
+    """Set the folder's name in its configuration, changing nothing else if possible."""
     file = folder / CONFIG_NAME
     text = file.read_bytes().decode("utf-8")
     config = parse_config(text)

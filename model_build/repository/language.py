@@ -1,20 +1,22 @@
-"""Write a language model for Triton's vLLM backend.
+"""Write language models: for Triton's vLLM backend, and for its Python backend on CPUs.
 
-The backend can fill in its tensors itself, but that starts a process that imports all of vLLM, and containers
-disable it (`--disable-auto-complete-config`). So they are written here, for every release that can serve such
-a model behind SageMaker.
+vLLM's backend can fill in its tensors itself, but that starts a process that imports all of vLLM, and
+containers disable it (`--disable-auto-complete-config`). So they are written here, for every release that can
+serve such a model behind SageMaker.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from model_build.environments.packing import PARAMETER, PARAMETER_VALUE
 from model_build.repository import config
-from model_build.repository.instances import choose_versions
+from model_build.repository.instances import choose_versions, place_instances
 from model_build.repository.parts import ALONE, VERSION, ModelProperties, write_model
+from tritonstack.base.source_files import copy_from
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import TritonOptions
 
@@ -45,6 +47,46 @@ FURTHER_OUTPUTS = (
 )
 
 
+GENERATOR_INPUTS = (
+    TensorSpec(name="sampling_parameters", datatype="BYTES", shape=(1,)),
+    TensorSpec(name="stream", datatype="BOOL", shape=(1,)),
+    TensorSpec(name="exclude_input_in_output", datatype="BOOL", shape=(1,)),
+)
+GENERATOR_OUTPUTS = (
+    TensorSpec(name="finish_reason", datatype="BYTES", shape=(-1,)),
+    TensorSpec(name="num_output_tokens", datatype="UINT32", shape=(-1,)),
+)
+"""Tensors of the recipe text-generation beside its texts, as vLLM's backend has them."""
+
+
+def add_generator(
+    repository: Path,
+    *,
+    name: str,
+    modules: Sequence[Path],
+    files: Mapping[str, str],
+    around: ModelProperties = ALONE,
+) -> None:
+    """Write a decoupled Python model that completes texts; the first of `modules` becomes model.py."""
+    folder = repository / name
+    (folder / VERSION).mkdir(parents=True)
+    for module in modules:
+        copied = "model.py" if module == modules[0] else module.name
+        copy_from(module.parent, module.name, folder / VERSION / copied)
+    for file in sorted(around.graph.iterdir()) if around.graph else ():
+        file.rename(folder / VERSION / file.name)
+    for written, text in files.items():
+        (folder / VERSION / written).write_text(text, encoding="utf-8")
+    message = _message(name, (TEXT_IN, *GENERATOR_INPUTS), (TEXT_OUT, *GENERATOR_OUTPUTS))
+    message.backend = "python"
+    triton = _options(around)
+    place_instances(message, triton, gpu=False)
+    choose_versions(message, triton)
+    for key, value in {**triton.parameters, PARAMETER: PARAMETER_VALUE}.items():
+        config.set_parameter(message, key, value)
+    write_model(message, folder, around)
+
+
 def add_vllm_model(
     repository: Path, *, name: str, engine: Mapping[str, Any], around: ModelProperties = ALONE
 ) -> Path:
@@ -56,17 +98,9 @@ def add_vllm_model(
     (folder / VERSION).mkdir(parents=True)
     text = json.dumps(dict(engine), indent=2, sort_keys=True)
     (folder / VERSION / "model.json").write_text(text + "\n", encoding="utf-8")
-    triton = TritonOptions() if around.model is None else around.model.record.triton
-    message = config.model_config(
-        name=name,
-        inputs=(TEXT_IN, *OPTIONAL_INPUTS),
-        outputs=(TEXT_OUT, *FURTHER_OUTPUTS),
-        max_batch=0,
-    )
-    for tensor in message.input:
-        tensor.optional = tensor.name != TEXT_IN.name
+    triton = _options(around)
+    message = _message(name, (TEXT_IN, *OPTIONAL_INPUTS), (TEXT_OUT, *FURTHER_OUTPUTS))
     message.backend = "vllm"
-    message.model_transaction_policy.decoupled = True
     # vLLM distributes over the GPUs itself.
     message.instance_group.add(count=1, kind=config.model_config_schema().ModelInstanceGroup.KIND_MODEL)
     choose_versions(message, triton)
@@ -74,3 +108,16 @@ def add_vllm_model(
         config.set_parameter(message, key, value)
     write_model(message, folder, around)
     return folder / VERSION
+
+
+def _options(around: ModelProperties) -> TritonOptions:
+    return TritonOptions() if around.model is None else around.model.record.triton
+
+
+def _message(name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Any:
+    """Return the configuration of a decoupled model; only the text is required."""
+    message = config.model_config(name=name, inputs=inputs, outputs=outputs, max_batch=0)
+    for tensor in message.input:
+        tensor.optional = tensor.name != TEXT_IN.name
+    message.model_transaction_policy.decoupled = True
+    return message

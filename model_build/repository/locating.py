@@ -7,7 +7,7 @@ values, `{}` and `<>` blocks, `[]` lists) without validating it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 FieldPlace = tuple[str | int, ...]
@@ -27,14 +27,17 @@ class _Token:
 
 def field_lines(text: str) -> Mapping[FieldPlace, int]:
     """Return the line of every field in a valid text."""
-    tokens = [
-        _Token(match.group(), text.count("\n", 0, match.start()) + 1)
-        for match in _TOKEN.finditer(text)
-        if not match.group().startswith("#")
-    ]
-    locator = _Locator(tokens)
+    locator = _Locator(list(_tokens(text)))
     locator.block(())
     return locator.lines
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    line, end = 1, 0
+    for match in _TOKEN.finditer(text):
+        line, end = line + text.count("\n", end, match.start()), match.start()
+        if not match.group().startswith("#"):
+            yield _Token(match.group(), line)
 
 
 class _Locator:

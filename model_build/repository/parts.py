@@ -22,10 +22,8 @@ from model_build.repository.instances import (
     place_instances,
 )
 from model_build.repository.scheduling import (
-    UNLIMITED,
     callers_inputs,
     control_violations,
-    default_queue,
     schedule,
 )
 from model_build.repository.warm_up import add_warm_up, first_row
@@ -37,6 +35,7 @@ from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.reference.threads import graph_instances
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.openvino_rules import OPENVINO
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
 Array = NDArray[Any]
@@ -94,18 +93,31 @@ def add_graph_model(
     graph.folder.rename(folder / VERSION)
     message = _message(folder, graph.inputs, graph.outputs, batching, triton)
     message.backend = graph.backend
-    if graph.engines:
+    inputs = graph.inputs
+    if graph.backend == OPENVINO:
+        (onnx_file,) = (folder / VERSION).glob("*.onnx")
+        message.default_model_filename = onnx_file.name
+        if graph.batches:
+            # With a batch dimension, the backend accepts batches of max_batch_size only.
+            config.remove_batching(message)
+            inputs = tuple(_with_rows(tensor) for tensor in inputs)
+    elif graph.engines:
         message.cc_model_filenames.update(graph.engines)
     elif (file := _unusual_file(folder / VERSION, graph.backend)) is not None:
         message.default_model_filename = file
     on_gpu = target.hardware != PROCESSOR
-    one_instance = on_gpu or triton.sequences is not None
+    # An instance of the openvino backend computes with all cores.
+    one_instance = on_gpu or triton.sequences is not None or graph.backend == OPENVINO
     default = 1 if one_instance else graph_instances(folder_bytes(folder / VERSION))
     place_instances(message, triton, gpu=on_gpu, default=default)
     optimize(message, triton)
     for key, value in {**triton.parameters, **graph.parameters}.items():
         config.set_parameter(message, key, value)
-    _finish(message, folder, graph.inputs, triton, around)
+    _finish(message, folder, inputs, triton, around)
+
+
+def _with_rows(tensor: TensorSpec) -> TensorSpec:
+    return tensor.model_copy(update={"shape": (-1, *(tensor.shape or (1,)))})
 
 
 def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ for models that people wrote
@@ -136,6 +148,8 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     default = graph_instances(folder_bytes(folder / VERSION)) if around.graph else 1
     message = _message(folder, inputs, outputs, batching, options)
     message.backend = "python"
+    if around.model is not None and around.model.record.streams:
+        message.model_transaction_policy.decoupled = True
     for tensor in message.input:
         tensor.allow_ragged_batch = tensor.name in batching.ragged
     on_gpu = target is not None and target.hardware != PROCESSOR and bool(options.instances)
@@ -192,9 +206,6 @@ def _message(
         outputs=outputs,
         max_batch=batching.max_batch,
     )
-    if batching.queue is None and batching.dynamic:
-        queue = default_queue(folder_bytes(folder / VERSION), inputs)
-        batching = batching.model_copy(update={"queue": queue})
     schedule(message, batching, triton.sequences, {tensor.name: tensor.datatype for tensor in inputs})
     choose_versions(message, triton)
     if triton.response_cache:
@@ -227,7 +238,7 @@ def write_model(message: Any, folder: Path, around: ModelProperties) -> None:
 def _without_waiting(batching: Batching) -> Batching:
     """Return settings of a helper step: with batching of its own, requests would wait twice."""
     return batching.model_copy(
-        update={"queue_delay_us": 0, "preferred_sizes": (), "ragged": (), "queue": UNLIMITED}
+        update={"queue_delay_us": 0, "preferred_sizes": (), "ragged": (), "queue": None, "priorities": None}
     )
 
 

@@ -28,29 +28,7 @@ FALSE_TRUE: Mapping[str, tuple[str, tuple[Any, Any]]] = MappingProxyType(
 """Types of boolean control inputs, with the config field of each."""
 CORRELATION_TYPES = ("UINT64", "INT64", "UINT32", "INT32")
 """Releases before 25.02 pass models wrong data for string sequence ids, and reject it themselves."""
-
-
 UNLIMITED = QueuePolicy()
-LONGEST_WAIT_US = 50_000_000
-"""Triton rejects a request that has waited this long: SageMaker waits 60 seconds for the answer."""
-QUEUE_WEIGHT_BYTES = 150_000_000_000
-"""A full queue needs this many bytes of weights to be read: 10 to 60 seconds of work for two cores."""
-QUEUE_BYTES = 1 << 30
-"""Most memory for the inputs of queued requests with one item each."""
-QUEUE_SIZES = (256, 10_000)
-"""The smallest and largest default queue."""
-
-
-def default_queue(size_bytes: int, inputs: Sequence[TensorSpec]) -> QueuePolicy:
-    """Return the queue limits of a model, from the sizes of its files and inputs.
-
-    They depend on no measurement and no core count, because they are part of the artifact.
-    """
-    least, most = QUEUE_SIZES
-    item_bytes = sum(tensor.least_bytes for tensor in inputs)
-    fitting = min(QUEUE_WEIGHT_BYTES // max(1, size_bytes), QUEUE_BYTES // max(1, item_bytes))
-    waiting = min(most, max(least, fitting))
-    return QueuePolicy(timeout_us=LONGEST_WAIT_US, max_waiting=waiting)
 
 
 def schedule(config: Any, batching: Batching, sequences: Sequences | None, types: Mapping[str, str]) -> None:

@@ -33,11 +33,12 @@ class TritonPythonModel:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.padding = padding_of(self.tokenizer)
         self.tokenizer.no_padding()
-        threads = threads_per_instance()
+        config = json.loads(args["model_config"])
+        threads = threads_per_instance(sum(group["count"] for group in config["instance_group"]))
         self.most_tokens = TOKENS_PER_THREAD * threads
         self.session = load_graph(folder / "model.onnx", threads)
         self.inputs = [tensor.name for tensor in self.session.get_inputs()]
-        self.outputs = [tensor["name"] for tensor in json.loads(args["model_config"])["output"]]
+        self.outputs = [tensor["name"] for tensor in config["output"]]
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Return one response per request; an invalid request does not affect the others."""
@@ -109,9 +110,10 @@ def padding_of(tokenizer: Tokenizer) -> dict[str, Any]:
     return {name: padding[name] for name in ("direction", "pad_id", "pad_type_id", "pad_token")}
 
 
-def threads_per_instance() -> int:
-    """Return the threads of this instance; without an endpoint that sets them, one per core."""
-    return int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
+def threads_per_instance(instances: int) -> int:
+    """Return the threads of this instance: as the endpoint sets them, but at most its share of the cores."""
+    share = max(1, len(os.sched_getaffinity(0)) // instances)
+    return min(share, int(os.environ.get("OMP_NUM_THREADS") or share))
 
 
 def load_graph(file: Path, threads: int) -> onnxruntime.InferenceSession:

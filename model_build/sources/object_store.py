@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from model_build.sources.base import FoundFolder, add_file, check_listing, no_we
 from model_build.sources.safe_weights import check_weights
 from model_build.store.aws_errors import explain
 from tritonstack.base.errors import aws_error_code
+from tritonstack.base.files import staging_folder
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
 PART_BYTES = 32 << 20
@@ -116,9 +116,8 @@ def _fetch(
     check_listing({file.name: file.size for file in files}, source=f"s3://{source}", into=cache_dir)
     revision = _revision(files)
     target = cache_dir / revision
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache_dir, prefix=".fetching-") as temporary:
-        folder = Path(temporary) / "files"
+    with staging_folder(cache_dir, ".fetching-") as temporary:
+        folder = temporary / "files"
         for file in files:
             (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
             (folder / file.name).touch()

@@ -11,7 +11,6 @@ import hashlib
 import importlib.metadata
 import shutil
 import subprocess
-import tempfile
 from importlib.metadata import Distribution, PackagePath
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
 from tritonstack.base.extras import pip_command
+from tritonstack.base.files import staging_folder
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
 
@@ -85,9 +85,8 @@ def _installed(name: str, version: str) -> Distribution | None:
 def _cached(name: str, version: str, packages_dir: Path) -> Distribution:
     target = packages_dir / f"{name}-{version}"
     if not target.is_dir():
-        packages_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=packages_dir, prefix=".installing-") as temporary:
-            unpacked = Path(temporary) / "package"
+        with staging_folder(packages_dir, ".installing-") as temporary:
+            unpacked = temporary / "package"
             _install(f"{name}=={version}", unpacked)
             _move_into_place(unpacked, target)
     return next(iter(importlib.metadata.distributions(name=name, path=[str(target)])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -14,7 +15,7 @@ from typing import IO, cast
 
 from isal import igzip_threaded, isal_zlib
 
-from model_build.errors import ArchiveError
+from model_build.errors import ArchiveError, OversizedArchiveError
 from model_build.store.gzip_stream import EndedEarlyError, GzipStream
 from tritonstack.records.manifests import FileEntry
 
@@ -26,6 +27,9 @@ REPACK = (
 USUAL_MEMBERS = 10_000
 _HEADERS = 4 * tarfile.BLOCKSIZE
 """Overhead of a tar member: two headers and padding."""
+_LONGEST_HEADER = 1 << 20
+"""An extended header holds a long name or a few attributes."""
+_CONTENT_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE, tarfile.GNUTYPE_SPARSE)
 # The library's own types are incomplete and in one place wrong.
 _open_gzip = cast("Callable[..., IO[bytes]]", igzip_threaded.open)
 _GZIP_ERROR = cast("type[Exception]", isal_zlib.error)
@@ -91,16 +95,33 @@ def most_members(files: Iterable[FileEntry]) -> int:
     return USUAL_MEMBERS + sum(1 + entry.path.count("/") for entry in files)
 
 
-def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int = USUAL_MEMBERS) -> None:
-    """Unpack an untrusted archive: plain files and folders with safe names only, within limits."""
+def unpack(
+    archive: Path,
+    folder: Path,
+    *,
+    limit_bytes: int,
+    limit_members: int = USUAL_MEMBERS,
+    on_rejected: Callable[[ArchiveError], None] | None = None,
+) -> None:
+    """Unpack an untrusted archive: plain files and folders with safe names only, within limits.
+
+    With `on_rejected`, entries that are not allowed are reported and skipped; otherwise the first one raises.
+    """
     left, names = limit_bytes, set[str]()
     try:
         with _open_gzip(archive, "rb") as gzip:
             stream = _Limited(gzip, archive, limit_bytes + limit_members * _HEADERS + tarfile.RECORDSIZE)
-            with tarfile.open(fileobj=stream, mode="r|") as tar:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=CheckedMember) as tar:
                 for member in tar:
                     left -= member.size
-                    names.add(_check_member(archive, member, left, names))
+                    _check_limit(archive, left)
+                    try:
+                        names.add(_check_member(archive, member, names))
+                    except ArchiveError as error:
+                        if on_rejected is None:
+                            raise
+                        on_rejected(error)
+                        continue
                     if len(names) > limit_members:
                         raise ArchiveError(
                             f"{archive} has more than {limit_members} files and folders", remedy=REPACK
@@ -110,7 +131,7 @@ def unpack(archive: Path, folder: Path, *, limit_bytes: int, limit_members: int 
             while data := stream.read(_COPY):
                 if data.strip(b"\0"):
                     raise ArchiveError(f"{archive} has data after its last file", remedy=REPACK)
-    except (tarfile.TarError, EOFError, OSError, _GZIP_ERROR) as error:
+    except (tarfile.TarError, EOFError, OSError, RecursionError, _GZIP_ERROR) as error:
         raise ArchiveError(f"{archive} cannot be unpacked: {error}", remedy=REPACK) from error
 
 
@@ -130,6 +151,24 @@ def _place(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
+def read_members(archive: Path, entries: Iterable[FileEntry]) -> dict[str, bytes]:
+    """Return the contents of some small files, by path, and compare them with their checksums."""
+    wanted, found = {entry.path: entry for entry in entries}, dict[str, bytes]()
+    try:
+        with _open_gzip(archive, "rb") as gzip, tarfile.open(fileobj=gzip, mode="r|") as tar:
+            while len(found) < len(wanted) and (member := tar.next()) is not None:
+                entry = wanted.get(member.name)
+                content = tar.extractfile(member) if entry and member.size == entry.size_bytes else None
+                if content is not None:
+                    found[member.name] = content.read()
+    except (tarfile.TarError, EOFError, OSError, _GZIP_ERROR) as error:
+        raise ArchiveError(f"{archive} cannot be read: {error}", remedy=REPACK) from error
+    for path, entry in wanted.items():
+        if path not in found or hashlib.sha256(found[path]).hexdigest() != entry.sha256:
+            raise ArchiveError(f"{archive}: {path} is missing or differs from the manifest", remedy=REPACK)
+    return found
+
+
 def unpack_own(packed: PackedArchive, folder: Path) -> None:
     """Unpack an archive that this module packed."""
     unpack(
@@ -140,11 +179,20 @@ def unpack_own(packed: PackedArchive, folder: Path) -> None:
     )
 
 
-class _Limited(io.RawIOBase):
-    """A stream that fails beyond a size limit.
+class CheckedMember(tarfile.TarInfo):
+    """An entry of an untrusted archive: tarfile reads extended headers whole, which could exhaust memory."""
 
-    tarfile reads extended headers whole, so a small file could exhaust memory.
-    """
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> CheckedMember:
+        """Read a header; raise ReadError for an extended header that is too long."""
+        member = super().frombuf(buf, encoding, errors)
+        if member.type not in _CONTENT_TYPES and member.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"extended header of {member.size} bytes")
+        return member
+
+
+class _Limited(io.RawIOBase):
+    """A stream that fails beyond a size limit."""
 
     def __init__(self, stream: IO[bytes], archive: Path, limit: int) -> None:
         self._stream = stream
@@ -157,8 +205,7 @@ class _Limited(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
         self._left -= len(data)
-        if self._left < 0:
-            raise ArchiveError(f"{self._archive} exceeds its unpacked size limit", remedy=REPACK)
+        _check_limit(self._archive, self._left)
         return data
 
 
@@ -199,15 +246,18 @@ def _add(stream: GzipStream, folder: Path, path: Path) -> FileEntry | None:
     return FileEntry(path=member.name, size_bytes=member.size, sha256=digest)
 
 
-def _check_member(archive: Path, member: tarfile.TarInfo, left: int, names: set[str]) -> str:
+def _check_limit(archive: Path, left: int) -> None:
+    if left < 0:
+        raise OversizedArchiveError(f"{archive} exceeds its unpacked size limit", remedy=REPACK)
+
+
+def _check_member(archive: Path, member: tarfile.TarInfo, names: set[str]) -> str:
     """Return a member's name if it is safe to unpack."""
     name = member.name.removeprefix("./").rstrip("/")
     if not is_safe_name(name) and member.name != ".":
         raise ArchiveError(f"{archive}: unsafe name {member.name!r}", remedy=REPACK)
     if not (member.isreg() or member.isdir()):
         raise ArchiveError(f"{archive}: {member.name} is not a file or folder", remedy=REPACK)
-    if left < 0:
-        raise ArchiveError(f"{archive} exceeds its unpacked size limit", remedy=REPACK)
     if name in names:
         raise ArchiveError(f"{archive}: duplicate entry {name}", remedy=REPACK)
     return name

@@ -14,7 +14,7 @@ import pytest
 from tritonstack.cli.main import run
 from tritonstack.cli.registry import COMMANDS, load_command
 
-NAMES = {"endpoint", "environment", "environments", "model", "models", "target"}
+NAMES = {"build", "endpoint", "environment", "environments", "model", "models", "target"}
 HEAVY = {"aws_cdk", "boto3", "botocore", "docker", "numpy", "pydantic", "torch"}
 Completions = Callable[..., tuple[list[str], str]]
 ENVIRONMENT = "endpoints:\n  search: {kind: single}\n  # ranking:\n  summaries:\n    kind: single\n"
@@ -62,7 +62,7 @@ DEPLOYABLE = ["broken", "dev", "prod", "preview"]
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("d", ["doctor", "down", "diff", "deploy", "delivery", "destroy"]),
+        ("d", ["doctor", "down", "dev", "diff", "deploy", "delivery", "destroy"]),
         ("deploy ", DEPLOYABLE),
         ("deploy p", ["prod", "preview"]),
         ("promote dev ", ["broken", "dev", "prod"]),
@@ -75,8 +75,13 @@ DEPLOYABLE = ["broken", "dev", "prod", "preview"]
         ("verify --endpoint search dev --endpoint su", ["summaries"]),
         ("invoke preview ", ["search"]),
         ("invoke dev search --model ", ["minilm", "ranker"]),
+        ("inspect ", ["minilm", "ranker"]),
+        ("logs p", ["prod", "preview"]),
+        ("logs dev s", ["search", "summaries"]),
+        ("logs dev --build ", ["minilm", "ranker"]),
+        ("init shop --example py", ["python"]),
         ("new ", ["model", "endpoint", "environment"]),
-        ("new model x --recipe tr", ["trees"]),
+        ("new model x --recipe tr", ["trees", "triton"]),
         ("new endpoint x --environment d", ["dev"]),
         ("new endpoint x --environment dev --model m", ["minilm"]),
         ("ci p", ["previous-deploy", "propose-change"]),

@@ -20,7 +20,7 @@ from tritonstack.project.loading import load_models
 from tritonstack.records.lock_writing import add_to_lock, write_lock
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
-from tritonstack.workflows.environments.invoke import infer_texts
+from tritonstack.workflows.invocation.invoke import infer_texts
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.signatures.keys import CloudSecret
 
@@ -204,6 +204,6 @@ class CountingClient:
 def test_more_texts_than_the_largest_batch_use_several_requests() -> None:
     client = CountingClient()
     texts = ["a" * length for length in range(1, 6)]
-    answer = infer_texts(client, texts, max_batch=2)
+    answer = infer_texts(client.infer, texts, max_batch=2)
     assert client.sizes == [2, 2, 1]
     assert answer["length"].ravel().tolist() == [1, 2, 3, 4, 5]

@@ -14,14 +14,14 @@ HEAVY = ("boto3", "botocore", "numpy", "pydantic", "yaml", "docker", "aws_cdk")
 
 
 def test_every_command_is_listed_once():
-    modules = [file.stem for file in Path(commands.__file__).parent.rglob("[a-z]*.py")]
+    modules = [file.stem.removesuffix("_") for file in Path(commands.__file__).parent.rglob("[a-z]*.py")]
     assert sorted(COMMANDS) == sorted(modules)
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_commands_of_a_group_are_in_its_folder(group):
     folder = Path(commands.__file__).parent / FOLDERS[group]
-    assert sorted(GROUPS[group]) == sorted(file.stem for file in folder.glob("[a-z]*.py"))
+    assert sorted(GROUPS[group]) == sorted(file.stem.removesuffix("_") for file in folder.glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -37,6 +37,13 @@ def test_every_command_has_help(name, capsys):
     assert load_command(name).name == name
     assert run([name, "--help"]) == 0
     assert f"Usage: tritonstack {name} " in capsys.readouterr().out
+
+
+def test_help_needs_no_project(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["deploy", "--help"]) == 0
+    assert "Usage: tritonstack deploy" in capsys.readouterr().out
+    assert run(["deploy", "dev"]) == 2
 
 
 def test_subcommands_have_short_summaries_and_help(capsys):

@@ -1,5 +1,6 @@
 """Top classes of an output, as Triton's classification extension returns them."""
 
+import asyncio
 import io
 import json
 
@@ -52,6 +53,22 @@ def test_classes_are_requested_and_read():
     ]
     wanted = {"name": "scores", "parameters": {"classification": 2, "binary_data": True}}
     assert runtime.asked["outputs"] == [wanted]
+
+
+def test_the_best_label_of_each_row():
+    runtime = Scripted("scores", texts([[b"0.75:1:positive"], [b"0.9:0:negative"]]))
+    client = EndpointClient(endpoint_name="e", runtime=runtime)
+    assert client.labels({"x": ["good", "bad"]}) == ["positive", "negative"]
+    assert asyncio.run(client.alabels({"x": ["good", "bad"]})) == ["positive", "negative"]
+    assert runtime.asked["outputs"] == [
+        {"name": "scores", "parameters": {"classification": 1, "binary_data": True}}
+    ]
+
+
+def test_classes_without_labels_are_malformed():
+    client = EndpointClient(endpoint_name="e", runtime=Scripted("scores", texts([[b"0.75:1"]])))
+    with pytest.raises(MalformedReplyError, match="class 1 has no label"):
+        client.labels({"x": ["good"]})
 
 
 def test_tensors_and_classes_are_requested_together():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 import time
 import zipfile
@@ -123,7 +122,6 @@ class Factory:
 @pytest.fixture(scope="module")
 def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     """Both clouds running and bootstrapped, the source in its bucket, and the pipeline deployed."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("factory")
     for name in ("models", "containers"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -19,7 +19,8 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tolerance import DEFAULT_TOLERANCES, Tolerance
 
 ROOT = find_project(Path(__file__).parent).root
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=str)
+TUTORIALS = [*(ROOT / "examples").glob("*.md"), *(ROOT / "examples").glob("*/README.md")]
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *TUTORIALS], key=str)
 
 NEWEST = max(RELEASES)
 """The release used by this project's environments, examples, and documents."""
@@ -53,29 +54,39 @@ def test_every_python_example_compiles(document: Path, text: str) -> None:
     compile(text, str(document), "exec")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_every_command_shown_exists(document: Path) -> None:
     known = set(COMMANDS)
     shown = set(re.findall(r"^(?:eval \"\$\()?tritonstack ([a-z]+)", document.read_text(), re.MULTILINE))
     assert shown <= known
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_every_link_and_path_has_a_target(document: Path) -> None:
     text = document.read_text()
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
     folders = re.findall(r"`((?:[a-z_]+/)+)`", text)
-    headings = {
-        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
-        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    }
-    missing = [
-        link
-        for link in links
-        if (link[1:] not in headings if link.startswith("#") else not (document.parent / link).exists())
-    ]
+    missing = [link for link in links if not _has_target(document, link)]
     missing += [folder for folder in folders if not (ROOT / folder).exists() and folder[0] != "."]
     assert missing == []
+
+
+def _has_target(document: Path, link: str) -> bool:
+    """Return whether a link leads to an existing file, and to a heading in it if it names one."""
+    path, _, heading = link.partition("#")
+    target = document.parent / path if path else document
+    return target.exists() and (not heading or heading in _headings(target.read_text()))
+
+
+def _headings(text: str) -> set[str]:
+    found = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_a_link_to_a_missing_heading_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# One, `two`\n")
+    links = ("a.md", "a.md#one-two", "#one-two", "a.md#three", "b.md", "b.md#one-two")
+    assert [link for link in links if _has_target(tmp_path / "a.md", link)] == list(links[:3])
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "lint", "clean", "help", "setup"])
@@ -93,6 +104,7 @@ SHOWN_RELEASE = re.compile(
     [
         *DOCUMENTS,
         *sorted((ROOT / "environments").glob("*.yaml")),
+        *sorted((ROOT / "examples").glob("*/environments/*.yaml")),
         ROOT / "tritonstack/constructs/endpoint/triton_model.py",
     ],
     ids=lambda file: file.name,

@@ -107,8 +107,6 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The repository's files in a temporary folder, with the installed server and its own cloud."""
-    # A test runner in the background ignores Ctrl-C, and what it starts would, too.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     here = repository_site(tmp_path_factory.mktemp("site"))
     yield here
     here.tritonstack("down")

@@ -88,7 +88,6 @@ class Account:
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("account")
     site = _site(root / "site")
     site.variables["PATH"] = f"{write_programs(root / 'tools')}:{os.environ['PATH']}"
@@ -177,6 +176,21 @@ def test_build_in_an_empty_account_writes_a_lock(account: Account) -> None:
     assert "model.safetensors" in second.partition("error[")[2]
     assert set(account.lock.models) == {"own", "tiny"}
     assert not list(_builders())
+
+
+def test_the_log_of_the_latest_build_of_each_model_is_shown(account: Account) -> None:
+    for model, ending, text in (("tiny", "succeeded", "export"), ("broken", "failed", "model.safetensors")):
+        (build,) = (
+            one
+            for one in account.builds()
+            if {"name": "MODEL", "value": model, "type": "PLAINTEXT"}
+            in one["environment"]["environmentVariables"]
+        )
+        output = account.site.tritonstack("logs", "dev", "--build", model)
+        assert text in output
+        assert f"{model}: build {build['id']} {ending}" in output
+        lines = account.site.asked("logs", "dev", "--build", model)["lines"]
+        assert "".join(f"{line['message']}\n" for line in lines) == account.log(build)
 
 
 def test_built_artifacts_are_at_the_locked_location(account: Account) -> None:

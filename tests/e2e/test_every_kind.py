@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.e2e.conftest import Site, furnished_site
+from tests.e2e.snippets import run_snippet
+from tests.model_build.checking.test_stream_check import COUNTING, RIGHT
 from tests.model_build.tiny import TEXTS, save_tiny_model
 from tests.projects import edit
 from tritonstack.base import naming
-from tritonstack.client import EndpointClient
+from tritonstack.client import EndpointClient, ModelNames, StreamFailedError
 from tritonstack.operations.smoke.asking import smoke_endpoint
 from tritonstack.operations.stacks import describe_stack, environment_stacks
 from tritonstack.project.loading import load_workspace
@@ -43,6 +46,7 @@ removal: destroy
 endpoints:
   pipeline: {kind: ensemble, model: tiny-text, instance_type: ml.c7i.xlarge}
   alone: {kind: single, model: tiny-tokens, instance_type: ml.c7i.xlarge}
+  counted: {kind: single, model: counting, instance_type: ml.c7i.xlarge}
   many:
     kind: multi-model
     models: [tiny-text, tiny-tokens]
@@ -52,6 +56,15 @@ endpoints:
     model: tiny-text
     instance_type: ml.c7i.xlarge
     challenger: {instance_type: ml.m7i.large, share: 0.5}
+"""
+
+COUNTING_MODEL = """\
+name: counting
+description: Counts.
+recipe: {kind: python, decoupled: true, reference: right.py:right}
+test_inputs:
+  - inputs: {x: [2.0, 0.5]}
+  - inputs: {x: [3.0]}
 """
 
 REJECTED = {
@@ -75,6 +88,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         here.project.model_file(name).parent.mkdir(parents=True)
         here.project.model_file(name).write_text(MODEL.format(name=name, input=kind))
     save_tiny_model(root / "models" / "weights")
+    here.project.model_file("counting").parent.mkdir()
+    here.project.model_file("counting").write_text(COUNTING_MODEL)
+    (here.project.model_file("counting").parent / "model.py").write_text(COUNTING)
+    (here.project.model_file("counting").parent / "right.py").write_text(RIGHT)
     here.project.environments_dir.mkdir()
     here.project.environment_file("local").write_text(ENVIRONMENT)
     yield here
@@ -138,6 +155,19 @@ def test_every_kind_of_endpoint_answers_for_each_model(site: Site) -> None:
     check_answers(site)
 
 
+def test_a_decoupled_model_streams_its_responses(site: Site, tmp_path: Path) -> None:
+    responses = list(client(site, "counted").stream_responses({"x": [2.0, 0.5]}))
+    assert [response["y"] for response in responses] == [[2.0, 0.5], [3.0, 1.5]]
+    with pytest.raises(StreamFailedError, match="out of ink"):
+        list(client(site, "counted").stream_responses({"x": [1.0, 99.0]}))
+    shown = site.tritonstack("invoke", "local", "counted", "--stream", "--input", "x=[1.0, 7.0]")
+    assert json.loads(shown.splitlines()[-1]) == {"word": "näch 0", "y": [1.0, 7.0]}
+    for language in ("curl", "python"):
+        assert "näch 1" in run_snippet(site, tmp_path, language, "counted")
+    results = smoke_endpoint(site.cloud, load_workspace(site.project, "local"), "counted")
+    assert [result.outcome for result in results] == ["ok", "ok"]
+
+
 def test_every_model_answers_as_in_its_build(site: Site) -> None:
     workspace = load_workspace(site.project, "local")
     results = [
@@ -151,6 +181,7 @@ def test_every_model_answers_as_in_its_build(site: Site) -> None:
         ("many", "main", "tiny-tokens"),
         ("compared", "main", "tiny-text"),
         ("compared", "challenger", "tiny-text"),
+        ("counted", "main", "counting"),
     }
 
 
@@ -173,8 +204,8 @@ def test_both_variants_get_requests(site: Site) -> None:
     assert answered == {"main", "challenger"}
 
 
-def test_another_model_of_a_multi_model_endpoint_needs_no_stack(site: Site) -> None:
-    before = describe_stack_time(site, "many")
+def test_another_model_of_a_multi_model_endpoint_rolls_nothing_out(site: Site) -> None:
+    before = last_rollout(site, "many")
     third = site.project.model_file("tiny-third")
     third.parent.mkdir()
     third.write_text(
@@ -187,16 +218,18 @@ def test_another_model_of_a_multi_model_endpoint_needs_no_stack(site: Site) -> N
     )
     site.tritonstack("build", "local", "--no-publish")
     site.tritonstack("deploy", "local")
-    assert describe_stack_time(site, "many") == before
-    answer = embed_text(site, "many", target_model=target(site, "tiny-third"))
+    assert last_rollout(site, "many") == before
+    path = naming.targets_path(site.spec.base, "many")
+    published = ModelNames.published(path, ssm=site.cloud.client("ssm")).known()
+    assert published == {name: target(site, name) for name in ("tiny-text", "tiny-third", "tiny-tokens")}
+    answer = embed_text(site, "many", target_model=published["tiny-third"])
     np.testing.assert_allclose(answer, embed_text(site, "pipeline"), atol=1e-4)
 
 
-def describe_stack_time(site: Site, endpoint: str) -> object:
-    stacks = site.cloud.client("cloudformation").describe_stacks(
-        StackName=naming.endpoint_stack_name(site.spec.base, endpoint)
-    )
-    return stacks["Stacks"][0].get("LastUpdatedTime")
+def last_rollout(site: Site, endpoint: str) -> tuple[object, object]:
+    """Return the endpoint's configuration, and when it last changed."""
+    found = site.cloud.client("sagemaker").describe_endpoint(EndpointName=site.spec.endpoint_name(endpoint))
+    return found["EndpointConfigName"], found["LastModifiedTime"]
 
 
 def test_every_kind_of_endpoint_answers_during_updates(site: Site) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from model_build.sources import fetch_source
 from tests.e2e.conftest import REPOSITORY, Site
+from tests.e2e.snippets import outputs_of, run_snippet
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.client import EndpointClient
@@ -164,6 +165,57 @@ def test_another_process_sends_requests_through_the_command_line(site: Site) -> 
     output = site.run("tritonstack", "--json", "invoke", "local", "minilm", *SENTENCES[:2])
     answer = json.loads(output)
     assert np.shape(answer["outputs"]["embedding"]) == (2, 384)
+
+
+def test_printed_requests_run_as_they_are(site: Site, tmp_path: Path) -> None:
+    (text, *_) = load_model(site.project, "minilm-embedding").record.test_texts
+    (expected,) = ask(site, (text,))
+    for language in ("curl", "aws-cli", "javascript"):
+        answered = run_snippet(site, tmp_path, language, "minilm")
+        if answered or language != "javascript":
+            np.testing.assert_allclose(outputs_of(answered)["embedding"], expected, atol=1e-6)
+    assert "embedding float32 (1, 384)" in run_snippet(site, tmp_path, "python", "minilm")
+
+
+def test_the_endpoint_is_measured_under_load(site: Site, tmp_path: Path) -> None:
+    measure = ("bench", "local", "minilm", "--duration", "3")
+    found = site.asked(*measure, "--users", "2", "--save", str(tmp_path / "a.json"))
+    (run,) = found["runs"]
+    assert (run["load"], run["errors"]) == ("closed loop, 2 users", {})
+    assert run["answered_per_s"] > 0
+    assert run["latency_ms"]["p50"] > 0
+    random = site.asked(*measure, "--rate", "5", "--plot", str(tmp_path / "a.svg"))
+    assert random["runs"][0]["load"] == "open loop, 5 per second at random"
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+
+
+def test_the_containers_log_is_shown_and_followed(site: Site) -> None:
+    """Follow two streams of the endpoint's real log group: one of the server, one that the test writes to."""
+    lines = site.asked("logs", "local", "minilm", "--variant", "main")["lines"]
+    assert any("Started Sagemaker HTTPService" in line["message"] for line in lines)
+    matching = site.asked("logs", "local", "--filter", "Started Sagemaker HTTPService")["lines"]
+    assert matching == [line for line in lines if "Started Sagemaker HTTPService" in line["message"]]
+    logs, group = site.cloud.client("logs"), f"/aws/sagemaker/Endpoints/{site.spec.endpoint_name('minilm')}"
+    logs.create_log_stream(logGroupName=group, logStreamName="main/i-written")
+    process = site.start("tritonstack", "logs", "local", "minilm", "--follow")
+    assert process.stdout is not None
+    followed = [process.stdout.readline() for _ in lines]
+    assert sum("Started Sagemaker HTTPService" in line for line in followed) == len(matching)
+    written = [f"line {number}" for number in range(5)]
+    for message in written:
+        event = {"timestamp": int(time.time() * 1000), "message": message}
+        logs.put_log_events(logGroupName=group, logStreamName="main/i-written", logEvents=[event])
+        time.sleep(0.5)
+    while written[-1] not in followed[-1]:
+        followed.append(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    shown = [line.partition(" main/i-written ")[2].rstrip() for line in [*followed, *rest.splitlines()]]
+    assert ([line for line in shown if line], process.returncode) == (written, 1)
+
+
+def test_logs_into_a_closed_pipe_end_quietly(site: Site) -> None:
+    assert site.run("bash", "-c", "tritonstack logs local | head -n 1").count("\n") == 1
 
 
 @pytest.fixture(scope="module")

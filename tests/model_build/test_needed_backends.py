@@ -31,6 +31,20 @@ TEXTS = "test_inputs: [a text]"
             ("python", "pytorch"),
         ),
         (f"source: file://m\nrecipe: {{kind: onnx}}\n{TENSORS}", ("onnxruntime",)),
+        (f"source: file://m\nrecipe: {{kind: onnx}}\nprecision: bf16\n{TENSORS}", ("openvino",)),
+        (
+            f"source: file://m\nrecipe: {{kind: text-embedding}}\nprecision: bf16\n{TEXTS}",
+            ("openvino", "python"),
+        ),
+        (
+            f"source: file://m\nrecipe: {{kind: onnx}}\nprecision: auto\n{TENSORS}",
+            ("onnxruntime", "openvino"),
+        ),
+        (
+            "source: file://m\nrecipe: {kind: onnx}\nprecision: auto\n"
+            f"batching: {{queue_delay_us: 5}}\n{TENSORS}",
+            ("onnxruntime",),
+        ),
         (f"source: file://m\nrecipe: {{kind: torchscript, file: model.pt}}\n{TENSORS}", ("pytorch",)),
         (f"source: file://m\nrecipe: {{kind: trees, file: model.json}}\n{TENSORS}", ("fil",)),
         (

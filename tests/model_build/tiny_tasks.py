@@ -103,6 +103,26 @@ def save_image_model(folder: Path, *, size: int = 32, **preprocessing: Any) -> P
     return folder
 
 
+def save_clip_model(folder: Path) -> Path:
+    """Save a text model and an image model with one projection, and the preprocessing of both."""
+    import torch
+    from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
+
+    small = {"intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+    text = {**small, **ids, "hidden_size": 32, "vocab_size": VOCABULARY, "max_position_embeddings": 30}
+    image = {**small, "hidden_size": 48, "image_size": 32, "patch_size": 8}
+    torch.manual_seed(11)
+    model = CLIPModel(CLIPConfig(text_config=text, vision_config=image, projection_dim=16))
+    for parameter in model.parameters():
+        parameter.data.normal_(0, 0.3)
+    model.save_pretrained(folder)
+    processor: Any = CLIPImageProcessorPil
+    processor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}).save_pretrained(folder)
+    save_tokenizer(folder, types=False)
+    return folder
+
+
 def write_model_file(
     folder: Path, *, recipe: str, source: Path, tests: Sequence[str], extra: str = ""
 ) -> Path:

@@ -33,6 +33,11 @@ SERVER = TritonInstallation(
 def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> WrittenRepository:
     """Write a model's repository by its recipe, without a server that checks it."""
     recipe = recipe_for(model)
+    return recipe.write_repository(context_of(model, folder, target), BuildSteps(ignore_progress))
+
+
+def context_of(model: Document[ModelSpec], folder: Path, target: str = "cpu") -> BuildContext:
+    """Return what a build gives to a recipe, with the model's source."""
     spec = model.record
     source = FetchedSource(model.file.parent, "beside model.yaml", hash_files([]))
     if spec.source is not None:
@@ -40,7 +45,7 @@ def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cp
             spec.source, model_folder=model.file.parent, cache_dir=folder, selection=file_selection(spec)
         )
     folder.mkdir(parents=True, exist_ok=True)
-    context = BuildContext(
+    return BuildContext(
         model=model,
         source=source,
         folder=folder,
@@ -49,7 +54,6 @@ def write_repository(model: Document[ModelSpec], folder: Path, target: str = "cp
         installation=SERVER,
         build_member=Path,
     )
-    return recipe.write_repository(context, BuildSteps(ignore_progress))
 
 
 def tensors(written: WrittenRepository) -> list[tuple[str, str, tuple[int, ...]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import botocore.session
@@ -105,6 +105,7 @@ class StrictCodeBuild:
             "buildStatus": "IN_PROGRESS",
             "buildComplete": False,
             "currentPhase": "QUEUED",
+            "startTime": BEGAN + timedelta(minutes=len(self.builds)),
             "environment": {"environmentVariables": parameters["environmentVariablesOverride"]},
             "logs": {},
         }
@@ -165,11 +166,13 @@ class StrictProcessing:
         if name in self.jobs:
             raise client_error("CreateProcessingJob", "ResourceInUse", f"{name} exists")
         self.started.append(parameters)
-        self.put(name, "InProgress")
+        self.put(name, "InProgress", parameters)
 
-    def put(self, name: str, status: str) -> None:
+    def put(self, name: str, status: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Add an existing job."""
         self.jobs[name] = {
+            "AppSpecification": {"ImageUri": "image"},
+            **(parameters or {}),
             "ProcessingJobName": name,
             "ProcessingJobArn": f"arn:aws:sagemaker:us-east-1:123456789012:processing-job/{name}",
             "ProcessingJobStatus": status,

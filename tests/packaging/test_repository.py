@@ -18,7 +18,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from tests.delivery.github.workflows import read_workflow
-from tests.packaging.wheels import ROOT, Installed, borrow, locked_for_delivery
+from tests.packaging.wheels import ROOT, Installed, borrow, locked_for_delivery, tracked
 from tritonstack.base.paths import Project
 from tritonstack.constructs.delivery.pipeline_steps import setup_commands
 from tritonstack.spec.environments.delivery import require_delivery
@@ -63,6 +63,27 @@ def test_a_new_repository_is_valid(complete: Installed, tmp_path, example):
     ended = complete.run("tritonstack", "validate", cwd=folder)
     assert ended.returncode == 0, ended.stderr
     assert "@" not in (folder / "delivery.yaml").read_text() + (folder / "requirements.txt").read_text()
+
+
+TUTORIALS = sorted(file.parent.name for file in (ROOT / "examples").glob("*/README.md"))
+
+
+@pytest.mark.parametrize("example", TUTORIALS)
+def test_the_wheel_has_the_files_of_each_example(complete: Installed, tmp_path, example):
+    ended = complete.run("tritonstack", "init", "shop", "--example", example, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    folder = tmp_path / "shop"
+    own = {name.split("/", 2)[2] for name in tracked(f"examples/{example}")}
+    assert files_in(folder) == FILES | own
+    differing = {
+        name
+        for name in own
+        if (folder / name).read_bytes() != (ROOT / "examples" / example / name).read_bytes()
+    }
+    assert differing == {"README.md"}
+    tutorial = (ROOT / "examples" / example / "README.md").read_text()
+    assert (folder / "README.md").read_text().startswith(f"{tutorial}\n## This repository\n")
+    assert "/models/*/weights/" in (folder / ".gitignore").read_text().splitlines()
 
 
 LOCKS = {
@@ -236,6 +257,16 @@ def test_a_new_git_clone_becomes_a_repository(complete: Installed, tmp_path):
     assert len(ignored) == len(set(ignored))
     assert "/.tritonstack/" in ignored or ".tritonstack/" in ignored
     assert complete.run("tritonstack", "validate", cwd=clone).returncode == 0
+
+
+def test_a_clone_with_a_readme_gets_the_tutorial_of_an_example(complete: Installed, tmp_path):
+    (tmp_path / "README.md").write_text("# mine\n")
+    ended = complete.run("tritonstack", "init", ".", "--example", "recommenders", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "; kept README.md; next: `tritonstack setup`, then TUTORIAL.md" in ended.stdout
+    assert (tmp_path / "README.md").read_text() == "# mine\n"
+    tutorial = (ROOT / "examples/recommenders/README.md").read_text()
+    assert (tmp_path / "TUTORIAL.md").read_text() == tutorial
 
 
 def test_a_folder_that_cannot_be_created_is_named(complete: Installed, tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.wheels import PROJECTS, ROOT, Installed
+from tests.packaging.wheels import PROJECTS, ROOT, Installed, tracked
 
 PACKAGES = ("model_build", "stacks", "tritonstack")
 SHIPPED = ("cdk.json", "package.json", "package-lock.json", "requirements.txt", "requirements-local.txt")
@@ -21,23 +21,12 @@ def files_of(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
-def tracked(*folders: str) -> set[str]:
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
-
-
 def test_wheel_contains_every_package_file(wheels):
     assert tracked(*PACKAGES) - files_of(wheels["tritonstack"]) == set()
 
 
 def test_wheel_contains_the_files_of_setup_init_and_builds(wheels):
-    shipped = {*SHIPPED, *tracked("containers", ".github/workflows")}
+    shipped = {*SHIPPED, *tracked("containers", "examples", ".github/workflows")}
     assert {f"tritonstack/shipped/{name}" for name in shipped} - files_of(wheels["tritonstack"]) == set()
 
 

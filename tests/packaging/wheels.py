@@ -43,6 +43,18 @@ def build_wheel(project: Path, folder: Path) -> Path:
     return wheel
 
 
+def tracked(*folders: str) -> set[str]:
+    """Return the files in some folders that git has or would add."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
+
+
 @dataclass(frozen=True)
 class Installed:
     """A virtual environment with wheels."""

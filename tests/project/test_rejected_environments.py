@@ -26,12 +26,12 @@ LIMITS = {
     ),
     "too many variables": (
         f"environment: {{{', '.join(f'OWN_{index}: x' for index in range(98))}}}",
-        "endpoints.e.environment: expected at most 100 variables, got 105 with the 7 that every container "
+        "endpoints.e.environment: expected at most 100 variables, got 106 with the 8 that every container "
         "gets (SageMaker's limit) -- move some settings into the model",
     ),
     "too much in all": (
         f"environment: {{{', '.join(f'OWN_{index}: {chr(120) * 1000}' for index in range(33))}}}",
-        "endpoints.e.environment: expected at most 32,768 bytes of names and values, got 33,585 (SageMaker's "
+        "endpoints.e.environment: expected at most 32,768 bytes of names and values, got 33,615 (SageMaker's "
         "limit) -- move some settings into the model",
     ),
 }
@@ -120,7 +120,7 @@ def test_every_violation_of_an_endpoint_is_reported_together(tmp_path: Path) -> 
         "instance_type: ml.g5.xlarge, inference_ami: al2-ami-sagemaker-inference-gpu-3-1",
         'environment: {SAGEMAKER_TRITON_LOG_VERBOSE: "2"}',
         "environment: {SAGEMAKER_TRITON_ADDITIONAL_ARGS: --load-model=x}",
-        f"environment: {{{', '.join(f'OWN_{index}: x' for index in range(93))}}}",
+        f"environment: {{{', '.join(f'OWN_{index}: x' for index in range(92))}}}",
         f"environment: {{OWN: {'x' * 1024}}}",
         "components: {memory_mb: 8191, max_copies: 2}",
         "instance_type: ml.g5.xlarge, scaling: {gpu_utilization_percent: 60}",

@@ -86,6 +86,11 @@ def test_language_models_use_the_generate_endpoint() -> None:
     assert INFERENCE_TYPE not in container_variables({}, ContainerOptions("m"))
 
 
+def test_other_decoupled_models_stream() -> None:
+    served = ContainerOptions("count", streams=True)
+    assert container_variables({}, served)[INFERENCE_TYPE] == "generate_stream"
+
+
 def test_file_can_increase_shared_memory() -> None:
     assert container_variables({SHARED_MEMORY: "5"}, ContainerOptions("m"))[SHARED_MEMORY] == "5"
 
@@ -117,3 +122,12 @@ def test_every_accepted_value_produces_a_command_line(tmp_path_factory) -> None:
                     gpu_count=1,
                 )
     assert list(variable_violations({ADDITIONAL_ARGS: "true"}, model="m"))
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "RAYON_NUM_THREADS"])
+@pytest.mark.parametrize("value", ["0", "4,2", "all", "-1"])
+def test_threads_are_a_number(name: str, value: str) -> None:
+    """Served models read these variables as one number; OpenMP itself also takes a list."""
+    (violation,) = variable_violations({name: value}, model="m")
+    assert "expected a positive integer" in violation.message
+    assert list(variable_violations({name: "4"}, model="m")) == []

@@ -58,7 +58,7 @@ def test_killed_installation_is_repeated_and_a_finished_one_is_not(tmp_path: Pat
     first = home.stat().st_ino
     found = find_installation(home=home)
     assert (found.kind, found.version, found.release) == ("embedded", "2.51.0", "24.10")
-    assert set(found.backends) == {"ensemble", "fil", "onnxruntime", "python", "pytorch"}
+    assert set(found.backends) == {"ensemble", "fil", "onnxruntime", "openvino", "python", "pytorch"}
     assert not found.missing
     assert {entry.name for entry in tmp_path.iterdir()} == {"server", ".server.lock"}
 

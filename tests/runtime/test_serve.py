@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tritonstack.runtime import ServeRejectedError, serve_command
-from tritonstack.runtime.serve import FLAGS, MULTI_MODEL_REPOSITORY
+from tritonstack.runtime.serve import FLAGS, MULTI_MODEL_REPOSITORY, generate_by_http
 
 DEFAULTS = (
     "--model-namespacing=true",
@@ -190,6 +190,18 @@ def test_unknown_inference_type_is_rejected(root: Path, release: str | None) -> 
 def test_older_releases_have_no_inference_types(root: Path) -> None:
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "chat"}
     assert serve_command(environment=environment, model_root=root, release="24.10")
+
+
+def test_older_releases_generate_by_the_kserve_front_end(root: Path) -> None:
+    environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "generate_stream"}
+    command = serve_command(environment=environment, model_root=root, release="24.10")
+    replaced, routes = generate_by_http(command, release="24.10")
+    assert {"--allow-sagemaker=false", "--allow-http=true", "--http-port=8080"} <= set(replaced.argv)
+    assert not {"--allow-sagemaker=true", "--allow-http=false"} & set(replaced.argv)
+    assert routes == {"/ping": "/v2/health/ready", "/invocations": "/v2/models/bert/generate_stream"}
+    assert generate_by_http(command, release="25.03") == (command, {})
+    plain = serve_command(environment={}, model_root=root, release="24.10")
+    assert generate_by_http(plain, release="24.10") == (plain, {})
 
 
 def test_a_flat_model_is_rejected_before_anything_else(root: Path) -> None:

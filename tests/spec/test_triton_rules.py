@@ -36,6 +36,16 @@ REJECTED: list[tuple[str, dict[str, str], str]] = [
     ),
     (
         "{kind: onnx}",
+        {"batching": "{queue_delay_us: 5, queue: {max_waiting: 7}}"},
+        "queue_delay_us: with `queue`, Triton's dynamic batcher loses throughput",
+    ),
+    (
+        "{kind: onnx}",
+        {"batching": "{queue_delay_us: 5, priorities: {levels: 2, default: 1}}"},
+        "queue_delay_us: with `priorities`",
+    ),
+    (
+        "{kind: onnx}",
         {"batching": "{dynamic: false, queue_delay_us: 5}"},
         "queue_delay_us: .*`dynamic: false`",
     ),
@@ -122,6 +132,12 @@ REJECTED: list[tuple[str, dict[str, str], str]] = [
     ),
     ("{kind: python}", {"triton": "{sequences: {}, warm_up: true}"}, "triton.warm_up: warm-up requests"),
     (
+        "{kind: python, calls: [a]}",
+        {"triton": "{warm_up: true}"},
+        "triton.warm_up: Triton warms the model up",
+    ),
+    ("{kind: python, calls: [a]}", {"triton": "{sequences: {}}"}, "triton.sequences: .*cannot keep state"),
+    (
         "{kind: python}",
         {"triton": "{sequences: {}, response_cache: true}"},
         "response_cache: .*stateful model",
@@ -207,6 +223,8 @@ def test_accepted_batching_passes_the_rules_of_triton(batching: dict[str, Any]) 
     config = model_config_schema().ModelConfig(max_batch_size=spec.batching.max_batch)
     schedule(config, spec.batching, None, {})
     dynamic = config.dynamic_batching
+    if dynamic.priority_levels or dynamic.HasField("default_queue_policy"):
+        assert not dynamic.max_queue_delay_microseconds, "server#8870"
     assert all(0 < size <= config.max_batch_size for size in dynamic.preferred_batch_size)
     if dynamic.priority_levels:
         assert 1 <= dynamic.default_priority_level <= dynamic.priority_levels

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,8 @@ from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS
 from tritonstack.project.scaffold.repository import create_repository
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.workflows import Session
+from tritonstack.workflows.builds.build import build
 from tritonstack.workflows.new_files import new_endpoint, new_environment, new_model
 
 SOURCE = "hf://example/model@0a1b2c3d"
@@ -338,3 +344,67 @@ def test_project_without_models_lists_none(tmp_path, capsys):
     assert capsys.readouterr().out == "none: the environment has no endpoints\n"
     assert run([*command, "invoke", "dev", "search", "hello"]) == 2
     assert "help: it has: none" in capsys.readouterr().err
+
+
+KILLED = """\
+import os, signal, sys
+from pathlib import Path
+from tritonstack.base.paths import Project
+from tritonstack.workflows.new_files import adding_model
+
+with adding_model(Project(Path(sys.argv[1])), "fresh") as staged:
+    (staged / "model.yaml").write_text("name: fresh")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_import_leaves_nothing_for_the_next_command(project):
+    def hidden() -> list[str]:
+        return [entry.name for entry in project.models_dir.iterdir() if entry.name.startswith(".")]
+
+    def build_nothing() -> None:
+        with pytest.raises(UsageError, match="absent"):
+            build(Session(project), "absent", publish=False)
+
+    for following in (build_nothing, lambda: new_model(project, "fresh", recipe="python")):
+        killed = subprocess.run([sys.executable, "-c", KILLED, str(project.root)], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert len(hidden()) == 1
+        assert validate_project(project) == []  # unfinished models are ignored
+        following()
+        assert hidden() == []
+
+
+KILLED_INIT = """\
+import os, signal, sys
+from pathlib import Path
+from tritonstack.project.scaffold import repository
+
+write, written = repository._write_new, []
+
+def write_some(file, content):
+    written.append(write(file, content))
+    if len(written) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+repository._write_new = write_some
+repository.create_repository(Path(sys.argv[1]), example="python")
+"""
+
+
+def test_a_killed_init_can_be_repeated(tmp_path):
+    folder = tmp_path / "shop"
+    killed = subprocess.run([sys.executable, "-c", KILLED_INIT, str(folder)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (staged,) = tmp_path.iterdir()
+    assert len([file for file in staged.rglob("*") if file.is_file()]) == 3
+    create_repository(folder, example="python")
+    assert [*tmp_path.iterdir()] == [folder]
+    assert folder.stat().st_mode & 0o777 == 0o777 & ~_umask()
+    assert validate_project(Project(folder)) == []
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,13 +1,14 @@
-"""Atomic file writes, single-writer locks on folders, and SHA-256 checksums."""
+"""Atomic file writes, staging folders, single-writer locks on folders, and SHA-256 checksums."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -23,16 +24,58 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+@contextmanager
+def staging_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Give an empty folder in `parent`, deleted at the end unless it was moved.
+
+    Also deletes the folders of processes that were killed. Its own stays locked while the process lives.
+    """
+    with only_writer(parent):
+        _remove_unlocked(parent, prefix)
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def remove_abandoned(parent: Path, prefix: str) -> None:
+    """Delete the staging folders of processes that were killed."""
+    if any(parent.glob(f"{prefix}*")):
+        with only_writer(parent):
+            _remove_unlocked(parent, prefix)
+
+
+def _remove_unlocked(parent: Path, prefix: str) -> None:
+    for folder in parent.glob(f"{prefix}*"):
+        with suppress(OSError):  # it is locked, or its process has just deleted it
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(handle)
+
+
 def write_text_atomically(file: Path, text: str) -> bool:
     """Replace the content of `file` atomically; return True if it changed."""
     if file.is_file() and file.read_bytes() == text.encode():
         return False
+    write_atomically(file, text.encode())
+    return True
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Replace the content of `file` atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
@@ -40,7 +83,6 @@ def write_text_atomically(file: Path, text: str) -> bool:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return True
 
 
 def sha256_of(file: Path) -> str:

@@ -201,6 +201,11 @@ def parameter_name(base: str, name: str) -> str:
     return f"/{base}/{name}"
 
 
+def targets_path(base: str, endpoint: str) -> str:
+    """Return the path of the SSM parameters that map the models of a multi-model endpoint to TargetModels."""
+    return parameter_name(base, f"targets/{endpoint}")
+
+
 KEY_PARAMETER = "key-arn"
 INSTANCE_PARAMETER = "instance"
 """SSM parameter that holds the request an instance of a template was created with."""

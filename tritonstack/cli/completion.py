@@ -59,3 +59,10 @@ def complete_recipe(incomplete: str) -> list[str]:
     from tritonstack.project.scaffold.model_files import RECIPES  # noqa: PLC0415 - loads the specification
 
     return [kind for kind in RECIPES if kind.startswith(incomplete)]
+
+
+def complete_example(incomplete: str) -> list[str]:
+    """Complete names of examples."""
+    from tritonstack.workflows.project.repository import examples  # noqa: PLC0415 - loads the templates
+
+    return [name for name in examples() if name.startswith(incomplete)]

@@ -119,7 +119,7 @@ def _other_lines(outlook: DeployOutlook) -> Iterator[str]:
     for endpoint, models in outlook.model_prefixes.items():
         shown = ", ".join(models[:_LISTED]) + (" and more" if len(models) > _LISTED else "")
         go = "1 model is" if len(models) == 1 else f"{len(models)} models are"
-        yield f"{endpoint}: {go} copied to its model prefix; the stack does not change: {shown}"
+        yield f"{endpoint}: {go} copied to its model prefix, without a rollout: {shown}"
 
 
 def _clipped(line: str) -> str:

@@ -10,7 +10,8 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -61,25 +62,35 @@ def options(
     # Loads the AWS SDK and the specification, which `--help` does not need.
     from tritonstack.cli.context import Context  # noqa: PLC0415
 
-    context.obj = Context(_project(context.invoked_subcommand, project), Output(as_json=json_output))
+    asks_for_help = "--help" in (context.obj or ())
+    found = _project(context.invoked_subcommand, project, needs_one=not asks_for_help)
+    context.obj = Context(found, Output(as_json=json_output))
 
 
-def _project(command: str | None, folder: Path | None) -> Project:
+def _project(command: str | None, folder: Path | None, *, needs_one: bool) -> Project:
     """Return the project; for a command that needs none, the current folder if it is in no project."""
     if command == "init":
         return Project(Path.cwd())
     try:
         return find_project(folder)
     except UsageError:
-        if folder is None and command in _WITHOUT_PROJECT:
+        if folder is None and (command in _WITHOUT_PROJECT or not needs_one):
             return Project(Path.cwd())
         raise
 
 
+def _hang_up(number: int, _: FrameType | None) -> NoReturn:
+    """Interrupt the command once: a terminal that closes, and its shell, send several of this signal."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command line; exit with 0 on success, 1 on failure, 2 on invalid usage or files."""
-    # CI systems end jobs with SIGTERM; child processes must then end as with Ctrl-C.
+    # Jobs of CI systems end with SIGTERM, terminals with SIGHUP. Child processes then end as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+        signal.signal(signal.SIGHUP, _hang_up)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None if it was closed
             stream.reconfigure(errors="backslashreplace")
@@ -90,7 +101,9 @@ def run(arguments: list[str]) -> int:
     """Run one command; print its errors to standard error and return the exit code."""
     try:
         # Outside standalone mode, click returns the code of typer.Exit and raises other exceptions.
-        status = app(args=arguments or ["--help"], prog_name="tritonstack", standalone_mode=False)
+        status = app(
+            args=arguments or ["--help"], prog_name="tritonstack", standalone_mode=False, obj=tuple(arguments)
+        )
         if status == _INTERRUPTED:
             raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:

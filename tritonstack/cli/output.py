@@ -7,8 +7,9 @@ A terminal shows live progress. With --json, standard output receives one JSON d
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -48,9 +49,36 @@ class Output:
     def result(self, data: Mapping[str, Any], *, text: str | Table) -> None:
         """Print the result of a command: `data` as JSON, or `text`."""
         if self.as_json:
-            self.results.print_json(json.dumps(data, default=str))
+            self.results.print_json(_json(data))
         else:
             self.results.print(text if isinstance(text, Table) else escape(text))
+
+    def log_lines(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Print lines of logs, each with a prefix. Control characters are escaped for terminals."""
+        text = Text()
+        for prefix, message in lines:
+            text.append(f"{prefix} ", style="dim").append(f"{_printable(message)}\n")
+        self._print_once(text, end="")
+
+    def json_lines(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """Print one JSON document per line, for results without an end."""
+        for item in items:
+            self._print_once(Text(_json(item)))
+
+    def piece(self, text: str) -> None:
+        """Print a piece of a result that is still arriving. Control characters are escaped for terminals."""
+        self._print_once(Text(_printable(text)), end="")
+
+    def _print_once(self, text: Text, *, end: str = "\n") -> None:
+        """Print results of a command that Ctrl-C ends.
+
+        Console.print keeps what it has written until its next statement. If Ctrl-C arrives between the two,
+        the next print writes it again.
+        """
+        with self.results.capture() as rendered:
+            self.results.print(text, end=end)
+        self.results.file.write(rendered.get())
+        self.results.file.flush()
 
     @contextmanager
     def step(self, title: str) -> Iterator[ConsoleStep]:
@@ -133,6 +161,28 @@ def _facts(error: TritonstackError) -> dict[str, Any]:
         **({"failures": failures} if (failures := getattr(error, "failures", ())) else {}),
         "violations": [{**asdict(violation), "file": str(violation.file)} for violation in error.violations],
     }
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    """Return JSON; numbers that it cannot write are null."""
+    try:
+        return json.dumps(data, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(data), default=str)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return data
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
 
 
 def _ignore(_: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import typer
@@ -15,8 +16,9 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Project": {
         "init": "Create a repository for models and environments",
         "new": "Add a model, an endpoint, or an environment",
+        "import": "Import a Triton repository, Merlin export, or MLflow model",
         "setup": "Install the Triton server and the CDK CLI",
-        "doctor": "Report what is missing and how to get it",
+        "doctor": "Report missing tools, or check a Triton repository",
         "upgrade": "Pin this version of the tool in a repository",
         "validate": "Check models, environments, and locks",
         "quotas": "List the AWS quotas that an environment needs",
@@ -25,9 +27,11 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Local": {
         "up": "Start the local cloud",
         "down": "Stop local clouds",
+        "dev": "Serve a model and each change of its files",
     },
     "Build": {
         "build": "Build, verify, and lock missing artifacts",
+        "inspect": "Show what a model's builds have made",
     },
     "Deploy": {
         "diff": "Show what a deploy would change",
@@ -41,7 +45,11 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Operate": {
         "status": "Show the state of environments",
-        "invoke": "Send texts to an endpoint",
+        "logs": "Show the logs of endpoints and builds",
+        "invoke": "Send texts, tensors, or files to an endpoint",
+        "snippet": "Print a ready request to an endpoint",
+        "targets": "Show the model names of multi-model endpoints",
+        "bench": "Measure an endpoint under load",
         "history": "Show what happened to a model's artifacts",
         "audit": "List remaining resources of an environment",
         "reap": "Destroy expired environments",
@@ -86,14 +94,20 @@ class CommandGroup(TyperGroup):
 def command_module(name: str) -> str:
     """Return the name of a command's module."""
     group = next(group for group, commands in GROUPS.items() if name in commands)
-    return f"tritonstack.cli.commands.{FOLDERS[group]}.{name}"
+    return f"tritonstack.cli.commands.{FOLDERS[group]}.{function_name(name)}"
+
+
+def function_name(name: str) -> str:
+    """Return the name of a command's module and function, which is no keyword of Python."""
+    return f"{name}_" if iskeyword(name) else name
 
 
 def load_command(name: str, *, completing: bool = False) -> Any:
     """Import a command's module; shell completion needs only its parameters."""
     summary = next(commands[name] for commands in GROUPS.values() if name in commands)
     module = command_module(name)
-    command = load_signature(module, name) if completing else getattr(import_module(module), name)
+    function = function_name(name)
+    command = load_signature(module, function) if completing else getattr(import_module(module), function)
     if isinstance(command, typer.Typer):
         group = typer.main.get_command(command)
         group.name, group.short_help = name, summary

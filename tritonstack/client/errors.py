@@ -5,14 +5,19 @@
     ├── MalformedReplyError             the endpoint answered 200 with something that is no Triton reply
     ├── UnsupportedReplyError           the reply needs a package that is not installed
     ├── UnsupportedSettingError         the light transport lacks a setting that boto3 has
+    ├── ModelNamesError                 the names of an endpoint's models cannot be read
+    ├── UnknownModelError               no model of that name is published; nothing was sent
+    ├── QueuedRequestError              an asynchronous endpoint stored a failure, or no answer in time
     └── InvocationError                 InvokeEndpoint did not answer with success; carries RequestFacts
         ├── RequestRejectedError        the service rejected the request before any container saw it
-        │   └── EndpointNotFoundError   no such endpoint in this account and region, or not in service
+        │   ├── EndpointNotFoundError   no such endpoint in this account and region, or not in service
+        │   └── TargetNotFoundError     a multi-model endpoint has no archive of that TargetModel
         ├── AccessDeniedError           no, wrong or expired credentials, or no permission
         ├── ModelError                  the container answered, and not with 2xx
         │   ├── ModelRequestError       4xx: the container rejected the request
         │   ├── ModelFailedError        5xx: the model or the server failed
-        │   │   └── ModelOutOfMemoryError   507: memory ran out at load or inference (multi-model only)
+        │   │   ├── ModelOutOfMemoryError   507: memory ran out at load or inference (multi-model only)
+        │   │   └── StreamFailedError   the model failed after its response had begun
         │   ├── ModelTimeoutError       the container gave no answer within the service's time
         │   └── MultiModelError         400 with a target model: Triton says 400 for every kind of error there
         ├── ModelNotReadyError          a multi-model or serverless model is still being loaded
@@ -27,6 +32,7 @@ Errors carry the facts of the request and the error of the service, never bodies
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -71,6 +77,28 @@ class UnsupportedSettingError(EndpointClientError):
             f"the light transport does not support {setting}",
             remedy='pass runtime=boto3.client("sagemaker-runtime", ...) instead of LightRuntime(...)',
         )
+
+
+class ModelNamesError(EndpointClientError):
+    """The names of an endpoint's models cannot be read."""
+
+    code = "TS626"
+
+
+class UnknownModelError(EndpointClientError):
+    """No model of that name is published; nothing was sent."""
+
+    code = "TS625"
+
+    def __init__(self, name: str, *, known: Collection[str], source: str) -> None:
+        self.known = tuple(sorted(known))
+        super().__init__(f"no model {name!r} is published at {source}", remedy=_suggested(name, self.known))
+
+
+class QueuedRequestError(EndpointClientError):
+    """An asynchronous endpoint stored a failure, or no answer in time."""
+
+    code = "TS517"
 
 
 @dataclass(frozen=True)
@@ -139,6 +167,23 @@ class EndpointNotFoundError(RequestRejectedError):
     help_text = "check the endpoint's name, the region and the account of the credentials in use"
 
 
+class TargetNotFoundError(RequestRejectedError):
+    """A multi-model endpoint has no archive of that TargetModel."""
+
+    code = "TS627"
+
+    summary = "the target model was not found"
+    help_text = "`tritonstack targets` lists the models of an endpoint; models=ModelNames(...) accepts names"
+
+    def __init__(
+        self, *, request: RequestFacts, service: ServiceErrorDetails, known: Collection[str] = ()
+    ) -> None:
+        super().__init__(request=request, service=service)
+        if known:
+            name = (request.target_model or "").partition("/")[0]
+            self.remedy = _suggested(name, sorted(known))
+
+
 class AccessDeniedError(InvocationError):
     """No, wrong or expired credentials, or no permission to invoke."""
 
@@ -181,6 +226,13 @@ class ModelOutOfMemoryError(ModelFailedError):
     summary = "the container ran out of memory"
     help_text = "send smaller batches, host fewer models on the endpoint or choose a larger instance"
     retryable = True
+
+
+class StreamFailedError(ModelFailedError):
+    """The model failed after its response had begun: it reported an error, or its connection broke."""
+
+    summary = "the model failed while it responded"
+    help_text = "read the endpoint's log group; it has the container's error"
 
 
 class ModelTimeoutError(ModelError):
@@ -259,3 +311,13 @@ class ConnectionFailedError(InvocationError):
     summary = "the connection failed"
     help_text = "check the region, the network and AWS_ENDPOINT_URL"
     retryable = True
+
+
+def _suggested(name: str, known: Sequence[str]) -> str:
+    """Return the closest known name and the others, for a remedy."""
+    import difflib  # noqa: PLC0415  needed for this error only
+
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    listed = ", ".join(known[:10]) + (f", and {len(known) - 10} more" if len(known) > 10 else "")
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}known models: {listed or 'none'}"

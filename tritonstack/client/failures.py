@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from botocore.eventstream import ParserError
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -17,6 +18,8 @@ from botocore.exceptions import (
 from botocore.exceptions import (
     ConnectionError as BotocoreConnectionError,
 )
+from urllib3.exceptions import HTTPError
+from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
 from tritonstack.client.errors import (
     AccessDeniedError,
@@ -36,6 +39,8 @@ from tritonstack.client.errors import (
     ServiceErrorDetails,
     ServiceFailedError,
     ServiceUnavailableError,
+    StreamFailedError,
+    TargetNotFoundError,
     ThrottledError,
 )
 
@@ -44,6 +49,8 @@ ERRORS_BY_CODE: dict[str, type[InvocationError]] = {
     "ValidationError": RequestRejectedError,
     "ValidationException": RequestRejectedError,
     "ModelError": ModelError,
+    "ModelStreamError": StreamFailedError,
+    "InternalStreamFailure": ServiceFailedError,
     "ModelNotReadyException": ModelNotReadyError,
     "ServiceUnavailable": ServiceUnavailableError,
     "ServiceUnavailableException": ServiceUnavailableError,
@@ -79,6 +86,10 @@ ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ..
 )
 
 
+_NO_ARCHIVE = "Failed to download model data(bucket"
+"""SageMaker's message about a TargetModel without an object in S3."""
+
+
 def invocation_error(raised: ClientError | BotoCoreError, *, request: RequestFacts) -> InvocationError:
     """Return the error for a botocore exception."""
     if isinstance(raised, ClientError):
@@ -89,6 +100,13 @@ def invocation_error(raised: ClientError | BotoCoreError, *, request: RequestFac
         if isinstance(raised, botocore_error):
             return error(request=request, service=service)
     return InvocationError(request=request, service=service)
+
+
+def broken_stream(raised: HTTPError | ParserError, *, request: RequestFacts) -> InvocationError:
+    """Return the error for a response that stops, or is damaged, after it has begun."""
+    service = ServiceErrorDetails(code=type(raised).__name__, message=str(raised))
+    error = InvocationTimeoutError if isinstance(raised, HTTPTimeoutError) else ConnectionFailedError
+    return error(request=request, service=service)
 
 
 def _service_error(raised: ClientError) -> ServiceErrorDetails:
@@ -109,6 +127,8 @@ def _answered(service: ServiceErrorDetails, request: RequestFacts) -> type[Invoc
         return _model_error(service, request)
     if error is RequestRejectedError and "not found" in service.message and "Endpoint" in service.message:
         return EndpointNotFoundError
+    if error is RequestRejectedError and request.target_model and _NO_ARCHIVE in service.message:
+        return TargetNotFoundError
     return error
 
 

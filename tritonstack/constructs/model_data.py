@@ -32,7 +32,9 @@ class ModelArchive:
     keeps_answers: bool = False
     """Whether the server needs a response cache."""
     generates: bool = False
-    """Whether it streams its answers, as language models do."""
+    """Whether it is a generative language model."""
+    streams: bool = False
+    """Whether it sends any number of responses per request."""
     instances: int = GRAPH_INSTANCES
     """The most instances that one of its models has on a CPU; sets the number of threads."""
     graphs_decide_threads: bool = False

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Cloud:
     variables: Mapping[str, str]
 
     @cached_property
-    def _session(self) -> boto3.Session:
+    def session(self) -> boto3.Session:
+        """The boto3 session of all clients."""
         import boto3  # noqa: PLC0415 - takes longer to import than most commands that call no AWS service
 
         return boto3.Session(
@@ -76,7 +78,7 @@ class Cloud:
         with _MAKING:
             if service not in self._clients:
                 config = Config(retries=_RETRIES, connect_timeout=10, read_timeout=70)
-                self._clients[service] = self._session.client(
+                self._clients[service] = self.session.client(
                     service, config=config, endpoint_url=self.variables.get("AWS_ENDPOINT_URL")
                 )
             return self._clients[service]
@@ -122,6 +124,27 @@ def require_account(cloud: Cloud) -> None:
 def _credentials(cloud: Cloud) -> str:
     profile = cloud.variables.get("AWS_PROFILE")
     return f"the credentials of profile {profile!r}" if profile else "the current credentials"
+
+
+class MissingPermissionError(TritonstackError):
+    """The credentials lack an IAM permission."""
+
+    code = "TS518"
+
+
+@contextmanager
+def explain_denied(service: str) -> Iterator[None]:
+    """Name the missing IAM action if a call is denied; `service` is its prefix in IAM, such as logs."""
+    try:
+        yield
+    except ClientError as error:
+        if aws_error_code(error) not in ("AccessDenied", "AccessDeniedException"):
+            raise
+        action = f"{service}:{error.operation_name}"
+        raise MissingPermissionError(
+            f"the current credentials lack the permission {action}: {aws_error_message(error)}",
+            remedy=f"add {action} to the IAM policy of these credentials, or select others with AWS_PROFILE",
+        ) from error
 
 
 AWS_ERRORS = (BotoCoreError, ClientError)

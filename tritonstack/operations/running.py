@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, explain_denied
 
 _UNDER_WAY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
 SERVING = ("InService", "SystemUpdating")
@@ -55,8 +55,8 @@ def require_running(cloud: Cloud, stacks: Iterable[str]) -> None:
         raise RolledBackError(
             "deployed, but rolled back: " + "; ".join(failures),
             remedy=(
-                "the endpoint runs its previous configuration; see its alarms and its log in CloudWatch, "
-                "fix the cause, and deploy again"
+                "the endpoint runs its previous configuration; see its alarms and its log (`tritonstack "
+                "logs`), fix the cause, and deploy again"
             ),
         )
 
@@ -104,13 +104,27 @@ def _state(cloud: Cloud, name: str, deployed: str) -> EndpointState:
     )
 
 
+def endpoint_condition(cloud: Cloud, name: str) -> str | None:
+    """Return an endpoint's status, with the reason of a failure; None if it does not exist."""
+    with explain_denied("sagemaker"):
+        found = _describe(cloud.client("sagemaker"), name)
+    reason = f": {found['FailureReason']}" if found.get("FailureReason") else ""
+    return f"{found['EndpointStatus']}{reason}" if found else None
+
+
 def _status(sagemaker: Any, name: str) -> str:
+    return str(_describe(sagemaker, name).get("EndpointStatus", ""))
+
+
+def _describe(sagemaker: Any, name: str) -> dict[str, Any]:
+    """Return SageMaker's description of an endpoint; empty if it does not exist."""
     try:
-        return str(sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"])
+        found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
     except ClientError as error:
         if "could not find" in str(error).lower():
-            return ""
+            return {}
         raise
+    return found
 
 
 def _last(arn: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tritonstack.base import naming
 from tritonstack.base.documents import Document, FieldPath
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.records.locks import Lock, LockedArtifact, LockedImage
@@ -84,6 +85,18 @@ class Workspace:
             if variant.name != MAIN:
                 place = ("endpoints", name, variant.name, "model")
             yield ServedModel(variant.model or endpoint.model, variant.instance, place)
+
+    def target_models(self, name: str) -> dict[str, str]:
+        """Return the TargetModel of each built model of a multi-model endpoint; nothing for other kinds."""
+        endpoint = self.spec.endpoints[name]
+        if not isinstance(endpoint, MultiModelEndpoint):
+            return {}
+        built = {model: self.artifact_for(model, endpoint.instance) for model in endpoint.models}
+        return {
+            model: naming.target_model(model, artifact.digest)
+            for model, artifact in sorted(built.items())
+            if artifact is not None
+        }
 
     def made_of(self, model: str) -> Iterator[str]:
         """Yield a model and all its members recursively, each once, as far as their files exist."""

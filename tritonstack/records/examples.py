@@ -66,9 +66,17 @@ class Example(Record):
     """Name of the test input."""
     origin: Origin
     inputs: Annotated[tuple[ExampleTensor, ...], Field(min_length=1)]
-    outputs: Annotated[tuple[RightAnswer, ...], Field(min_length=1)]
+    outputs: tuple[RightAnswer, ...] = ()
+    responses: tuple[Annotated[tuple[RightAnswer, ...], Field(min_length=1)], ...] = ()
+    """Replaces `outputs` for decoupled models: the outputs of each response, in order."""
     sequence: PlaceInSequence | None = None
     """For stateful models: the examples form one sequence, in order."""
+
+    @model_validator(mode="after")
+    def _outputs_or_responses(self) -> Example:
+        if bool(self.outputs) == bool(self.responses):
+            raise ValueError("expected outputs or responses")
+        return self
 
 
 class Examples(Record):

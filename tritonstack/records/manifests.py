@@ -6,7 +6,7 @@ It is stored beside model.tar.gz and written last: an artifact without a manifes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -66,7 +66,7 @@ class ParityReport(Record):
 
 
 class GenerationReport(Record):
-    """Check that a generative model responds; there is no framework to compare its texts with."""
+    """Check that a generative model responds, and as its framework does if there is one."""
 
     stage: Literal["served"] = "served"
     """The packed archive in a real Triton, called with `generate`."""
@@ -76,6 +76,24 @@ class GenerationReport(Record):
     """Number of identical calls per prompt, all with the same response."""
     tokens: Annotated[int, Field(ge=1)]
     """Number of requested tokens, for `latency`."""
+    compared: Annotated[int, Field(ge=0)] = 0
+    """Number of completions that are equal to the framework's; 0 without a framework."""
+
+
+RECORDED = "chosen by an earlier build of the same files"
+"""The reason of a candidate that was not compared with others."""
+_CHOICE_SEPARATOR = "; "
+
+
+def join_choice(names: Iterable[str]) -> str:
+    """Return the choice of `precision: auto` from the graph, and the layout if it is recorded."""
+    return _CHOICE_SEPARATOR.join(names)
+
+
+def split_choice(choice: str) -> tuple[str, str]:
+    """Return the graph and the layout of a recorded choice; an empty layout if it is not recorded."""
+    graph, _, layout = choice.partition(_CHOICE_SEPARATOR)
+    return graph, layout
 
 
 class CandidateReport(Record):

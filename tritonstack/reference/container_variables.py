@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tritonstack.base.documents import Violation, closest
 from tritonstack.reference.releases import TritonRelease
-from tritonstack.reference.threads import Threads
+from tritonstack.reference.threads import OPENMP, RAYON, Threads
 
 MOST_VCPUS = 1000
 """More than any instance type has."""
@@ -27,9 +27,11 @@ LOG_VERBOSE = "SAGEMAKER_TRITON_LOG_VERBOSE"
 PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
 INFERENCE_TYPE = "SAGEMAKER_TRITON_INFERENCE_TYPE"
 ADDITIONAL_ARGS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
+HTTP_THREADS = "SAGEMAKER_TRITON_THREAD_COUNT"
 SHARED_MEMORY = "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"
-GENERATING = ("generate", "generate_stream")
-"""Inference types of generative models: one response, or a stream."""
+STREAMING = "generate_stream"
+GENERATING = ("generate", STREAMING)
+"""Inference types of decoupled models: one response, or a stream."""
 _PREFIX = "SAGEMAKER_TRITON_"
 
 RESERVED: dict[str, str] = {
@@ -63,7 +65,7 @@ READ_BY_SERVE: dict[str, _Reading] = {
     "SAGEMAKER_TRITON_LOG_INFO": _FLAG,
     "SAGEMAKER_TRITON_LOG_WARNING": _FLAG,
     "SAGEMAKER_TRITON_LOG_ERROR": _FLAG,
-    "SAGEMAKER_TRITON_THREAD_COUNT": _COUNT,
+    HTTP_THREADS: _COUNT,
     "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": _COUNT,
     SHARED_MEMORY: _COUNT,
     "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _COUNT,
@@ -78,6 +80,9 @@ READ_BY_SERVE: dict[str, _Reading] = {
     "SAGEMAKER_TRITON_TENSORFLOW_VERSION": _COUNT,
     ADDITIONAL_ARGS: _ARGUMENTS,
 }
+
+_CHECKED = {**READ_BY_SERVE, OPENMP: _COUNT, RAYON: _COUNT}
+"""Formats of variables; served models read the last two."""
 
 SINCE: dict[str, str] = {INFERENCE_TYPE: "25.04"}
 """First release whose image reads the variable."""
@@ -110,6 +115,8 @@ class ContainerOptions(NamedTuple):
     """Whether the models are generative language models."""
     threads: Threads | None = None
     """What its thread counts depend on; None if unknown, which leaves them to the libraries."""
+    streams: bool = False
+    """Whether its model sends any number of responses per request."""
 
 
 def container_variables(variables: Mapping[str, str], served: ContainerOptions) -> dict[str, str]:
@@ -129,6 +136,11 @@ def container_variables(variables: Mapping[str, str], served: ContainerOptions) 
         defaults[INFERENCE_TYPE] = GENERATING[0]
     elif served.threads:
         defaults |= served.threads.variables()
+    if served.streams:
+        defaults[INFERENCE_TYPE] = STREAMING
+    if served.threads and served.entry:
+        # On multi-model endpoints, a thread that loads a model answers no ping meanwhile.
+        defaults[HTTP_THREADS] = str(served.threads.http)
     return {
         **defaults,
         **variables,
@@ -235,7 +247,7 @@ def _size_violation(name: str, value: str) -> tuple[str, str] | None:
 
 
 def _value_violation(name: str, value: str, *, model: str | None) -> tuple[str, str] | None:
-    reading = READ_BY_SERVE.get(name)
+    reading = _CHECKED.get(name)
     if reading is None or not value:  # serve treats an empty variable as unset
         return None
     if not re.fullmatch(reading.pattern, value):

@@ -18,9 +18,9 @@ from tritonstack.runtime.errors import TAKE_LONGER, TritonRequestError, TritonTi
 
 MAX_IDLE = 512
 """Idle connections kept for reuse: more than any load test of one machine has users."""
-_MAX_HEAD = 64 * 1024
+MAX_HEAD = 64 * 1024
 _STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |$)")
-_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
+CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class AsyncConnectionPool:
     ) -> TritonResponse:
         """Send one request and return its response, within the time limit. Nothing is sent twice."""
         deadline = time.monotonic() + timeout_s
-        request = _request_head(method, path, headers, len(body))
+        request = request_head(method, path, headers, len(body))
         connection = self._idle.pop() if self._idle else await self._open()
         try:
             return await connection.exchange(request, body, deadline)
@@ -116,7 +116,7 @@ class _Connection(asyncio.Protocol):
         self._answer = answer
         self._limit(deadline)
         self._reader = None
-        if len(body) < _MAX_HEAD:
+        if len(body) < MAX_HEAD:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
@@ -200,7 +200,7 @@ class _Connection(asyncio.Protocol):
         self.close()
 
 
-class _ResponseHead(NamedTuple):
+class ResponseHead(NamedTuple):
     """A status line and headers."""
 
     status: int
@@ -214,10 +214,10 @@ class _ResponseHead(NamedTuple):
 
 def _whole_response(data: bytes) -> TritonResponse | None:
     """Read a response that was received at once, as most are; None if a ResponseReader must read it."""
-    end = data.find(b"\r\n\r\n", 0, _MAX_HEAD)
+    end = data.find(b"\r\n\r\n", 0, MAX_HEAD)
     if end < 0:
         return None
-    head = _read_response_head(data[:end])
+    head = read_response_head(data[:end])
     if head.length is None or head.closes or head.status < 200 or len(data) != end + 4 + head.length:
         return None
     return TritonResponse(status=head.status, headers=head.headers, body=data[end + 4 :])
@@ -230,7 +230,7 @@ class ResponseReader:
         self.closes = False
         """Whether the server closes the connection after this response, or sent more than it."""
         self._received = bytearray()
-        self._head: _ResponseHead | None = None
+        self._head: ResponseHead | None = None
         self._chunks: list[bytes] = []
 
     def feed(self, data: bytes) -> TritonResponse | None:
@@ -260,23 +260,23 @@ class ResponseReader:
             return None
         return _response(self._head, bytes(self._received))
 
-    def _next_head(self) -> _ResponseHead | None:
+    def _next_head(self) -> ResponseHead | None:
         end = self._received.find(b"\r\n\r\n")
         if end < 0:
-            if len(self._received) > _MAX_HEAD:
+            if len(self._received) > MAX_HEAD:
                 raise ValueError("the response's headers are too large")
             return None
-        head = _read_response_head(bytes(self._received[:end]))
+        head = read_response_head(bytes(self._received[:end]))
         del self._received[: end + 4]
         return head
 
-    def _read_chunks(self, head: _ResponseHead) -> TritonResponse | None:
+    def _read_chunks(self, head: ResponseHead) -> TritonResponse | None:
         received = self._received
         while True:
             end = received.find(b"\r\n")
             if end < 0:
                 return None
-            match = _CHUNK_SIZE.fullmatch(bytes(received[:end]))
+            match = CHUNK_SIZE.fullmatch(bytes(received[:end]))
             if match is None:
                 raise ValueError("a chunk does not begin with its size")
             size = int(match[1], 16)
@@ -289,7 +289,7 @@ class ResponseReader:
             self._chunks.append(bytes(received[end + 2 : end + 2 + size]))
             del received[: end + 4 + size]
 
-    def _read_trailer(self, end: int, head: _ResponseHead) -> TritonResponse | None:
+    def _read_trailer(self, end: int, head: ResponseHead) -> TritonResponse | None:
         """Skip the trailer, which an empty line ends."""
         after = end if self._received[end : end + 4] == b"\r\n\r\n" else self._received.find(b"\r\n\r\n", end)
         if after < 0:
@@ -298,12 +298,12 @@ class ResponseReader:
         return _response(head, b"".join(self._chunks))
 
 
-def _response(head: _ResponseHead, body: bytes) -> TritonResponse:
+def _response(head: ResponseHead, body: bytes) -> TritonResponse:
     return TritonResponse(status=head.status, headers=head.headers, body=body)
 
 
 @lru_cache(maxsize=256)
-def _read_response_head(text: bytes) -> _ResponseHead:
+def read_response_head(text: bytes) -> ResponseHead:
     """Read a status line and headers. A server repeats them for most responses, so they are cached."""
     status_line, *lines = text.split(b"\r\n")
     match = _STATUS.match(status_line)
@@ -316,7 +316,7 @@ def _read_response_head(text: bytes) -> _ResponseHead:
             raise ValueError(f"invalid header line {line[:80]!r}")
         headers[name.lower()] = value.strip()
     is_chunked = headers.get("transfer-encoding", "").lower() == "chunked"
-    return _ResponseHead(
+    return ResponseHead(
         status=int(match[2]),
         headers=MappingProxyType(headers),
         length=None if is_chunked else _length(int(match[2]), headers),
@@ -334,7 +334,7 @@ def _length(status: int, headers: Mapping[str, str]) -> int | None:
     return int(length)
 
 
-def _request_head(method: str, path: str, headers: Mapping[str, str], length: int) -> bytes:
+def request_head(method: str, path: str, headers: Mapping[str, str], length: int) -> bytes:
     """Write a request's head with the headers that `http.client` sends."""
     lines = [f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: identity\r\n"]
     lines += [f"{name}: {value}\r\n" for name, value in headers.items()]

@@ -44,7 +44,7 @@ BACKENDS = SOURCES / "backends"
 PROGRAMS = (Path(__file__), Path(linked_packages.__file__))
 SHARED_CODE = "common"
 """The folder in BACKENDS with the modules that all Python stand-ins share."""
-LINKED_LIBRARIES = {"pytorch": "torch", "fil": "treelite"}
+LINKED_LIBRARIES = {"pytorch": "torch", "fil": "treelite", "openvino": "openvino"}
 """The libraries of backends that the server does not include, taken from this Python environment."""
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SITE_PACKAGES = f"python/lib/python{PYTHON_VERSION}/site-packages"
@@ -206,7 +206,7 @@ def _lay_out_stand_ins(directory: Path, libraries: Libraries) -> list[str]:
             continue
         folder = directory / name
         folder.mkdir()
-        for code in (source, *(BACKENDS / SHARED_CODE).glob("*.py")):
+        for code in (*source.parent.glob("*.py"), *(BACKENDS / SHARED_CODE).glob("*.py")):
             shutil.copy(code, folder)
         if packages:
             packages.link_into(folder / "packages")

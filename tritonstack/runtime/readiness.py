@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tritonstack.runtime import log
 from tritonstack.runtime.async_connections import AsyncConnectionPool
+from tritonstack.runtime.async_streams import ResponseStream, open_stream
 from tritonstack.runtime.connections import NO_HEADERS, ConnectionPool, TritonResponse
 from tritonstack.runtime.errors import (
     TritonEndedError,
@@ -32,9 +33,15 @@ class SageMakerServer:
         connect: Callable[[], socket.socket],
         exit_status: Callable[[], int | None],
         log_path: Path,
+        routes: Mapping[str, str] = NO_HEADERS,
     ) -> None:
-        """`name` is the server's name in messages; `exit_status` returns None while it runs."""
+        """`name` is the server's name in messages; `exit_status` returns None while it runs.
+
+        `routes` has the server's own paths for those of SageMaker's contract, where they differ.
+        """
         self.log_path = log_path
+        self._connect = connect
+        self._routes = routes
         self._server_name = name
         self._read_exit_status = exit_status
         self._pool = ConnectionPool(connect=connect)
@@ -62,7 +69,9 @@ class SageMakerServer:
     ) -> TritonResponse:
         """Send one request to the SageMaker port. Any status is a response; raise an error without one."""
         try:
-            return self._pool.request(method, path, body=body, headers=headers, timeout_s=timeout_s)
+            return self._pool.request(
+                method, self._path(path), body=body, headers=headers, timeout_s=timeout_s
+            )
         except TritonTimeoutError:
             raise
         except TritonRequestError as error:
@@ -81,7 +90,32 @@ class SageMakerServer:
         """Send one request from an event loop, the same one for all requests; else as `request`."""
         try:
             return await self._async_pool.request(
-                method, path, body=body, headers=headers, timeout_s=timeout_s
+                method, self._path(path), body=body, headers=headers, timeout_s=timeout_s
+            )
+        except TritonTimeoutError:
+            raise
+        except TritonRequestError as error:
+            self._raise_if_ended(error)
+            raise
+
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout_s: float = 60.0,
+    ) -> ResponseStream:
+        """Send one request from an event loop; return its response while the body still arrives."""
+        try:
+            return await open_stream(
+                method,
+                self._path(path),
+                connect=self._connect,
+                body=body,
+                headers=headers,
+                timeout_s=timeout_s,
             )
         except TritonTimeoutError:
             raise
@@ -96,9 +130,12 @@ class SageMakerServer:
 
     def _answers_ping(self, timeout_s: float) -> bool:
         try:
-            return self._pool.request("GET", "/ping", timeout_s=timeout_s).status == 200
+            return self._pool.request("GET", self._path("/ping"), timeout_s=timeout_s).status == 200
         except TritonRequestError:
             return False
+
+    def _path(self, path: str) -> str:
+        return self._routes.get(path, path)
 
     def _raise_if_ended(self, error: TritonRequestError) -> None:
         """Explain a missing response by the server's end, if it has ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ MODEL_LOAD_GPU_LIMIT = "SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT"
 ADDITIONAL_ARGS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
 
 INFERENCE_TYPES = ("infer", "generate", "generate_stream")
+GENERATING = INFERENCE_TYPES[1:]
 INFERENCE_TYPE_SINCE = (25, 3)
 
 
@@ -141,6 +142,30 @@ def serve_command(
     )
 
 
+def generate_by_http(command: ServeCommand, *, release: str) -> tuple[ServeCommand, Mapping[str, str]]:
+    """Return the command with Triton's KServe front end for inference types that a release lacks.
+
+    From 25.03 on, SageMaker's front end passes /invocations to the handler of generate requests if
+    SAGEMAKER_TRITON_INFERENCE_TYPE says so. The KServe front end of older releases has the same handler. It
+    listens in place of SageMaker's, and the returned routes have its paths for those of SageMaker's contract.
+    """
+    kind = command.environment.get(INFERENCE_TYPE)
+    if command.multi_model or kind not in GENERATING or _knows_inference_types(release):
+        return command, {}
+    replaced = {
+        "--allow-sagemaker=true": "--allow-sagemaker=false",
+        "--allow-http=false": "--allow-http=true",
+    }
+    argv = [replaced.get(argument, argument) for argument in command.argv]
+    argv += ["--http-address=127.0.0.1", f"--http-port={command.port}"]
+    health = "live" if command.environment.get(PING_MODE) == "live" else "ready"
+    routes = {
+        "/ping": f"/v2/health/{health}",
+        "/invocations": f"/v2/models/{command.environment[DEFAULT_MODEL_NAME]}/{kind}",
+    }
+    return replace(command, argv=tuple(argv)), routes
+
+
 def _flags(environment: Mapping[str, str], gpu_count: int) -> Iterator[str]:
     for entry in FLAGS:
         value = environment.get(entry.variable) or entry.default
@@ -156,12 +181,15 @@ def _flags(environment: Mapping[str, str], gpu_count: int) -> Iterator[str]:
 def _check_inference_type(environment: Mapping[str, str], release: str | None) -> None:
     """Check the variable, which releases before 25.03 do not know."""
     value = environment.get(INFERENCE_TYPE)
-    known = release is None or tuple(map(int, release.split("."))) >= INFERENCE_TYPE_SINCE
-    if value and known and value not in INFERENCE_TYPES:
+    if value and _knows_inference_types(release) and value not in INFERENCE_TYPES:
         raise ServeRejectedError(
             f"ERROR: Invalid {INFERENCE_TYPE} '{value}'\n       Must be one of: {', '.join(INFERENCE_TYPES)}",
             remedy=f"correct or remove the variable {INFERENCE_TYPE}",
         )
+
+
+def _knows_inference_types(release: str | None) -> bool:
+    return release is None or tuple(map(int, release.split("."))) >= INFERENCE_TYPE_SINCE
 
 
 def _default_model(environment: Mapping[str, str], model_root: Path, notices: list[str]) -> str:

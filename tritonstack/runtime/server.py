@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tritonstack.runtime import log
+from tritonstack.runtime.connections import NO_HEADERS
 from tritonstack.runtime.installation import TritonInstallation
 from tritonstack.runtime.readiness import SageMakerServer
 from tritonstack.runtime.sandbox import (
@@ -28,7 +29,13 @@ from tritonstack.runtime.sandbox import (
     warn_of_exposure,
     why_no_namespaces,
 )
-from tritonstack.runtime.serve import BIND_TO_PORT, MULTI_MODEL, ServeCommand, serve_command
+from tritonstack.runtime.serve import (
+    BIND_TO_PORT,
+    MULTI_MODEL,
+    ServeCommand,
+    generate_by_http,
+    serve_command,
+)
 from tritonstack.runtime.supervisor import Mount, Order
 
 # SageMaker's path for a model, or in multi-model mode for the models.
@@ -41,21 +48,25 @@ LOG_NAME = "triton.log"
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """An order, and the server's path of its models."""
+    """An order, the server's path of its models, and its paths for those of SageMaker's contract."""
 
     order: Order
     model_root: Path
+    routes: Mapping[str, str]
 
 
 class TritonServer(SageMakerServer):
     """A started server. It ends with `stop`, with this process, or when it is garbage-collected."""
 
-    def __init__(self, *, sandbox: Sandbox, log_path: Path, model_root: Path) -> None:
+    def __init__(
+        self, *, sandbox: Sandbox, log_path: Path, model_root: Path, routes: Mapping[str, str] = NO_HEADERS
+    ) -> None:
         super().__init__(
             name="tritonserver",
             connect=sandbox.connect,
             exit_status=lambda: sandbox.exit_status,
             log_path=log_path,
+            routes=routes,
         )
         self.model_root = model_root
         """The server's path of the model folder; urls of multi-model loads begin with it."""
@@ -87,7 +98,7 @@ class TritonServer(SageMakerServer):
             warn_of_exposure(reason, plan.order["port"])
         log_path = state_dir / LOG_NAME
         sandbox = Sandbox.start(order=plan.order, log=log_path)
-        return cls(sandbox=sandbox, log_path=log_path, model_root=plan.model_root)
+        return cls(sandbox=sandbox, log_path=log_path, model_root=plan.model_root, routes=plan.routes)
 
     @property
     def running(self) -> bool:
@@ -158,7 +169,8 @@ def _plan_in_namespaces(
         mounts.append(_shown(installation.root, SERVER_ROOT))
         mounts += [_shown(folder, folder) for folder in installation.outside if _is_hidden(folder)]
         installation = installation.moved_to(SERVER_ROOT)
-    return _Plan(order=_order(installation, command, mounts=mounts), model_root=seen)
+    command, routes = _routed(installation, command)
+    return _Plan(order=_order(installation, command, mounts=mounts), model_root=seen, routes=routes)
 
 
 def _plan_on_host(
@@ -172,7 +184,17 @@ def _plan_on_host(
         release=installation.release,
     )
     prefix = f"tritonstack_{uuid.uuid4().hex[:12]}_"
-    return _Plan(order=_order(installation, command, shared_memory_prefix=prefix), model_root=model_root)
+    command, routes = _routed(installation, command)
+    order = _order(installation, command, shared_memory_prefix=prefix)
+    return _Plan(order=order, model_root=model_root, routes=routes)
+
+
+def _routed(
+    installation: TritonInstallation, command: ServeCommand
+) -> tuple[ServeCommand, Mapping[str, str]]:
+    if installation.kind == "embedded":
+        return generate_by_http(command, release=installation.release)
+    return command, NO_HEADERS
 
 
 def _order(

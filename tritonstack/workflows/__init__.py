@@ -10,6 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tritonstack.workflows.artifacts.importing import ImportOptions as ImportOptions
+    from tritonstack.workflows.artifacts.importing import import_model as import_model
+    from tritonstack.workflows.artifacts.repository_check import check_repository as check_repository
     from tritonstack.workflows.builds.build import build as build
     from tritonstack.workflows.builds.planning import plan_build as plan_build
     from tritonstack.workflows.deployment.deploy import deploy as deploy
@@ -22,16 +25,24 @@ if TYPE_CHECKING:
     from tritonstack.workflows.environments.destroy import destroy as destroy
     from tritonstack.workflows.environments.destroy import plan_destruction as plan_destruction
     from tritonstack.workflows.environments.history import history as history
-    from tritonstack.workflows.environments.invoke import invoke as invoke
+    from tritonstack.workflows.environments.logs import LogQuery as LogQuery
+    from tritonstack.workflows.environments.logs import follow_logs as follow_logs
+    from tritonstack.workflows.environments.logs import logs as logs
     from tritonstack.workflows.environments.reap import reap as reap
     from tritonstack.workflows.environments.status import status as status
+    from tritonstack.workflows.environments.targets import targets as targets
     from tritonstack.workflows.installation.doctor import doctor as doctor
     from tritonstack.workflows.installation.setup import setup as setup
+    from tritonstack.workflows.invocation.invoke import InvokeOptions as InvokeOptions
+    from tritonstack.workflows.invocation.invoke import invoke as invoke
+    from tritonstack.workflows.invocation.snippet import snippet as snippet
+    from tritonstack.workflows.local.dev import dev as dev
     from tritonstack.workflows.local.down import down as down
     from tritonstack.workflows.local.down import down_all as down_all
     from tritonstack.workflows.local.up import CloudOptions as CloudOptions
     from tritonstack.workflows.local.up import up as up
     from tritonstack.workflows.project.delivery import delivery as delivery
+    from tritonstack.workflows.project.inspection import inspect as inspect
     from tritonstack.workflows.project.quotas import quotas as quotas
     from tritonstack.workflows.project.validate import validate as validate
     from tritonstack.workflows.promotion.promote import PromotionRequest as PromotionRequest
@@ -40,26 +51,41 @@ if TYPE_CHECKING:
     from tritonstack.workflows.reporter import NullReporter as NullReporter
     from tritonstack.workflows.reporter import Reporter as Reporter
     from tritonstack.workflows.session import Session as Session
+    from tritonstack.workflows.sizing.bench import LoadOptions as LoadOptions
+    from tritonstack.workflows.sizing.bench import bench as bench
+    from tritonstack.workflows.sizing.bench import plan_bench as plan_bench
 
 _MODULES = {
     "CloudOptions": "local.up",
+    "ImportOptions": "artifacts.importing",
     "InstanceRequest": "deployment.instance_request",
+    "InvokeOptions": "invocation.invoke",
+    "LoadOptions": "sizing.bench",
     "LocationFilter": "environments.deployed",
+    "LogQuery": "environments.logs",
     "NullReporter": "reporter",
     "PromotionRequest": "promotion.promote",
     "Reporter": "reporter",
     "Session": "session",
     "audit": "environments.audit",
+    "bench": "sizing.bench",
     "build": "builds.build",
+    "check_repository": "artifacts.repository_check",
     "delivery": "project.delivery",
     "deploy": "deployment.deploy",
     "destroy": "environments.destroy",
+    "dev": "local.dev",
     "diff": "deployment.diff",
     "doctor": "installation.doctor",
     "down": "local.down",
     "down_all": "local.down",
+    "follow_logs": "environments.logs",
     "history": "environments.history",
-    "invoke": "environments.invoke",
+    "import_model": "artifacts.importing",
+    "inspect": "project.inspection",
+    "invoke": "invocation.invoke",
+    "logs": "environments.logs",
+    "plan_bench": "sizing.bench",
     "plan_build": "builds.planning",
     "plan_destruction": "environments.destroy",
     "plan_promotion": "promotion.promote",
@@ -68,7 +94,9 @@ _MODULES = {
     "reap": "environments.reap",
     "rollback": "deployment.rollback",
     "setup": "installation.setup",
+    "snippet": "invocation.snippet",
     "status": "environments.status",
+    "targets": "environments.targets",
     "up": "local.up",
     "validate": "project.validate",
     "verify": "deployment.verify",

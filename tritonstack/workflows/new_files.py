@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 from tritonstack.base.documents import Document, closest, parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
-from tritonstack.base.files import write_text_atomically
+from tritonstack.base.files import remove_abandoned, staging_folder, write_text_atomically
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_reading import read_text
@@ -29,7 +28,10 @@ from tritonstack.workflows.local_cloud import is_local
 SOURCE_FOLDER = "source"
 """Folder of a model with the files that were copied into it."""
 CPU_INSTANCE, GPU_INSTANCE = "ml.c7i.large", "ml.g5.xlarge"
+_STAGING = ".new-"
 _COPY = "check that the file exists and is readable, and that the disk has space"
+_USUAL_FILES = {"trees": "model.json", "scikit-learn": "model.joblib"}
+"""The model's file in the source, for recipes without a default."""
 _ENDPOINT_KEYS = ("scaling", "rollout", "alarms", "metrics", "data_capture")
 _ENVIRONMENT_KEYS = ("promotion", "protected", "keep_locks", "alarm_emails", "tags", "network", "builds")
 
@@ -65,30 +67,58 @@ def new_model(
     """
     _check_name(name)
     _check_recipe(recipe, source, copy, members)
-    folder = project.models_dir / name
-    if folder.exists():
-        raise UsageError(f"{shown_path(folder)} already exists", remedy="choose another name", code="TS911")
+    require_new(project, name)
     inputs = _first_inputs(project, members)
     texts = model_texts(NewModel(name, recipe, _source(source, copy), _file(recipe, copy), members, inputs))
     options = {"source": "--source", "recipe.file": "--from", "recipe.steps": "--step"}
     with _blaming_options(project.model_file(name), options):
         parse_document(texts["model.yaml"].decode(), project.model_file(name), ModelSpec)
-    project.models_dir.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=project.models_dir) as place:
-        staged = Path(place, "models", name)
-        staged.mkdir(parents=True)
+    with (
+        _blaming_options(project.model_file(name), options),
+        adding_model(project, name) as staged,
+    ):
         for file, content in texts.items():
             (staged / file).write_bytes(content)
         if copy is not None:
             _copy_source(copy, staged / SOURCE_FOLDER)
+    return NewFiles(name, model_folder_files(project, name))
+
+
+def require_new(project: Project, name: str) -> None:
+    """Raise UsageError if the name is invalid or taken."""
+    _check_name(name)
+    folder = project.models_dir / name
+    if folder.exists():
+        raise UsageError(f"{shown_path(folder)} already exists", remedy="choose another name", code="TS911")
+
+
+@contextmanager
+def adding_model(project: Project, name: str) -> Iterator[Path]:
+    """Give an empty folder for the files of a new model; then move it to its place, if it is valid.
+
+    Nothing remains after an error. The rename is the only step that adds the model.
+    """
+    folder = project.models_dir / name
+    with staging_folder(project.models_dir, _STAGING) as place:
+        staged = place / "models" / name
+        staged.mkdir(parents=True)
+        yield staged
         staged.rename(folder)
     try:
-        with _blaming_options(project.model_file(name), options):
-            load_models(project, name)
+        load_models(project, name)
     except BaseException:
         shutil.rmtree(folder)
         raise
-    return NewFiles(name, tuple(sorted(file for file in folder.rglob("*") if file.is_file())))
+
+
+def remove_unfinished_models(project: Project) -> None:
+    """Delete the hidden folders of models whose import or creation was killed."""
+    remove_abandoned(project.models_dir, _STAGING)
+
+
+def model_folder_files(project: Project, name: str) -> tuple[Path, ...]:
+    """Return the files of a model's folder, sorted."""
+    return tuple(sorted(file for file in (project.models_dir / name).rglob("*") if file.is_file()))
 
 
 def new_endpoint(
@@ -232,7 +262,7 @@ def _file(recipe: str, copy: Path | None) -> str | None:
         return None
     if copy is not None and copy.is_file():
         return copy.name
-    return "model.json" if recipe == "trees" else None
+    return _USUAL_FILES.get(recipe)
 
 
 def _copy_source(source: Path, target: Path) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from model_build.exporters.heads.base import Head, SourceSettings, TextHead
 from model_build.exporters.heads.feature_extraction import FeatureExtraction
 from model_build.exporters.heads.image_classification import ImageClassification
+from model_build.exporters.heads.image_embedding import ImageEmbedding
 from model_build.exporters.heads.question_answering import QuestionAnswering
 from model_build.exporters.heads.text_classification import TextClassification
 from model_build.exporters.heads.text_embedding import TextEmbedding
+from model_build.exporters.heads.text_pair_classification import TextPairClassification
 from model_build.exporters.heads.token_classification import TokenClassification
 from tritonstack.spec.models.recipes import (
     FeatureExtractionRecipe,
     HuggingFaceRecipe,
     ImageClassificationRecipe,
+    ImageEmbeddingRecipe,
     QuestionAnsweringRecipe,
     TextClassificationRecipe,
     TextEmbeddingRecipe,
+    TextPairClassificationRecipe,
     TokenClassificationRecipe,
 )
 
@@ -24,10 +28,12 @@ __all__ = ["Head", "SourceSettings", "TextHead", "head_of"]
 _HEADS: dict[type[HuggingFaceRecipe], type[Head]] = {
     TextEmbeddingRecipe: TextEmbedding,
     TextClassificationRecipe: TextClassification,
+    TextPairClassificationRecipe: TextPairClassification,
     TokenClassificationRecipe: TokenClassification,
     QuestionAnsweringRecipe: QuestionAnswering,
     FeatureExtractionRecipe: FeatureExtraction,
     ImageClassificationRecipe: ImageClassification,
+    ImageEmbeddingRecipe: ImageEmbedding,
 }
 
 

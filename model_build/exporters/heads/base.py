@@ -43,6 +43,8 @@ class Head(torch.nn.Module):
     """Names of the outputs, in forward's order."""
     unused_weights: ClassVar[tuple[str, ...]] = ()
     """Parts of the model that this head ignores."""
+    two_towers: ClassVar[tuple[str, ...]] = ()
+    """Architectures with a text model and an image model, of which this head uses one."""
 
     def __init__(self, encoder: torch.nn.Module, recipe: Any) -> None:
         super().__init__()
@@ -53,6 +55,11 @@ class Head(torch.nn.Module):
     def auto_class(cls, config: Any) -> Any:
         """Return the transformers class that loads the models of this task."""
         raise NotImplementedError
+
+    @classmethod
+    def part_of(cls, model: Any) -> Any:
+        """Return the part of a model that this head uses."""
+        return model
 
     @classmethod
     def read_source(cls, folder: Path, recipe: Any) -> SourceSettings:

@@ -10,7 +10,7 @@ import transformers
 
 from model_build.exporters.heads.base import TextHead
 from model_build.exporters.heads.scores import activation_of, labels_of, scores
-from tritonstack.spec.models.recipes import TextClassificationRecipe
+from tritonstack.spec.models.recipes import TextClassificationRecipe, TextPairClassificationRecipe
 
 
 class TextClassification(TextHead):
@@ -19,7 +19,9 @@ class TextClassification(TextHead):
     task = "text classification"
     outputs = ("scores",)
 
-    def __init__(self, encoder: torch.nn.Module, recipe: TextClassificationRecipe) -> None:
+    def __init__(
+        self, encoder: torch.nn.Module, recipe: TextClassificationRecipe | TextPairClassificationRecipe
+    ) -> None:
         super().__init__(encoder, recipe)
         self.activation = activation_of(self.config, recipe.activation)
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch.nn import functional
 
-from model_build.errors import ExportError
+from model_build.errors import ExportError, FieldError
 from model_build.exporters.heads.base import SourceSettings, TextHead
 from model_build.exporters.heads.dense import DenseLayer
 from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
+from model_build.exporters.heads.two_towers import CLIP, CLIP_TEXT, clip_positions, text_tower
 from model_build.exporters.sentence_settings import fill_recipe, read_settings
 from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import PoolingMode, TextEmbeddingRecipe, TextRecipe
@@ -31,6 +33,7 @@ class TextEmbedding(TextHead):
     task = "text embedding"
     outputs = ("embedding",)
     unused_weights = POOLER
+    two_towers = (CLIP,)
 
     def __init__(self, encoder: torch.nn.Module, recipe: TextEmbeddingRecipe) -> None:
         super().__init__(encoder_of(encoder), recipe)
@@ -41,14 +44,19 @@ class TextEmbedding(TextHead):
     @classmethod
     def auto_class(cls, config: Any) -> Any:
         """Return the class without a head."""
-        return encoder_class(config)
+        return transformers.AutoModel if config.model_type == CLIP else encoder_class(config)
+
+    @classmethod
+    def part_of(cls, model: Any) -> Any:
+        """Return the text model of CLIP; any other model unchanged."""
+        return text_tower(model) if model.config.model_type == CLIP else model
 
     @classmethod
     def read_source(cls, folder: Path, recipe: TextRecipe) -> SourceSettings:
         """Read sentence-transformers' settings, if the source has them."""
         found = read_settings(folder)
         if found is None or not isinstance(recipe, TextEmbeddingRecipe):
-            return super().read_source(folder, recipe)
+            return super().read_source(folder, _for_clip(folder, recipe))
         filled = fill_recipe(recipe, found)
         return SourceSettings(filled, found.transformer, lowercase=found.lowercase, layers=found.layers)
 
@@ -71,11 +79,28 @@ class TextEmbedding(TextHead):
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
         """Return one vector per row."""
+        if self.config.model_type == CLIP_TEXT:
+            vectors: torch.Tensor = answer.text_embeds
+            return functional.normalize(vectors, p=2.0, dim=1) if self.normalize else vectors
         states = answer.last_hidden_state
         mask = attention_mask.unsqueeze(-1).to(states.dtype)
         pooled = [_pool(mode, states, mask, attention_mask) for mode in self.modes]
         vectors = self.layers(pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1))
         return functional.normalize(vectors, p=2.0, dim=1) if self.normalize else vectors
+
+
+def _for_clip(folder: Path, recipe: TextRecipe) -> TextRecipe:
+    """Return the recipe with CLIP's length if the source is a CLIP model, which pools and projects itself."""
+    positions = clip_positions(folder)
+    if positions is None:
+        return recipe
+    if isinstance(recipe, TextEmbeddingRecipe) and recipe.pooling is not None:
+        raise FieldError(
+            ("recipe", "pooling"),
+            "a CLIP model has its own pooling and projection",
+            remedy="remove `pooling`",
+        )
+    return recipe.model_copy(update={"max_length": recipe.max_length or positions})
 
 
 def _pool(

@@ -48,6 +48,9 @@ class Account:
         keys = keys_of(self.endpoint_url, self.account_id)
         return _client(service, self.endpoint_url, self.region, *keys.values())
 
+    def session(self) -> boto3.Session:
+        return boto3.Session(**keys_of(self.endpoint_url, self.account_id), region_name=self.region)
+
     def inventory(self) -> list[dict[str, Any]]:
         """Return every resource in this account."""
         items = read_inventory(variables_of(self.endpoint_url, self.account_id, region=self.region))

@@ -30,6 +30,7 @@ from tritonstack_local.ecr.app import OFFERED as OFFERED_IN_ECR
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker import UNSUPPORTED as UNSUPPORTED_IN_SAGEMAKER
 from tritonstack_local.sagemaker.control_plane.app import OFFERED
+from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS
 from tritonstack_local.service.errors import sentence
 from tritonstack_local.tagging.app import OFFERED as OFFERED_IN_TAGGING
 
@@ -197,7 +198,7 @@ def actions() -> dict[str, tuple[str, ...]]:
         "ECR layers": tuple(sorted(OFFERED_IN_ECR)),
         "Resource Groups Tagging": OFFERED_IN_TAGGING,
         "SageMaker": tuple(sorted(OFFERED)),
-        "SageMaker runtime": ("InvokeEndpoint",),
+        "SageMaker runtime": OPERATIONS,
     }
 
 

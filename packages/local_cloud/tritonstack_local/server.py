@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 
 _CLOSED = {"moto_api", "instance_metadata"}
 """moto routes that are not AWS services: they control moto or issue credentials."""
+_IN_MEMORY = ("ec2", "iam", "kms", "logs", "secretsmanager", "ssm")
+"""Services whose requests moto answers from memory, without waiting for anything."""
 _log = logging.getLogger(__name__)
 
 
@@ -257,7 +260,19 @@ def _backend_app(service: Any) -> Any:
 
 
 class _Moto(DomainDispatcherApplication):
-    """moto's services; unknown services are rejected, where moto would fail."""
+    """moto's services; unknown services are rejected, where moto would fail.
+
+    moto searches its dictionaries while requests in other threads add to them, which fails. The services in
+    memory therefore answer one request at a time.
+    """
+
+    def __init__(self, create_app: Callable[[Any], Any]) -> None:
+        super().__init__(create_app)
+        self._turns = {service: threading.Lock() for service in _IN_MEMORY}
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        with self._turns.get(caller_of(environ).service.lower(), nullcontext()):
+            return super().__call__(environ, start_response)
 
     def get_application(self, environ: dict[str, Any]) -> Any:
         # Creating the application of a service reads a backend that no request named.

@@ -396,14 +396,13 @@ def test_only_the_given_models_are_built(project: Project, capsys: pytest.Captur
 
 
 COMMAND_LINE = """
-import signal, sys
+import signal
 from tritonstack.cli import main
 from tritonstack.workflows.builds import local_build
 from tests.cli.builds.test_build import stand_in_command
 local_build._command = stand_in_command
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, signal.default_int_handler)
-sys.exit(main.run(sys.argv[1:]))
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main.main()
 """
 
 
@@ -419,7 +418,7 @@ def command_line(project: Project) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupt_ends_local_builds_and_locks_finished_ones(
     project: Project, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:

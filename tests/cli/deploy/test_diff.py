@@ -114,8 +114,7 @@ def test_models_of_multi_model_endpoints_are_listed(
     edit(built.environment_file("dev"), "kind: ensemble", "kind: multi-model")
     edit(built.environment_file("dev"), "model: minilm", "models: [minilm]")
     assert (
-        "  search: 1 model is copied to its model prefix; the stack does not change: minilm"
-        in said(capsys, built)[1]
+        "  search: 1 model is copied to its model prefix, without a rollout: minilm" in said(capsys, built)[1]
     )
 
 

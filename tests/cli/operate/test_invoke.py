@@ -11,11 +11,10 @@ from tests.projects import MODEL, edit
 from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
-from tritonstack.cli.main import run
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock, LockedArtifact
-from tritonstack.workflows.environments.invoke import find_target
+from tritonstack.workflows.invocation.invocation_targets import find_target
 
 DIGEST = "ab" * 32
 
@@ -142,27 +141,8 @@ def test_a_component_is_addressed_by_its_name(project: Project) -> None:
     }
 
 
-def test_asynchronous_endpoint_is_invoked_through_s3(project: Project) -> None:
-    queued = "    kind: ensemble\n    model: minilm\n    asynchronous: {}\n"
-    with pytest.raises(UsageError, match="queues requests") as caught:
-        find_target(project_with(project, queued), "search")
-    assert "requests/tritonstack-dev-search/" in str(caught.value.remedy)
-
-
 def test_unbuilt_model_has_no_url(project: Project) -> None:
     project_with(project, MULTI)
     project.lock_file("dev").unlink()
     with pytest.raises(InvalidFilesError, match="has no artifact of 'other'"):
         find_target(load_workspace(project, "dev"), "search", model="other")
-
-
-def test_texts_are_rejected_for_a_model_with_token_inputs(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embedding\n  input: tokens")
-    edit(project.environment_file("dev"), "kind: ensemble", "kind: single")
-    code = run(["--project", str(project.root), "invoke", "dev", "search", "a text"])
-    said = capsys.readouterr().err
-    assert code == 2
-    assert "the model 'minilm' does not accept texts, and this command sends only texts" in said
-    assert "EndpointClient(...).infer" in said

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import boto3
+import numpy as np
 import pytest
 from botocore.config import Config
 from botocore.exceptions import (
@@ -19,6 +23,7 @@ from botocore.exceptions import (
 from tests.client.light.calls import CALL, ONCE, now, repeatedly
 from tests.client.light.wire import CLOSE, RESET, reply
 from tests.tls import server_context, write_certificate
+from tritonstack.client import EndpointClient
 from tritonstack.client.light import LightRuntime
 
 
@@ -27,6 +32,18 @@ class TestConnections:
         server = serve()
         repeatedly(LightRuntime(endpoint_url=server.url), call, 20)
         assert {request.connection for request in server.requests} == {0}
+
+    @pytest.mark.parametrize("light", [True, False], ids=["light", "boto3"])
+    def test_clients_that_share_a_runtime_share_its_connections(self, serve, light):
+        outputs = {"outputs": [{"name": "y", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
+        server = serve(lambda request: reply(json.dumps(outputs).encode()))
+        make = LightRuntime if light else partial(boto3.client, "sagemaker-runtime")
+        client = EndpointClient(endpoint_name="e", runtime=make(endpoint_url=server.url), target_model="a/1")
+        for one in (client, client, client.with_model("b/1"), client.with_model("c/1")):
+            assert one.infer({"x": np.ones(1, np.float32)})["y"].tolist() == [1.0]
+        assert [request.connection for request in server.requests] == [0] * 4
+        targets = [request.headers["x-amzn-sagemaker-target-model"] for request in server.requests]
+        assert targets == ["a/1", "a/1", "b/1", "c/1"]
 
     def test_a_connection_that_the_server_closed_is_replaced(self, serve, call):
         server = serve()

@@ -107,8 +107,26 @@ def test_a_bad_release_rolls_back(single, kind: str, replies: list[Reply]):
 @pytest.mark.parametrize("kind", ["latency-p99", "server-errors"])
 @pytest.mark.parametrize(
     "replies",
-    [[REJECTED, WAITED], [WAITED], [(9_000, 503, 0.001), WAITED], [WAITED, (20, 503, 30.0)], []],
-    ids=["rejections and waits", "only waits", "mostly rejections", "timeouts in the queue", "no traffic"],
+    [
+        [REJECTED, WAITED],
+        [WAITED],
+        [(9_000, 503, 0.001), WAITED],
+        [WAITED, (20, 503, 30.0)],
+        [(50, 200, 30.0), (50, 504, 60.0)],
+        [(95, 200, 40.0), (5, 504, 60.0)],
+        [(100, 504, 60.0)],
+        [],
+    ],
+    ids=[
+        "rejections and waits",
+        "only waits",
+        "mostly rejections",
+        "timeouts in the queue",
+        "half exceed the time limit of SageMaker",
+        "few exceed the time limit of SageMaker",
+        "all exceed the time limit of SageMaker",
+        "no traffic",
+    ],
 )
 def test_an_overload_rolls_back_nothing(single, kind: str, replies: list[Reply]):
     assert not bad(single, kind, *replies)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -117,7 +116,6 @@ previews: {{template: preview, environment: dev, ttl: 4h}}
 @pytest.fixture(scope="module")
 def delivered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GithubDelivery]:
     """Both clouds running and bootstrapped, with the delivery stacks deployed."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("delivery")
     for name in ("models", "containers"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -79,7 +79,6 @@ class TwoClouds(Site):
 
 @pytest.fixture(scope="module")
 def clouds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClouds]:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     root = tmp_path_factory.mktemp("clouds")
     project = write_project(root)
     add_prod(project, PROMOTION, account=PROD)

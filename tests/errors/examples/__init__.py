@@ -14,9 +14,12 @@ HOW_ELSE = {
     "TS221": "`tritonstack validate` of a model with `source: hf://org/name@main`.",
     "TS313": "A graph exported with a fixed size: the build compares its answers at another size.",
     "TS325": "`tritonstack build` with a Dockerfile in `containers/` that Docker cannot build.",
+    "TS352": "A model of random weights, for which two tokens are equally likely.",
+    "TS375": "`tritonstack build` of a decoupled model whose code sends the final flag alone.",
     "TS411": "Somebody deleted an image from the registry after the build.",
     "TS417": "`tritonstack promote` before the artifact has run in the source for `soaked_hours`.",
     "TS422": "`tritonstack rollback` while somebody changes the endpoint in the AWS console.",
     "TS506": "A change of an endpoint's name while the old endpoint is in service.",
+    "TS915": "`tritonstack bench` on an endpoint whose model fails on every request.",
 }
 """How codes arise whose examples would need a real build, registry, or deployment."""

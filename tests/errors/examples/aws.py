@@ -179,6 +179,20 @@ def other_shape(shop: Setting) -> None:
     compare("example 0", "embedding", actual=np.zeros((1, 2)), expected=np.zeros((1, 3)))
 
 
+@example("TS518")
+def logs_not_allowed(shop: Setting) -> None:
+    """`tritonstack logs dev search` with credentials that may not read logs."""
+    from tritonstack.operations.aws import explain_denied
+
+    denied = (
+        "User: arn:aws:iam::111111111111:user/ann is not authorized to perform: logs:FilterLogEvents on "
+        "resource: arn:aws:logs:eu-west-1:111111111111:log-group:/aws/sagemaker/Endpoints/"
+        "tritonstack-dev-search"
+    )
+    with explain_denied("logs"):
+        raise client_error("FilterLogEvents", "AccessDeniedException", denied)
+
+
 @example("TS540")
 def no_tensor(shop: Setting) -> None:
     """A text instead of a list of texts as input."""

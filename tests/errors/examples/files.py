@@ -132,8 +132,9 @@ def later_release(shop: Setting) -> None:
 
 @example("TS117")
 def precision(shop: Setting) -> None:
-    """`precision: bf16` without TensorRT."""
-    shop.model("precision: bf16")
+    """`precision: int8` of a TorchScript model."""
+    shop.edit(MODEL, "kind: text-embedding", "kind: text-embedding\n  format: torchscript")
+    shop.model("precision: int8")
     shop.validate()
 
 

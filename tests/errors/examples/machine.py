@@ -173,3 +173,37 @@ def no_gh(shop: Setting) -> None:
 
     shop.patch.setenv("PATH", str(shop.root))
     _run("gh", "api", "/user")
+
+
+@example("TS625")
+def unknown_model(shop: Setting) -> None:
+    """A call of a multi-model endpoint with a wrong model name."""
+    from tritonstack.client import ModelNames
+
+    names = {"ncf-food": f"ncf-food/{'ab' * 32}/model.tar.gz"}
+    ModelNames(lambda: names, source="/tritonstack-dev/targets/shop").target("ncf-fod")
+
+
+@example("TS626")
+def no_names(shop: Setting) -> None:
+    """A file of model names that does not exist."""
+    from tritonstack.client import ModelNames
+
+    ModelNames.from_file("shop-models.json").known()
+
+
+@example("TS627")
+def no_target(shop: Setting) -> None:
+    """A call of a multi-model endpoint with the digest of an archive that it does not have."""
+    from tests.operations.strict_aws import client_error
+    from tritonstack.client.errors import RequestFacts
+    from tritonstack.client.failures import invocation_error
+
+    target = "ncf-food/0123/model.tar.gz"
+    message = (
+        f"Failed to download model data(bucket: b, key: endpoints/tritonstack-dev-shop/{target}). Please "
+        "ensure that there is an object located at the URL and that the role passed to CreateModel has "
+        "permissions to download the model."
+    )
+    raised = client_error("InvokeEndpoint", "ValidationError", message)
+    raise invocation_error(raised, request=RequestFacts("tritonstack-dev-shop", target))

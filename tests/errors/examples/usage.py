@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.errors.examples.base import DEV, Setting, example
+from pathlib import Path
+
+from tests.errors.examples.base import Setting, example
 
 
 @example("TS901")
@@ -57,11 +59,9 @@ def invalid_account(shop: Setting) -> None:
 
 
 @example("TS908")
-def queued_endpoint(shop: Setting) -> None:
-    """`tritonstack invoke` with an asynchronous endpoint."""
-    shop.endpoint("asynchronous: {}")
-    shop.edit(DEV, "1" * 12, "0" * 12)
-    shop.command("invoke", "dev", "search", "Hello.")
+def one_model(shop: Setting) -> None:
+    """`tritonstack targets` with an endpoint of one model."""
+    shop.command("targets", "dev", "search")
 
 
 @example("TS909")
@@ -93,3 +93,33 @@ def name_in_use(shop: Setting) -> None:
     from tritonstack.workflows.new_files import new_environment
 
     new_environment(shop.project, "dev", account="111111111111", region="eu-west-1")
+
+
+@example("TS912")
+def wrong_input(shop: Setting) -> None:
+    """`tritonstack invoke` with the wrong name of an input."""
+    from tests.manifests import manifest
+    from tritonstack.records.manifests import TensorSpec
+    from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
+
+    user, item = (TensorSpec(name=name, datatype="INT64", shape=(1,)) for name in ("user", "item"))
+    read_inputs(GivenInputs(["usr=7"]), manifest("ncf-food", inputs=(user, item)))
+
+
+@example("TS913")
+def no_input_file(shop: Setting) -> None:
+    """`tritonstack invoke` with a file that does not exist."""
+    from tritonstack.records.manifests import TensorSpec
+    from tritonstack.workflows.invocation.input_files import read_input_file
+
+    image = TensorSpec(name="IMAGE", datatype="BYTES", shape=(1,))
+    read_input_file(shop.root.relative_to(shop.root) / "rose.jpg", image)
+
+
+@example("TS914")
+def wrong_trace(shop: Setting) -> None:
+    """`tritonstack bench --trace` with a file that has another first line."""
+    from tritonstack.operations.loads.arrivals import read_trace
+
+    shop.write("monday.csv", "minute,requests\n0,120\n")
+    read_trace(Path("monday.csv"), seed=1)

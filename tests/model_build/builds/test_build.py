@@ -13,8 +13,8 @@ import pytest
 from model_build.build import BuildFolders, build_model
 from model_build.data.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
+from model_build.layouts.texts import TEXT_MODEL_CODE
 from model_build.progress import Progress
-from model_build.recipes.text_layouts import TEXT_MODEL_CODE
 from model_build.store.archive import unpack
 from model_build.store.artifacts import verify_artifact
 from tests.model_build.tiny import TEXTS, write_model
@@ -181,7 +181,7 @@ def test_served_answers_are_compared(
     text = TEXT_MODEL_CODE.read_text()
     assert right in text
     code.write_text(text.replace(right, wrong))
-    monkeypatch.setattr("model_build.recipes.text_layouts.TEXT_MODEL_CODE", code)
+    monkeypatch.setattr("model_build.layouts.texts.TextsIn.one_model_code", (code,))
     with pytest.raises(ParityError, match="the served artifact differs") as caught:
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert "alone: test input 1" in caught.value.message
@@ -212,7 +212,7 @@ def test_an_archive_that_fails_serving_is_not_stored(
     message: str,
 ) -> None:
     (tmp_path / "code.py").write_text(code)
-    monkeypatch.setattr("model_build.recipes.text_layouts.TEXT_MODEL_CODE", tmp_path / "code.py")
+    monkeypatch.setattr("model_build.layouts.texts.TextsIn.one_model_code", (tmp_path / "code.py",))
     with pytest.raises(error, match=message):
         build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
     assert nothing_is_left(folders)

@@ -36,6 +36,8 @@ def model_of(
 def built(model: Document[ModelSpec], folders: BuildFolders) -> Manifest:
     manifest = build_model(model=model, folders=folders).manifest
     assert {report.stage for report in manifest.parity} == {"graph", "served"}
+    packed = list((folders.cache / "environments").glob("*/"))
+    assert len(packed) == len(manifest.environments), "only what was needed was packed during the export"
     return manifest
 
 
@@ -50,6 +52,25 @@ def test_text_classification(tmp_path: Path, folders: BuildFolders) -> None:
     assert outputs_of(manifest) == [("scores", "FP32", (3,))]
     assert manifest.outputs[0].labels == tuple(LABELS.values())
     assert [tensor.name for tensor in manifest.inputs] == ["TEXT"]
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        pytest.param("", {"tiny", "model"}, marks=pytest.mark.e2e),
+        pytest.param(", one_model: false", {"tiny", "tokenizer", "model"}, marks=pytest.mark.soak),
+    ],
+)
+def test_text_pair_classification(
+    tmp_path: Path, folders: BuildFolders, options: str, parts: set[str]
+) -> None:
+    save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
+    pairs = tuple(f'{{text: "{first}", text_pair: "{second}"}}' for first, second in QUESTIONS)
+    recipe = f"kind: text-pair-classification, max_length: 24{options}"
+    manifest = built(model_of(tmp_path, recipe=recipe, tests=pairs), folders)
+    assert outputs_of(manifest) == [("scores", "FP32", (3,))]
+    assert [tensor.name for tensor in manifest.inputs] == ["TEXT", "TEXT_PAIR"]
+    assert {file.path.partition("/")[0] for file in manifest.files} == parts
 
 
 @pytest.mark.soak
@@ -97,7 +118,9 @@ def test_feature_extraction(tmp_path: Path, folders: BuildFolders) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("form", ["image", "pixels"])
 def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) -> None:
-    from model_build.exporters.image_framework import encoded  # which takes seconds, also where no test runs
+    from model_build.exporters.image_preparation import (
+        encoded,  # which takes seconds, also where no test runs
+    )
 
     save_image_model(tmp_path / "weights")
     random = np.random.default_rng(2)

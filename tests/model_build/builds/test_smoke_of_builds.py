@@ -21,7 +21,7 @@ import pytest
 from onnx import numpy_helper
 
 from model_build.build import BuildFolders, BuiltArtifact, build_model
-from model_build.exporters.image_framework import encoded
+from model_build.exporters.image_preparation import encoded
 from model_build.store.archive import unpack
 from model_build.store.publishing import publish
 from tests.model_build.builds.test_configured_builds import counter

@@ -60,6 +60,12 @@ def xgboost(folder: Path) -> Document[ModelSpec]:
     return trees(folder, "a.ubj")
 
 
+def explained(folder: Path) -> Document[ModelSpec]:
+    """Trees with SHAP values, which the served FIL computes."""
+    save_xgboost(folder / "weights/a.json", "multi:softprob")
+    return trees(folder, "a.json", shap=True)
+
+
 def lightgbm(folder: Path) -> Document[ModelSpec]:
     save_lightgbm(folder / "weights/a.txt", "regression")
     return trees(folder, "a.txt")
@@ -68,6 +74,25 @@ def lightgbm(folder: Path) -> Document[ModelSpec]:
 def sklearn(folder: Path) -> Document[ModelSpec]:
     save_sklearn(folder / "weights/a.joblib")
     return trees(folder, "a.joblib", answer="class")
+
+
+def pipeline(folder: Path) -> Document[ModelSpec]:
+    """A scikit-learn pipeline of columns with numbers and texts, whose labels are texts."""
+    import joblib
+    import pandas
+    from sklearn.compose import ColumnTransformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    frame = pandas.DataFrame({"age": [20.0, 31.0, 45.0, 70.0], "city": ["Oslo", "Rome", "Oslo", "Rome"]})
+    columns = [("numbers", StandardScaler(), ["age"]), ("texts", OneHotEncoder(), ["city"])]
+    fitted = make_pipeline(ColumnTransformer(columns), LogisticRegression()).fit(frame, list("yynn"))
+    (folder / "weights").mkdir(parents=True)
+    joblib.dump(fitted, folder / "weights/a.joblib")
+    asked = [{"inputs": {"age": [age], "city": [city]}} for age, city in ((33.5, "Rome"), (60.0, "Oslo"))]
+    recipe = {"kind": "scikit-learn", "file": "a.joblib"}
+    return write_supplied(folder, recipe, test_inputs=asked, trust=TRUST)
 
 
 def python(folder: Path) -> Document[ModelSpec]:
@@ -107,8 +132,16 @@ def build(model: Document[ModelSpec], folders: BuildFolders) -> BuiltArtifact:
     return build_model(model=model, folders=folders)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("make", [onnx, scripted, entry, xgboost, lightgbm, sklearn, python, with_helpers])
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(pytest.param(make, marks=pytest.mark.e2e) for make in (pipeline, explained)),
+        *(
+            pytest.param(make, marks=pytest.mark.soak)
+            for make in (onnx, scripted, entry, xgboost, lightgbm, sklearn, python, with_helpers)
+        ),
+    ],
+)
 def test_a_supplied_model_end_to_end(make: Any, tmp_path: Path, folders: BuildFolders) -> None:
     model = make(tmp_path / "model")
     built = build(model, folders)
@@ -122,6 +155,8 @@ def test_a_supplied_model_end_to_end(make: Any, tmp_path: Path, folders: BuildFo
     config = read_config(tmp_path / "unpacked/tiny/config.pbtxt")
     assert [tensor.name for tensor in config.input] == [spec.name for spec in built.manifest.inputs]
     assert [tensor.name for tensor in config.output] == [spec.name for spec in built.manifest.outputs]
+    if make is explained:
+        assert [list(tensor.dims) for tensor in config.output] == [[3], [3, 6]]
     if make is python:
         (environment,) = built.manifest.environments
         assert environment.pythons == ("py310", "py311", "py312")

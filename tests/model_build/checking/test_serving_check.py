@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from model_build.checking import serving_check
 from model_build.checking.request_plan import batches, rows_of
 from model_build.checking.served_model import ServingReport
-from model_build.checking.serving_check import AGAIN, ServingCheck
+from model_build.checking.serving_check import AGAIN, HOSTED_AS, READY_WITHIN_S, ServingCheck
 from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError, SilentModelError
 from model_build.repository.properties import (
@@ -254,3 +257,68 @@ def test_rows_are_counted_not_cases() -> None:
     assert [len(joined.inputs["count"]) for joined in batches(cases, 2)] == [3, 3, 3]
     assert list(batches(cases, 0)) == []
     assert [row.inputs["count"].tolist() for row in rows_of(cases[0])] == [[[7]], [[7]], [[7]]]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("at_once", [True, False])
+def test_small_artifacts_are_loaded_in_both_hosting_modes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """Small ones with enough memory; others one after the other, so that they need memory only once."""
+    paths: list[str] = []
+    really = TritonServer.request
+
+    def request(server: TritonServer, method: str, path: str, **rest: Any) -> TritonResponse:
+        paths.append(path)
+        return really(server, method, path, **rest)
+
+    monkeypatch.setattr(TritonServer, "request", request)
+    monkeypatch.setattr(serving_check, "available_memory", lambda: serving_check.MEMORY_FOR_BOTH)
+    if not at_once:
+        monkeypatch.setattr(serving_check, "SMALL_BYTES", 0)
+    served = serve(write_repository(tmp_path / "repository"), tmp_path)
+    assert served.parity.cases == 2 * (2 + 4 + 2)
+    first, second = ("/models", "/invocations") if at_once else ("/invocations", "/models")
+    assert list(dict.fromkeys(paths)) == [first, second, f"/models/{HOSTED_AS}/invoke"]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("broken", ["/models", f"/models/{HOSTED_AS}/invoke"])
+def test_an_unresponsive_model_in_multi_model_hosting_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    asked: list[str] = []
+    really = TritonServer.request
+
+    def request(server: TritonServer, method: str, path: str, **rest: Any) -> TritonResponse:
+        asked.append(path)
+        if path == broken and asked.count(broken) == 1:
+            return TritonResponse(status=500, headers={}, body=b"Stub process 'shouter' is not healthy.")
+        return really(server, method, path, **rest)
+
+    monkeypatch.setattr(TritonServer, "request", request)
+    told: list[str] = []
+    served = serve(write_repository(tmp_path / "repository"), tmp_path, notify=told.append)
+    assert served.parity.cases == 2 * (2 + 4 + 2)
+    assert asked.count("/models") == 2
+    assert told == [AGAIN]
+
+
+@pytest.mark.e2e
+def test_a_failure_in_one_mode_ends_the_other_while_it_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = TritonServer.wait_ready
+
+    def wait_ready(server: TritonServer, *, timeout_s: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise ServingError("the first server fails")
+        really(server, timeout_s=timeout_s)
+
+    monkeypatch.setattr(TritonServer, "wait_ready", wait_ready)
+    repository = write_repository(tmp_path / "repository")
+    (repository / "shouter/1/model.py").write_text("import time\ntime.sleep(600)\n")
+    begin = time.monotonic()
+    with pytest.raises(ServingError, match="the first server fails"):
+        serve(repository, tmp_path)
+    assert time.monotonic() - begin < READY_WITHIN_S / 2

@@ -16,8 +16,8 @@ import pytest
 import transformers
 
 from model_build.errors import ExportError
-from model_build.exporters.image_framework import ImageFramework, encoded
-from model_build.exporters.image_preparation import preparation_of
+from model_build.exporters.image_framework import ImageFramework
+from model_build.exporters.image_preparation import encoded, preparation_of
 from model_build.sources import FetchedSource
 from tests.model_build.served.loading import load_served
 from tests.model_build.tiny_tasks import LABELS, save_image_model

@@ -337,7 +337,7 @@ REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another output of the model": (
         {"sentence_bert_config": {"modality_config": {"text": {"method_output_name": "pooler_output"}}}},
-        "sentence_bert_config.json: the text embeddings come from 'pooler_output'",
+        "sentence_bert_config.json: the answers come from 'pooler_output'",
     ),
     "a list for a mapping": ({"1_Pooling__config": []}, "1_Pooling/config.json: expected a dict, got a list"),
     "a folder elsewhere": (

@@ -20,8 +20,8 @@ from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.onnx_file import save_graph
+from model_build.layouts.texts import shapes_to_compare
 from model_build.recipes import recipe_for
-from model_build.recipes.text_layouts import shapes_to_compare
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import POSITIONS, TEXTS, write_model
 from tritonstack.base.errors import InvalidFilesError

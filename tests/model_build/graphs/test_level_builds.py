@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from model_build.build import BuildFolders, build_model
+from model_build.layouts import texts
+from model_build.repository.config import read_config
+from model_build.store.archive import unpack
 from model_build.store.artifacts import read_manifest
+from tests.model_build.supplied_models import save_onnx, write_supplied
 from tests.model_build.tiny import TEXTS, trusting
 from tests.model_build.tiny_tasks import LABELS, save_text_model
 from tritonstack.base.documents import load_document
@@ -40,10 +44,20 @@ def test_auto_serves_one_precision_and_records_all(
     file = write_classifier(tmp_path, classifier, "auto")
     result = build_model(model=load_document(file, ModelSpec), folders=folders)
     manifest = read_manifest(result.artifact_dir)
-    assert [candidate.name for candidate in manifest.candidates] == ["fp32", "int8, GELU fused", "int8"]
-    assert all(candidate.parity for candidate in manifest.candidates), "each can be made of this graph"
-    (kept,) = (candidate for candidate in manifest.candidates if candidate.kept)
+    *graphs, one, two = manifest.candidates
+    assert [candidate.name for candidate in graphs] == ["fp32", "bf16", "int8, GELU fused", "int8"]
+    assert all(candidate.parity for candidate in graphs), "each can be made of this graph"
+    (kept,) = (candidate for candidate in graphs if candidate.kept)
     assert (kept.precision, kept.parity) == (manifest.precision, manifest.parity[0])
+    assert (one.name, two.name) == ("one model", "two models")
+    assert one.kept is not two.kept
+    for layout in (one, two):
+        assert layout.precision == manifest.precision
+        ((callers, milliseconds),) = layout.latency_ms.items()
+        assert callers.endswith(" callers")
+        assert milliseconds > 0
+        assert layout.reason
+    assert one.size_bytes > two.size_bytes, "it contains ONNX Runtime"
 
 
 def test_int8_is_reproducible(tmp_path: Path, classifier: Path, folders: BuildFolders) -> None:
@@ -63,10 +77,59 @@ def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(
         stream.write("accept: {cosine: 0.9, absolute: 0.5}\n")
     model = load_document(file, ModelSpec)
     first = build_model(model=model, folders=folders).manifest
-    assert first.choices == {"moods": "fp32"}, "a tiny graph gains nothing"
+    assert first.choices["moods"].startswith("fp32"), "a tiny graph gains nothing"
     other = build_model(model=model, folders=folders, choices={"moods": "int8"})
     assert (other.manifest.choices, other.manifest.precision) == ({"moods": "int8"}, "int8")
     assert not other.reused
     assert other.manifest.digest != first.digest
-    again = build_model(model=model, folders=folders, choices={"moods": "fp32"})
+    again = build_model(model=model, folders=folders, choices=first.choices)
     assert (again.reused, again.manifest.digest) == (True, first.digest)
+
+
+def test_a_recorded_layout_reproduces_the_artifact(
+    tmp_path: Path, classifier: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real server also gets concurrent texts of several lengths, which the tokenizer pads in groups."""
+    monkeypatch.setattr(texts, "GROUPS_FROM_BYTES", 0)
+    model = load_document(write_classifier(tmp_path, classifier, "auto"), ModelSpec)
+    made = {
+        choice: build_model(model=model, folders=folders, choices={"moods": choice}).manifest
+        for choice in ("fp32", "fp32; two models")
+    }
+    for choice, manifest in made.items():
+        assert manifest.choices == {"moods": choice}
+        assert next(one.name for one in manifest.candidates if one.kept) == "fp32"
+    parts = {
+        choice: {file.path.split("/")[0] for file in manifest.files} for choice, manifest in made.items()
+    }
+    assert parts == {
+        "fp32": {"model", "moods"},
+        "fp32; two models": {"model", "moods", "tokenizer"},
+    }
+
+
+@pytest.mark.parametrize("kind", ["texts", "a graph"])
+def test_bf16_is_served_in_openvino(
+    kind: str, tmp_path: Path, classifier: Path, folders: BuildFolders
+) -> None:
+    if kind == "texts":
+        file = write_classifier(tmp_path, classifier, "bf16")
+        model, part = load_document(file, ModelSpec), "model"
+    else:
+        save_onnx(tmp_path / "model/weights/model.onnx")
+        asked = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]
+        extra = {"precision": "bf16", "triton": {"warm_up": True}}
+        model = write_supplied(tmp_path / "model", {"kind": "onnx"}, test_inputs=asked, **extra)
+        part = "tiny"
+    manifest = (built := build_model(model=model, folders=folders)).manifest
+    assert (manifest.precision, manifest.parity[-1].stage) == ("bf16", "served")
+    assert [candidate.name for candidate in manifest.candidates] == ["bf16"]
+    unpack(built.artifact_dir / "model.tar.gz", tmp_path / "unpacked", limit_bytes=1 << 30)
+    config = read_config(tmp_path / "unpacked" / part / "config.pbtxt")
+    assert (config.backend, config.max_batch_size) == ("openvino", 0)
+    assert config.parameters["HINT_BF16"].string_value == "YES"
+    assert "INFERENCE_NUM_THREADS" not in config.parameters
+    assert [group.count for group in config.instance_group] == [1]
+    assert all(tensor.dims[0] == -1 for tensor in (*config.input, *config.output))
+    again = build_model(model=model, folders=replace(folders, artifacts=tmp_path / "again"))
+    assert again.manifest.digest == manifest.digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from model_build.checking.parity import report_of
 from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError, ParityError
-from model_build.graphs import eight_bits, levels, onnx_file, precision
+from model_build.graphs import candidates, eight_bits, levels, onnx_file, precision
 from model_build.graphs.candidates import Candidate, choose, report
 from model_build.graphs.eight_bits import (
     to_calibrated_int8,
@@ -199,12 +200,118 @@ def test_auto_keeps_one_and_reports_all(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto")
     names = [candidate.name for candidate in servable.candidates]
-    assert names == ["fp32", "int8, GELU fused", "int8"]
+    assert names == ["fp32", "bf16", "int8, GELU fused", "int8"]
     (kept,) = (candidate for candidate in servable.candidates if candidate.kept)
     assert kept.precision == servable.precision
     timed = [candidate for candidate in servable.candidates if candidate.size_bytes]
     assert all(set(candidate.latency_ms) == {"1x16", "4x16"} for candidate in timed)
     assert all(candidate.reason for candidate in servable.candidates)
+
+
+def test_bf16_is_the_exported_graph_in_openvino(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    before = graph.file.read_bytes()
+    servable = settle(graph, answered(graph), precision="bf16")
+    assert (servable.backend, servable.precision) == ("openvino", "bf16")
+    assert servable.parameters == {"HINT_BF16": "YES"}
+    assert (servable.folder / "model.onnx").read_bytes() == before
+    assert servable.parity.min_cosine > 0.9999
+    (only,) = servable.candidates
+    assert only.reason == (
+        "model.yaml names it; in OpenVINO; CPUs without AVX512_BF16 and AMX compute in fp32"
+    )
+
+
+def test_bf16_beyond_the_tolerance_is_an_error(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    cases = [
+        replace(case, expected={name: array + 5 for name, array in case.expected.items()})
+        for case in answered(graph)
+    ]
+    with pytest.raises(ParityError, match=r"exceeds the tolerance|differs"):
+        settle(graph, cases, precision="bf16")
+
+
+def test_bf16_graph_that_openvino_cannot_load_is_an_error(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    cases = answered(graph)
+    model = onnx.load(graph.file)
+    model.graph.node[-1].op_type, model.graph.node[-1].domain = "NoSuchProduct", "com.example"
+    model.opset_import.add(domain="com.example", version=1)
+    onnx.save(model, graph.file)
+    with pytest.raises(ExportError, match=r"OpenVINO cannot load the graph: .*NoSuchProduct") as told:
+        settle(graph, cases, precision="bf16")
+    assert "use another precision" in str(told.value.remedy)
+
+
+@pytest.mark.parametrize("target", ["sm86-24.09", "cpu"])
+def test_bf16_where_openvino_cannot_serve_it(target: str, tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    labels = {} if target != "cpu" else {"tensors": {"y": {"labels": [f"label {n}" for n in range(16)]}}}
+    with pytest.raises(
+        ExportError, match=r"bf16 is not available: (OpenVINO runs on CPUs|y has labels)"
+    ) as told:
+        settle(graph, answered(graph), target, precision="bf16", **labels)
+    assert told.value.code == "TS117"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"batching": {"max_batch": 4, "queue_delay_us": 9}}, "combines no requests"),
+        ({"triton": {"parameters": {"intra_op_thread_count": "1"}}}, "a setting of its ONNX Runtime backend"),
+        ({"tensors": {"y": {"labels": [f"label {n}" for n in range(16)]}}}, "y has labels"),
+    ],
+)
+def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(
+    settings: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    graph = perceptron(tmp_path / "graph")
+    servable = settle(graph, answered(graph), precision="auto", **settings)
+    (bf16,) = (candidate for candidate in servable.candidates if candidate.name == "bf16")
+    assert bf16.reason.startswith("not tried: ")
+    assert reason in bf16.reason
+    assert not bf16.latency_ms
+
+
+def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"fp32": 10.0, "bf16": 5.0, "int8, GELU fused": 20.0, "int8": 20.0}
+
+    def timed(sessions: dict[str, Any], *_: Any, **__: Any) -> dict[str, dict[str, float]]:
+        return {name: {"1x16": times[name]} for name in sessions}
+
+    monkeypatch.setattr(candidates, "time_graphs", timed)
+    graph = perceptron(tmp_path / "graph")
+    servable = settle(graph, answered(graph), precision="auto")
+    assert (servable.backend, servable.precision) == ("openvino", "bf16")
+    assert servable.parameters == {"HINT_BF16": "YES"}
+    (kept,) = (candidate for candidate in servable.candidates if candidate.kept)
+    assert (kept.name, kept.latency_ms) == ("bf16", {"1x16": 5.0})
+
+
+def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_requests(tmp_path: Path) -> None:
+    graph = perceptron(tmp_path / "graph")
+    session = levels.BF16.session(graph, threads=1)
+    runs: list[int] = []
+    answer = session.answer
+    session.answer = lambda inputs: runs.append(len(inputs["x"])) or answer(inputs)  # type: ignore[method-assign]
+    session.run({"x": np.zeros((3, 16), np.float32)})
+    assert runs == [1, 1, 1]
+    whole = levels.BF16.session(replace(graph, batches=False), threads=1)
+    whole.answer = lambda inputs: runs.append(len(inputs["x"]))  # type: ignore[method-assign]
+    whole.run({"x": np.zeros((3, 16), np.float32)})
+    assert runs[3:] == [3]
+
+
+def test_one_thread_of_openvino_computes_in_the_calling_thread(tmp_path: Path) -> None:
+    session = levels.BF16.session(perceptron(tmp_path / "graph"), threads=1)
+    inputs = {"x": np.ones((20_000, 16), np.float32)}
+    session.answer(inputs)
+    own, whole = time.thread_time(), time.process_time()
+    for _ in range(20):
+        session.answer(inputs)
+    own, whole = time.thread_time() - own, time.process_time() - whole
+    assert own > 0.8 * whole
 
 
 def test_auto_tries_nothing_after_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

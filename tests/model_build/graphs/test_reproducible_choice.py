@@ -90,7 +90,7 @@ def test_ten_builds_under_load_write_the_same_file(tmp_path: Path) -> None:
     assert list(made.values()) == ["int8"]
 
 
-@pytest.mark.parametrize("choice", ["fp32", "int8, GELU fused", "int8"])
+@pytest.mark.parametrize("choice", ["fp32", "bf16", "int8, GELU fused", "int8"])
 def test_a_recorded_choice_is_reused_without_timing(
     choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_recorded_choice_is_reused_without_timing(
 def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice: str, tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
-    assert [one.name for one in servable.candidates] == ["fp32", "int8, GELU fused", "int8"]
+    assert [one.name for one in servable.candidates] == ["fp32", "bf16", "int8, GELU fused", "int8"]
     assert servable.precision == "fp32"
 
 

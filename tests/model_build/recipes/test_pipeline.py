@@ -39,6 +39,7 @@ MEMBERS = {
     "other": member("embeding:FP32:384", "y:FP32:1"),
     "wide": member("TEXT:BYTES:-1", "length:INT64:1"),
     "same": member("x:FP32:-1", "x:FP32:-1"),
+    "join": member("a:FP32:-1 b:FP32:-1", "y:FP32:-1"),
 }
 
 
@@ -69,6 +70,30 @@ def test_tensors_are_connected_by_name(tmp_path: Path) -> None:
     pipeline = wired(tmp_path, "{model: encode}; {model: classify}; {model: rank}")
     assert (names(pipeline.inputs), names(pipeline.outputs)) == (["TEXT", "limit"], ["debug", "order"])
     assert pipeline.max_batch == 4
+
+
+def test_branches_join(tmp_path: Path) -> None:
+    """One input goes to two steps, and another step joins what they make."""
+    pipeline = wired(
+        tmp_path,
+        "{model: same, inputs: {x: in}, outputs: {x: left}}; "
+        "{model: same, inputs: {x: in}, outputs: {x: right}}; "
+        "{model: join, inputs: {a: left, b: right}}",
+    )
+    assert (names(pipeline.inputs), names(pipeline.outputs)) == (["in"], ["y"])
+
+
+def test_steps_that_wait_for_each_other(tmp_path: Path) -> None:
+    wiring = wire(
+        tmp_path,
+        "{model: same, inputs: {x: c}, outputs: {x: a}}; {model: same, inputs: {x: a}, outputs: {x: b}}; "
+        "{model: same, inputs: {x: b}, outputs: {x: c}}",
+    )
+    assert wiring.run() is None
+    (found,) = [str(violation) for violation in wiring.violations]
+    cycle = "step 1 (same) -> step 2 (same) -> step 3 (same) -> step 1 (same)"
+    assert f"model.yaml:9: recipe.steps.2.outputs.x: the steps wait for each other: {cycle}" in found
+    assert "help: give step 1 another tensor than 'c'" in found
 
 
 def test_chosen_outputs_are_added(tmp_path: Path) -> None:

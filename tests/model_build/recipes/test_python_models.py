@@ -6,12 +6,14 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import boto3
 import numpy as np
 import pytest
 
 from model_build.recipes import recipe_for
 from tests.model_build.supplied_models import PYTHON_MODEL, write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
+from tests.moto_aws import simulated_aws
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.targets import Target
@@ -92,9 +94,48 @@ def test_right_answers_are_required(tmp_path: Path) -> None:
         recipe_for(model)
 
 
+READS_SOURCE = """\
+import numpy as np
+
+def right(request, source):
+    return {"y": request["x"] * np.loadtxt(source / "inner/factor.txt", dtype=np.float32)}
+"""
+
+
+def test_a_reference_reads_the_fetched_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a build job: the source is in a bucket, not beside model.yaml."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    (tmp_path / "right.py").write_text(READS_SOURCE)
+    asked = [{"inputs": {"x": [1.0, 2.0]}}]
+    model = python_model(
+        tmp_path, source="s3://weights/scale/1", recipe={"reference": "right.py:right"}, test_inputs=asked
+    )
+    with simulated_aws():
+        bucket = boto3.client("s3")
+        bucket.create_bucket(Bucket="weights")
+        bucket.put_object(Bucket="weights", Key="scale/1/inner/factor.txt", Body=b"3.0")
+        written = write_repository(model, tmp_path / "work")
+    np.testing.assert_array_equal(written.cases[0].expected["y"], np.array([[3.0, 6.0]], np.float32))
+    assert contents(written.folder)["tiny/1/inner/factor.txt"] == b"3.0"
+
+
+def test_a_reference_with_an_optional_source(tmp_path: Path) -> None:
+    (tmp_path / "right.py").write_text(
+        "def right(request, source=None):\n    assert source is None\n    return {'y': request['x'] * 2}\n"
+    )
+    asked = [{"inputs": {"x": [1.0, 2.0]}}]
+    model = python_model(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
+    written = write_repository(model, tmp_path / "work")
+    np.testing.assert_array_equal(written.cases[0].expected["y"], np.array([[2.0, 4.0]], np.float32))
+
+
 @pytest.mark.parametrize(
     ("code", "message"),
     [
+        ("def right(request, source):\n    return {}\n", "`source`, but model.yaml has no `source`"),
         ("def right(request):\n    return 1 / 0\n", "right.py:2: ZeroDivisionError: division by zero"),
         ("def right(request):\n    return 3\n", "returned a int, not a dictionary"),
         ("def wrong(request):\n    return 3\n", "has no attribute 'right'"),

@@ -10,22 +10,13 @@ from typing import Any
 import pytest
 
 from tests.model_build.supplied_models import save_rows, write_supplied
-from tests.model_build.tiny_tasks import save_text_model, save_tokenizer
+from tests.model_build.tiny_tasks import save_clip_model, save_text_model
 from tests.model_build.written_repositories import error_of
 
 TEXTS = {"recipe": {"kind": "text-embedding", "max_length": 24}, "test_inputs": ["a text"]}
+FEATURES = {"recipe": {"kind": "feature-extraction", "max_length": 24}, "test_inputs": ["a text"]}
 TREES = {"recipe": {"kind": "trees", "file": "a.joblib"}, "trust": {"pickle": "made by this very test"}}
 ONNX = {"recipe": {"kind": "onnx"}, "test_inputs": [{"inputs": {"x": [-1.0, -2.0]}}]}
-
-
-def two_halves(folder: Path) -> None:
-    from transformers import CLIPConfig, CLIPModel
-
-    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
-    text = {**small, "vocab_size": 200, "max_position_embeddings": 30}
-    image = {**small, "image_size": 32, "patch_size": 8}
-    CLIPModel(CLIPConfig(text_config=text, vision_config=image, projection_dim=16)).save_pretrained(folder)
-    save_tokenizer(folder, types=False)
 
 
 def timm(folder: Path) -> None:
@@ -80,8 +71,13 @@ def logarithm(folder: Path) -> None:
     save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(folder / "model.onnx"))
 
 
-CASES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str, str]] = {
-    "two halves": (two_halves, TEXTS, "clip is a text and image model", "CLIPTextModel.from_pretrained"),
+CASES: dict[str, tuple[Callable[[Path], object], dict[str, Any], str, str]] = {
+    "two halves": (
+        save_clip_model,
+        FEATURES,
+        "clip is a text and image model",
+        "CLIPTextModel.from_pretrained",
+    ),
     "timm": (timm, TEXTS, "config.json", "this is a timm checkpoint, and builds do not include timm;"),
     "no tokenizer": (without_tokenizer, TEXTS, "tokenizer", "add tokenizer.json"),
     "sentencepiece": (pieces_alone, TEXTS, "tokenizer", "tokenizer.json"),

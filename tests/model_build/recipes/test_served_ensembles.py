@@ -49,10 +49,10 @@ class TritonPythonModel:
 """
 
 
-def pipeline(folder: Path, text: str) -> Document[ModelSpec]:
+def pipeline(folder: Path, text: str, name: str = "whole") -> Document[ModelSpec]:
     folder.mkdir(parents=True)
     file = folder / "model.yaml"
-    file.write_text(f"name: whole\ndescription: A pipeline.\n{text}")
+    file.write_text(f"name: {name}\ndescription: A pipeline.\n{text}")
     return load_document(file, ModelSpec)
 
 

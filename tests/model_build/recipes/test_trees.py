@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from model_build.errors import ExportError, UnsafeWeightsError
@@ -94,6 +96,98 @@ def test_classes_of_scikit_learn_are_labels(tmp_path: Path) -> None:
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
     assert write_repository(model, tmp_path / "work").outputs[0].labels == ("high", "low", "middle")
+
+
+@pytest.mark.parametrize(
+    ("name", "save", "dims"),
+    [
+        ("a.json", xgboost("multi:softprob"), [3, 6]),
+        ("b.ubj", save_xgboost, [6]),
+        ("r.json", xgboost("reg:squarederror"), [6]),
+        ("l.txt", save_lightgbm, [3, 6]),
+    ],
+)
+def test_shap_values_are_an_output_of_fil(tmp_path: Path, name: str, save: Save, dims: list[int]) -> None:
+    save(tmp_path / "weights" / name)
+    save_rows(tmp_path / "rows.npz")
+    recipe = {"kind": "trees", "file": name, "shap": True}
+    written = write_repository(write_supplied(tmp_path, recipe, test_inputs=ROWS), tmp_path / "work")
+    config = read_config(written.folder / "tiny/config.pbtxt")
+    assert [(tensor.name, list(tensor.dims)) for tensor in config.output][1] == ("treeshap_output", dims)
+    case = written.cases[0]
+    assert case.expected["treeshap_output"].shape == (1, *dims)
+    # SHAP values add up to the raw score, from which the library computes its answer.
+    scores = case.expected["treeshap_output"].sum(axis=-1).astype(float)
+    powers = np.exp(scores)
+    answers = {3: powers / powers.sum(axis=-1, keepdims=True), 2: 1 / (1 + 1 / powers), 1: scores}
+    width = written.outputs[0].shape[0]
+    np.testing.assert_allclose(
+        case.expected["output__0"].reshape(-1)[-1], answers[width].reshape(-1)[-1], atol=1e-5
+    )
+
+
+def test_base_scores_of_classes_move_into_trees(tmp_path: Path) -> None:
+    import treelite
+
+    save_xgboost(tmp_path / "weights/a.json", "multi:softprob")
+    save_rows(tmp_path / "rows.npz")
+    for shap in (False, True):
+        recipe = {"kind": "trees", "file": "a.json", "shap": shap}
+        model = write_supplied(tmp_path, recipe, test_inputs=ROWS)
+        written = write_repository(model, tmp_path / f"work-{shap}")
+        saved = treelite.Model.deserialize(written.folder / "tiny/1/checkpoint.tl")
+        bases = saved.get_header_accessor().get_field("base_scores")
+        assert (len(set(bases.tolist())) == 1) == shap
+        assert written.parity[0].max_absolute_error < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_parallel_tree": 2, "objective": "multi:softprob", "num_class": 3}, "the order of the classes"),
+        ({"max_depth": 40, "lambda": 0, "base_score": 0.0}, "deeper than 31 levels"),
+        ({"counts": False}, "a node without training rows"),
+    ],
+    ids=["order", "depth", "counts"],
+)
+def test_trees_that_fil_cannot_explain_are_rejected(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    save_trained(tmp_path / "weights/a.json", **settings)
+    np.savez(tmp_path / "rows.npz", input__0=np.ones((2, 1), np.float32))
+    recipe = {"kind": "trees", "file": "a.json", "shap": True}
+    model = write_supplied(tmp_path, recipe, test_inputs=ROWS)
+    found = error_of(lambda: model, tmp_path)
+    assert message in found
+    assert "recipe.shap" in found
+
+
+def save_trained(file: Path, *, counts: bool = True, **settings: Any) -> None:
+    """Save XGBoost trees of one feature, deep if `max_depth` allows it."""
+    import xgboost
+
+    rows = np.arange(64, dtype=np.float32)[:, np.newaxis]
+    targets = rows[:, 0] % settings["num_class"] if "num_class" in settings else 1.9 ** rows[:, 0]
+    asked = {"nthread": 1, "tree_method": "exact", **settings}
+    booster = xgboost.train(asked, xgboost.DMatrix(rows, targets), num_boost_round=1)
+    saved = json.loads(booster.save_raw("json"))
+    if not counts:
+        saved["learner"]["gradient_booster"]["model"]["trees"][0]["sum_hessian"][-1] = 0.0
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(saved))
+
+
+def test_unexplained_files_and_settings_are_rejected_before_the_build(tmp_path: Path) -> None:
+    save_rows(tmp_path / "rows.npz")
+    recipe = {"kind": "trees", "file": "f.pkl", "shap": True}
+    with pytest.raises(
+        InvalidFilesError, match=r"recipe\.shap: SHAP values need a model of XGBoost or Light"
+    ):
+        recipe_for(write_supplied(tmp_path, recipe, test_inputs=ROWS, trust=TRUST))
+    recipe = {"kind": "trees", "file": "a.json", "shap": True}
+    slow = {"parameters": {"transfer_threshold": "32"}}
+    with pytest.raises(InvalidFilesError, match="FIL returns no SHAP values for smaller requests"):
+        recipe_for(write_supplied(tmp_path, recipe, test_inputs=ROWS, triton=slow))
 
 
 def test_a_treelite_checkpoint(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_a_single_plain_model_is_accepted(repository: Path) -> None:
 
 def test_answers_in_parts_are_for_generate(repository: Path) -> None:
     decoupled(repository)
-    assert check_layout(repository, generates=True) == "whole"
+    assert check_layout(repository, decoupled=True) == "whole"
 
 
 def test_the_name_is_optional(repository: Path) -> None:

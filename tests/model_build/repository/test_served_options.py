@@ -81,7 +81,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "cached": {"code": COUNTS, "triton": "{response_cache: true}"},
     "queued": {
         "code": COUNTS,
-        "batching": "{max_batch: 8, preferred_sizes: [4, 8], queue_delay_us: 10, "
+        "batching": "{max_batch: 8, preferred_sizes: [4, 8], "
         "priorities: {levels: 2, default: 2}, "
         "queue: {timeout_us: 9000000, on_timeout: delay, max_waiting: 5}}",
     },

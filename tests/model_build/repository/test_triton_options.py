@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from model_build.repository.config import model_config_schema, read_config
+from model_build.repository.config import model_config, model_config_schema, read_config, remove_batching
 from model_build.repository.language import add_vllm_model
 from model_build.repository.parts import ModelProperties, add_ensemble, add_graph_model, add_python_model
-from model_build.repository.scheduling import default_queue
 from tests.model_build.repository.tiny_repositories import (
     IDS,
     MASK,
@@ -28,13 +27,38 @@ from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import Batching
 
-LIMITS = " default_queue_policy {default_timeout_microseconds: 50000000 max_queue_size: 10000}"
 TENSORRT = "{kind: onnx, format: tensorrt}"
 
 
 def same(message: Any, text: str) -> None:
     """Assert that the message equals this text."""
     assert message == text_format.Parse(text, type(message)())
+
+
+def test_openvino_has_no_batch_dimension(tmp_path: Path) -> None:
+    graph = {"backend": "openvino", "precision": "bf16", "parameters": {"HINT_BF16": "YES"}}
+    config = graph_config(tmp_path, graph=graph, batching="{max_batch: 8}", triton="{warm_up: true}")
+    assert (config.backend, config.default_model_filename, config.max_batch_size) == (
+        "openvino",
+        "model.onnx",
+        0,
+    )
+    assert [list(tensor.dims) for tensor in config.input] == [[-1, *IDS.shape], [-1, *MASK.shape]]
+    assert list(config.output[0].dims) == [-1, *SCORES.shape]
+    assert [
+        (group.count, config.parameters["HINT_BF16"].string_value) for group in config.instance_group
+    ] == [(1, "YES")]
+    same(config.dynamic_batching, "")
+    (sample,) = config.model_warmup
+    assert {tuple(inputs.dims) for inputs in sample.inputs.values()} == {(1, 1)}
+
+
+def test_one_value_per_row_keeps_its_shape_without_a_batch_dimension() -> None:
+    number = TensorSpec(name="best", datatype="INT64", shape=())
+    config = model_config(name="m", inputs=[IDS], outputs=[number], max_batch=8)
+    remove_batching(config)
+    assert list(config.output[0].dims) == [-1, 1]
+    assert list(config.output[0].reshape.shape) == [-1]
 
 
 @pytest.mark.parametrize(
@@ -56,31 +80,14 @@ def same(message: Any, text: str) -> None:
 def test_the_dynamic_batcher(tmp_path: Path, batching: str, expected: str) -> None:
     config = graph_config(tmp_path, batching=batching)
     assert config.WhichOneof("scheduling_choice") == "dynamic_batching"
-    if "queue:" not in batching:
-        expected = expected[:-1] + LIMITS + "}"
     same(config.dynamic_batching, expected[1:-1])
 
 
-@pytest.mark.parametrize(
-    ("size", "item", "waiting"),
-    [
-        (1, 1, 10_000),
-        (90_000_000, 8, 1_666),
-        (500_000_000, 8, 300),
-        (2_000_000_000, 8, 256),
-        (1, 602_112, 1_783),
-        (90_000_000, 602_112, 1_666),
-        (1, 25_000_000, 256),
-    ],
-)
-def test_queue_limits_follow_from_the_artifact(size: int, item: int, waiting: int) -> None:
-    tensor = TensorSpec(name="x", datatype="INT8", shape=(item,))
-    queue = default_queue(size, (tensor,))
-    assert (queue.max_waiting, queue.timeout_us, queue.on_timeout) == (waiting, 50_000_000, "reject")
-
-
-def test_no_limits_if_the_file_asks_for_none(tmp_path: Path) -> None:
-    same(graph_config(tmp_path, batching="{queue: {}}").dynamic_batching, "")
+@pytest.mark.parametrize("batching", ["{}", "{queue: {}}"])
+def test_a_queue_has_no_limits_by_default(tmp_path: Path, batching: str) -> None:
+    """A limit disables prefetching, and idle instances then wait for the next request."""
+    config = graph_config(tmp_path, batching=batching)
+    assert not config.dynamic_batching.HasField("default_queue_policy")
 
 
 def test_a_helper_step_has_no_limits(tmp_path: Path) -> None:

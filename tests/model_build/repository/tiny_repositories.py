@@ -38,7 +38,12 @@ def a_model(folder: Path, *, recipe: str = "{kind: onnx}", **blocks: Any) -> Doc
 def a_graph(folder: Path, **changes: Any) -> ServableGraph:
     """Return a chosen graph whose file no runtime could read."""
     folder.mkdir(parents=True)
-    names = {"onnxruntime": "model.onnx", "tensorrt": "model.plan", "pytorch": "model.pt"}
+    names = {
+        "onnxruntime": "model.onnx",
+        "openvino": "model.onnx",
+        "tensorrt": "model.plan",
+        "pytorch": "model.pt",
+    }
     facts: dict[str, Any] = {
         "backend": "onnxruntime",
         "precision": "fp32",

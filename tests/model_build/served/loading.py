@@ -32,6 +32,8 @@ def load_served(
             error=error, outputs={tensor.name: tensor.as_numpy() for tensor in tensors}
         ),
         get_input_tensor_by_name=lambda request, name: request[name],
+        Logger=SimpleNamespace(log_error=print),
+        TRITONSERVER_RESPONSE_COMPLETE_FINAL=1,
     )
     monkeypatch.setitem(sys.modules, backend.__name__, backend)
     code = importlib.reload(importlib.import_module(f"model_build.served.{name}"))
@@ -39,6 +41,7 @@ def load_served(
     config = {
         "input": [{"name": tensor} for tensor in inputs],
         "output": [{"name": tensor, "data_type": data_type} for tensor in outputs],
+        "instance_group": [{"count": 1}],
         "parameters": {name: {"string_value": value} for name, value in parameters.items()},
     }
     served.initialize(

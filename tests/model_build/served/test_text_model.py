@@ -89,10 +89,24 @@ def test_long_texts_run_alone(model: Any) -> None:
 def test_threads_of_the_endpoint_are_used(
     tiny_graph: ExportedGraph, framework: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     model = load(tiny_graph, framework, tmp_path, monkeypatch)
     assert model.session.get_session_options().intra_op_num_threads == 3
     assert model.most_tokens == 3 * 128
+
+
+@pytest.mark.parametrize(
+    ("cores", "instances", "allowed", "threads"),
+    [(2, 2, "2", 1), (2, 2, "", 1), (16, 2, "8", 8), (16, 2, "4", 4), (1, 4, "4", 1)],
+)
+def test_instances_share_the_cores_of_a_small_machine(
+    model: Any, monkeypatch: pytest.MonkeyPatch, cores: int, instances: int, allowed: str, threads: int
+) -> None:
+    """A laptop may have fewer cores than the instance type for which the endpoint sets the threads."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setenv("OMP_NUM_THREADS", allowed)
+    assert sys.modules[type(model).__module__].threads_per_instance(instances) == threads
 
 
 def test_bad_request_does_not_fail_other_requests(model: Any, framework: TextFramework) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,45 @@ from tokenizers import Tokenizer
 
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
+from tests.model_build.served.loading import load_served
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 
 @pytest.fixture
-def model(
-    tmp_path: Path,
-    tiny_source: FetchedSource,
-    tiny_recipe: TextEmbeddingRecipe,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Any:
-    backend = ModuleType("triton_python_backend_utils")
-    backend.__dict__.update(
-        Tensor=lambda name, array: SimpleNamespace(name=name, as_numpy=lambda: array),
-        TritonError=lambda message: message,
-        InferenceResponse=lambda tensors=(), error=None: SimpleNamespace(
-            error=error, outputs={tensor.name: tensor.as_numpy() for tensor in tensors}
-        ),
-        get_input_tensor_by_name=lambda request, name: request[name],
-    )
-    monkeypatch.setitem(sys.modules, backend.__name__, backend)
-    framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
-    (tmp_path / "1").mkdir()
-    (tmp_path / "1" / "tokenizer.json").write_text(framework.served_tokenizer())
-    code = importlib.reload(importlib.import_module("model_build.served.text_tokenizer"))
-    served = code.TritonPythonModel()
-    served.initialize({"model_repository": str(tmp_path), "model_version": "1"})
-    return served
+def framework(tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe) -> TextFramework:
+    return TextFramework(source=tiny_source, recipe=tiny_recipe)
+
+
+def load(framework: TextFramework, folder: Path, monkeypatch: pytest.MonkeyPatch, **parameters: str) -> Any:
+    (folder / "1").mkdir()
+    (folder / "1" / "tokenizer.json").write_text(framework.served_tokenizer())
+    return load_served("text_tokenizer", folder, monkeypatch, inputs=("TEXT",), parameters=parameters)
+
+
+@pytest.fixture
+def model(framework: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return load(framework, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def grouping(framework: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return load(framework, tmp_path, monkeypatch, padding="groups")
+
+
+class Asked(dict[str, Any]):
+    """A request that receives its response from a sender."""
+
+    def __init__(self, texts: tuple[str | bytes, ...], received: list[tuple[Any, Any]]) -> None:
+        super().__init__(request(*texts))
+        self.texts, self._received = texts, received
+
+    def get_response_sender(self) -> Any:
+        def send(response: Any, *, flags: int) -> None:
+            assert flags == 1, "it is the only response"
+            self._received.append((self, response))
+
+        return SimpleNamespace(send=send)
 
 
 def request(*texts: str | bytes) -> dict[str, Any]:
@@ -73,3 +84,100 @@ def test_bad_request_does_not_fail_other_requests(model: Any) -> None:
 def test_only_bad_requests(model: Any) -> None:
     responses = model.execute([request(b"\xff"), request(b"\xfe")])
     assert all(response.error for response in responses)
+
+
+def test_groups_have_similar_lengths_and_are_sent_in_order(grouping: Any) -> None:
+    """The next model batches consecutive requests of one shape."""
+    random, received = np.random.default_rng(1), []
+    texts = [" ".join(["food"] * int(count)) for count in random.integers(1, 22, size=32)]
+    asked = [Asked((text,), received) for text in texts]
+    assert grouping.execute(asked) is None
+    assert sorted(one.texts for one, _ in received) == sorted((text,) for text in texts)
+    shapes = [answer.outputs["input_ids"].shape for _, answer in received]
+    assert shapes == sorted(shapes)
+    plain = Tokenizer.from_str(grouping.tokenizer.to_str())
+    used = 0
+    for one, answer in received:
+        ids = plain.encode(one.texts[0]).ids
+        used += len(ids)
+        assert answer.outputs["input_ids"][0, : len(ids)].tolist() == ids
+        assert int(answer.outputs["attention_mask"].sum()) == len(ids)
+    assert sum(length for _, length in shapes) < 1.25 * used
+
+
+def test_each_request_in_groups_gets_its_own_answer_or_error(grouping: Any) -> None:
+    received: list[tuple[Any, Any]] = []
+    asked = [Asked(texts, received) for texts in (("a man", "eating food"), (b"\xff",), ("the girl",))]
+    grouping.execute(asked)
+    answers = {one.texts: answer for one, answer in received}
+    assert "not UTF-8" in answers[(b"\xff",)].error
+    assert answers["a man", "eating food"].outputs["input_ids"].shape[0] == 2
+    assert answers[("the girl",)].error is None
+
+
+def test_a_response_that_cannot_be_built_is_an_error_of_its_request(
+    grouping: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception after the first response would crash the Triton server."""
+    code, received = sys.modules[type(grouping).__module__], []
+    make = code.pb_utils.Tensor
+
+    def failing(name: str, array: Any) -> Any:
+        if len(array) == 2:
+            raise MemoryError("out of memory")
+        return make(name, array)
+
+    monkeypatch.setattr(code.pb_utils, "Tensor", failing)
+    asked = [Asked(texts, received) for texts in (("a",), ("a man", "food"), ("the girl is carrying",))]
+    assert grouping.execute(asked) is None
+    assert {len(one.texts): answer.error for one, answer in received} == {
+        1: None,
+        2: "the tokens of TEXT cannot be returned: out of memory",
+    }
+    assert len(received) == 3
+
+
+def test_a_response_that_cannot_be_sent_does_not_affect_the_others(
+    grouping: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[tuple[Any, Any]] = []
+    asked = [Asked((text,), received) for text in ("a", "a man", "the girl is carrying")]
+
+    def send(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no shared memory")
+
+    monkeypatch.setattr(asked[1], "get_response_sender", lambda: SimpleNamespace(send=send))
+    assert grouping.execute(asked) is None
+    assert [one.texts for one, _ in received] == [("a",), ("the girl is carrying",)]
+    assert "a response could not be sent: no shared memory" in capsys.readouterr().out
+
+
+def test_older_backends_pad_all_requests_together(grouping: Any) -> None:
+    """Before Triton 24.06, only decoupled models have response senders."""
+    answers = grouping.execute([request("a man"), request("the girl is carrying a baby")])
+    assert len({answer.outputs["input_ids"].shape for answer in answers}) == 1
+
+
+def test_a_single_request_needs_no_sender(grouping: Any) -> None:
+    received: list[tuple[Any, Any]] = []
+    (answer,) = grouping.execute([Asked(("a man",), received)])
+    assert (answer.error, received) == (None, [])
+
+
+def test_long_requests_are_groups_of_their_own(grouping: Any) -> None:
+    code = sys.modules[type(grouping).__module__]
+    assert list(code.groups([300, 5, 400, 6], [1, 1, 1, 2], 128)) == [[1, 3], [0], [2]]
+    assert list(code.groups([5, 5], [20, 20], 128)) == [[0], [1]]
+
+
+def test_tokenizer_errors_concern_one_request(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = model.tokenizer.encode_batch_fast
+
+    def failing(texts: list[str]) -> Any:
+        if "unknown" in texts:
+            raise ValueError("no token for it")
+        return encode(texts)
+
+    monkeypatch.setattr(model, "tokenizer", SimpleNamespace(encode_batch_fast=failing))
+    good, bad = model.execute([request("a man"), request("unknown")])
+    assert (good.error, bad.error) == (None, "TEXT cannot be split into tokens: no token for it")

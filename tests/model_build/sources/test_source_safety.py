@@ -34,7 +34,9 @@ def write(folder: Path, **files: bytes) -> Path:
 
 
 def spec(recipe: dict[str, Any], **more: Any) -> ModelSpec:
-    tensors = {"inputs": {"x": [1.0]}}
+    tensors: Any = {"inputs": {"x": [1.0]}}
+    if recipe.get("input") in ("text", "image"):
+        tensors = {recipe["input"]: "a.png"}
     return ModelSpec.model_validate_json(
         json.dumps(
             {
@@ -148,6 +150,17 @@ def test_python_model_code_outside_its_folder_needs_trust() -> None:
     assert file_selection(trusted).holds("helpers.py")
 
 
+def test_the_hubs_copies_of_weights_for_other_frameworks_are_not_packed() -> None:
+    copies = ("tf_model.h5", "tf_model-00001-of-00002.h5", "flax_model.msgpack", "rust_model.ot")
+    hub = file_selection(spec({"kind": "python"}, source=f"hf://openai/whisper-small@{'a' * 40}"))
+    assert [name for name in (*copies, "model.safetensors", "vocab.json") if hub.holds(name)] == [
+        "model.safetensors",
+        "vocab.json",
+    ]
+    ours = file_selection(spec({"kind": "python"}, source="s3://models/m/3"))
+    assert all(ours.holds(name) for name in copies)
+
+
 def test_weights_in_subfolders_are_not_selected() -> None:
     wanted = file_selection(spec({"kind": "text-embedding"}))
     assert wanted.holds("1_Pooling/config.json")
@@ -161,6 +174,16 @@ def test_weights_in_subfolders_are_not_selected() -> None:
             {"kind": "onnx", "file": "onnx/m.onnx"},
             ["onnx/m.onnx", "onnx/m.onnx.data", "onnx/m.onnx_data"],
             "m.onnx",
+        ),
+        (
+            {"kind": "onnx", "file": "onnx/m.onnx", "input": "text"},
+            ["onnx/m.onnx", "onnx/m.onnx.data", "tokenizer.json", "vocab.txt", "spiece.model"],
+            "model.safetensors",
+        ),
+        (
+            {"kind": "torchscript", "file": "m.pt", "input": "image", "processor": "images"},
+            ["m.pt", "images/preprocessor_config.json"],
+            "config.json",
         ),
         ({"kind": "trees", "file": "m.ubj"}, ["m.ubj"], "m.json"),
         ({"kind": "torchscript", "file": "m.pt"}, ["m.pt"], "n.pt"),

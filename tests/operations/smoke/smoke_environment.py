@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,26 @@ class SimulatedEndpoints:
         self.calls.append(fields)
         body, content_type = reply(self.answer(fields, tensors_of(fields["Body"], fields["ContentType"])))
         return {"Body": io.BytesIO(body), "ContentType": content_type}
+
+
+class StreamingEndpoint:
+    """InvokeEndpointWithResponseStream of a decoupled model, which sends two responses."""
+
+    def __init__(self, *responses: bytes) -> None:
+        self.responses = responses or (b'"y":[1.0,2.0,3.0]', b'"y":2.5,"word":"n\xc3\xa4ch"')
+        self.sent: Any = None
+
+    def invoke_endpoint_with_response_stream(self, **fields: Any) -> dict[str, Any]:
+        checked("sagemaker-runtime", "InvokeEndpointWithResponseStream", fields)
+        self.sent = json.loads(fields["Body"])
+        events = b"".join(b'data: {"model_name":"minilm",%b}\n\n' % response for response in self.responses)
+        parts = ({"PayloadPart": {"Bytes": part}} for part in (events[:20], events[20:]))
+        return {"Body": closable(parts), "ContentType": "text/event-stream; charset=utf-8"}
+
+
+def closable(parts: Iterator[dict[str, Any]]) -> Any:
+    """Return a generator, which has the method `close` of an event stream."""
+    yield from parts
 
 
 def tensors_of(body: bytes, content_type: str) -> Arrays:

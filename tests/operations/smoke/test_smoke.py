@@ -19,6 +19,7 @@ from tests.operations.smoke.smoke_environment import (
     Answer,
     SimulatedEndpoints,
     SimulatedTime,
+    StreamingEndpoint,
     example,
     manifest_of,
     model_error,
@@ -448,6 +449,33 @@ def test_generating_model_answers_with_texts(
     first, second = here.smoke(endpoints)
     assert (first.outcome, first.example, second.example) == (outcome, "text 1", "text 2")
     assert json.loads(endpoints.calls[1]["Body"])["text_input"] == "Schöne neue Welt"
+
+
+@pytest.mark.parametrize(
+    ("responses", "outcome", "words"),
+    [
+        ((b'"scores":[0.1,0.2,0.7]', b'"scores":[0.7,0.2,0.1]'), "ok", ""),
+        ((b'"scores":[0.1,0.2,0.7]',), "wrong", "expected 2 responses, got 1"),
+        (
+            (b'"scores":[0.1,0.2,0.7]', b'"scores":[0.1,0.2,0.7]'),
+            "wrong",
+            "2: scores is 0.1 for 0.7",
+        ),
+        ((b'"scores":[0.1,0.2,0.7]', b'"scores":0.7'), "wrong", "expected shape [1, 3], got [1]"),
+        ((b'"scores":[0.1,0.2,0.7]', b'"other":0.7'), "wrong", "response 2: output scores is missing"),
+        ((b'"scores":[0.1,0.2,0.7]', b'"error":"no ink"'), "failed", "no ink"),
+    ],
+)
+def test_each_response_of_a_decoupled_model_is_compared(
+    cloud: Cloud, tmp_path: Path, responses: tuple[bytes, ...], outcome: str, words: str
+) -> None:
+    here = ground(cloud, tmp_path)
+    expected = (example().outputs, example(right=RIGHT[:, ::-1]).outputs)
+    here.stock("minilm", example().model_copy(update={"outputs": (), "responses": expected}))
+    runtime = StreamingEndpoint(*responses)
+    (result,) = here.smoke(runtime)
+    assert runtime.sent == {"x": [1.0, 2.0, 3.0], "parameters": {}}
+    assert (result.outcome, words in result.detail) == (outcome, True), result
 
 
 @dataclass

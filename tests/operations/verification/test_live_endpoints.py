@@ -395,6 +395,21 @@ def test_a_model_missing_from_its_prefix_is_found(deployed: Deployed) -> None:
     assert deployed.verdict("many").failures == []
 
 
+def test_manually_changed_model_names_are_found(deployed: Deployed) -> None:
+    ssm, name = deployed.client("ssm"), "/tritonstack-dev/targets/many/0"
+    value = ssm.get_parameter(Name=name)["Parameter"]["Value"]
+    ssm.put_parameter(Name=name, Value="{}", Overwrite=True)
+    assert deployed.verdict("many").failures == [
+        f"names: the model names in the parameter {name} differ from the template"
+    ]
+    ssm.delete_parameter(Name=name)
+    assert deployed.verdict("many").failures == [
+        f"names: the parameter {name} with model names does not exist"
+    ]
+    ssm.put_parameter(Name=name, Value=value, Type="String")
+    assert deployed.verdict("many").failures == []
+
+
 def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
     found = deployed.status()
     assert (found.status, found.drift, found.ringing) == ("InService", (), ())

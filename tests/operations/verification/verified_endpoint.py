@@ -84,6 +84,7 @@ def running(wanted: ExpectedEndpoint) -> LiveEndpoint:
             }
             for name, alarm in wanted.alarms.items()
         },
+        names=wanted.names,
     )
 
 

@@ -17,6 +17,10 @@ PYTHON = "recipe: {kind: python}\ntest_inputs: [{random: {}}]\n"
 CHAT = "source: file://w\nrecipe: {kind: vllm}\ntest_inputs: [a text]\n"
 
 
+def calls(*names: str, extra: str = "") -> str:
+    return f"recipe: {{kind: python, calls: [{', '.join(names)}]}}\ntest_inputs: [{{random: {{}}}}]\n{extra}"
+
+
 def steps(*names: str, sent: str = "{random: {}}", extra: str = "") -> str:
     listing = ", ".join(f"{{model: {name}}}" for name in names)
     return f"recipe: {{kind: ensemble, steps: [{listing}]}}\ntest_inputs: [{sent}]\n{extra}"
@@ -40,6 +44,7 @@ def test_compatible_models_are_accepted(tmp_path: Path) -> None:
         own=PYTHON,
         inner=steps("words", "head", sent="a text"),
         whole=steps("inner", "own", sent="a text", extra="batching: {max_batch: 8}\n"),
+        judge=calls("words", "inner", "whole"),
     )
 
 
@@ -83,6 +88,15 @@ def test_compatible_models_are_accepted(tmp_path: Path) -> None:
         (
             {"a": TOKENS, "b": ONNX, "whole": steps("a", "b", sent="a text")},
             "model.yaml:4: test_inputs.0: the first step, 'a', expects tensors",
+        ),
+        ({"a": calls("b")}, "model.yaml:3: recipe.calls.0: unknown model 'b'"),
+        ({"a": calls("a")}, "recipe.calls.0: circular call: 'a' contains itself"),
+        ({"chat": CHAT, "a": calls("chat")}, "recipe.calls.0: 'chat' returns several responses per request"),
+        ({"b": ONNX, "a": calls("b"), "c": calls("b", "a")}, "calls.1: 'a' calls other models"),
+        ({"b": ONNX, "a": calls("b"), "whole": steps("b", "a")}, "steps.1.model: 'a' calls other models"),
+        (
+            {"a": ONNX + "precision: int8\n", "b": ONNX + "precision: fp16\n", "c": calls("a", "b")},
+            "recipe.calls: no machine type runs all of its models (a: cpu, b: gpu)",
         ),
         (
             {"a": TEXT, "b": ONNX, "whole": steps("a", "b", sent="{image: x.png}")},

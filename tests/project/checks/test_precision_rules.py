@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.environments import NAME, write_environment
-from tests.project.one_endpoint import environment
+from tests.project.one_endpoint import environment, locked
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.project.checks.compatibility import environment_violations
 from tritonstack.project.loading import load_workspace
 from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.models.model import ModelSpec
@@ -74,9 +75,66 @@ def test_precisions_per_tensorrt_release(tmp_path: Path, release: str, model: st
     assert says is None or says in violations[0]
 
 
-def test_bf16_is_only_for_tensorrt(tmp_path: Path) -> None:
-    (violation,) = told(tmp_path / "a", "instance_type: ml.c7i.xlarge", "precision: bf16\n")
-    assert "bf16 requires TensorRT" in violation
+def test_bf16_runs_on_cpus_in_openvino(tmp_path: Path) -> None:
+    cpu = "instance_type: ml.c7i.xlarge"
+    assert told(tmp_path / "a", cpu, "precision: bf16\n") == []
+    (violation,) = told(tmp_path / "b", GPU, "precision: bf16\n")
+    assert "'encoder' runs only on CPUs because of `precision: bf16`, but ml.g5.xlarge has a GPU" in violation
+    (violation,) = told(tmp_path / "c", cpu, "precision: bf16\n", release="24.01")
+    assert "OpenVINO in Triton 24.01 loads no graphs with variable dimensions" in violation
+    assert "choose triton_release 24.03 or later, or another `precision`" in violation
+
+
+def test_a_choice_of_bf16_is_rejected_on_older_releases(tmp_path: Path) -> None:
+    built = {"cpu-py310": {"choices": {"encoder": "bf16"}}}
+    workspace = locked(tmp_path / "new", "", built, triton_release="24.09")
+    assert not list(environment_violations(workspace, "e"))
+    with pytest.raises(InvalidFilesError, match=r"OpenVINO in Triton 24\.01 loads no graphs"):
+        locked(tmp_path / "old", "", built, triton_release="24.01")
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "message"),
+    [
+        ("triton: {config: config.pbtxt}", "triton.config", "a setting of its ONNX Runtime backend"),
+        ("triton: {optimization: {graph_level: 1}}", "triton.optimization", "a setting of its ONNX Runtime"),
+        (
+            'triton: {parameters: {intra_op_thread_count: "1"}}',
+            "triton.parameters.intra_op_thread_count",
+            "a setting of its ONNX Runtime backend",
+        ),
+        ("triton: {sequences: {start: s}}", "triton.sequences", "has no sequences"),
+        ("batching: {queue_delay_us: 50}", "batching.queue_delay_us", "combines no requests"),
+        ("batching: {preferred_sizes: [4]}", "batching.preferred_sizes", "combines no requests"),
+    ],
+)
+def test_settings_that_openvino_does_not_have(
+    tmp_path: Path, settings: str, place: str, message: str
+) -> None:
+    (tmp_path / "config.pbtxt").touch()
+    file = tmp_path / "model.yaml"
+    text = "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\ntest_inputs: [{random: {}}]\n"
+    file.write_text(f"{text}{settings}\n")
+    load_document(file, ModelSpec)
+    file.write_text(f"{text}precision: bf16\n{settings}\n")
+    with pytest.raises(InvalidFilesError) as caught:
+        load_document(file, ModelSpec)
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.code, violation.line) == (place, "TS117", 7)
+    assert message in violation.message
+    assert violation.remedy == "remove it, or choose another precision"
+
+
+def test_openvino_parameters_are_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(
+        "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\ntest_inputs: [{random: {}}]\n"
+        "precision: bf16\ntriton: {parameters: {PERFORMANCE_HINT: THROUGHPUT}}\n"
+    )
+    assert load_document(file, ModelSpec).record.triton.parameters == {"PERFORMANCE_HINT": "THROUGHPUT"}
+
+
+def test_bf16_engines_need_ampere(tmp_path: Path) -> None:
     (violation,) = told(tmp_path / "b", "instance_type: ml.g4dn.xlarge", "precision: bf16\n", engine=True)
     assert "GPUs of compute capability 7.5 do not support bf16" in violation
 

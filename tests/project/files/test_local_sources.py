@@ -14,21 +14,28 @@ from tritonstack.project.loading import validate_project
 from tritonstack.spec.models.recipes import Recipe
 
 TEXTS, TENSORS = "[a text]", "[{inputs: {x: [1.0]}, outputs: {y: [1.0]}}]"
+PAIRS = "[{text: Who?, text_pair: Me.}]"
 QUESTIONS = "[{question: Who?, context: Me.}]"
 HUB = ("weights.safetensors", "source")
 RECIPES: dict[str, tuple[str, str, str, str]] = {
     "text-embedding": ("{kind: text-embedding}", TEXTS, *HUB),
     "text-classification": ("{kind: text-classification}", TEXTS, *HUB),
+    "text-pair-classification": ("{kind: text-pair-classification}", PAIRS, *HUB),
     "token-classification": ("{kind: token-classification}", TEXTS, *HUB),
     "question-answering": ("{kind: question-answering}", QUESTIONS, *HUB),
     "feature-extraction": ("{kind: feature-extraction}", TEXTS, *HUB),
     "image-classification": ("{kind: image-classification}", "[{image: a.png}]", *HUB),
+    "image-embedding": ("{kind: image-embedding}", "[{image: a.png}]", *HUB),
     "vllm": ("{kind: vllm}\nbatching: {max_batch: 0}", TEXTS, *HUB),
+    "text-generation": ("{kind: text-generation}", TEXTS, *HUB),
+    "text-to-text": ("{kind: text-to-text}", TEXTS, *HUB),
     "onnx": ("{kind: onnx, file: graph.onnx}", TENSORS, "graph.onnx", "recipe.file"),
     "torchscript": ("{kind: torchscript, file: m.pt}", TENSORS, "m.pt", "recipe.file"),
     "torchscript entry": ('{kind: torchscript, entry: "make.py:make"}', TENSORS, "table.json", "source"),
     "trees": ("{kind: trees, file: m.json}", TENSORS, "m.json", "recipe.file"),
+    "scikit-learn": ("{kind: scikit-learn, file: m.joblib}", TENSORS, "m.joblib", "recipe.file"),
     "python": ("{kind: python}", TENSORS, "table.json", "source"),
+    "triton": ("{kind: triton}", TENSORS, "config.pbtxt", "source"),
 }
 """Recipe, test inputs, the file of the source that it needs, and the field that names it."""
 

@@ -15,7 +15,7 @@ from tritonstack.constructs.endpoint.triton_model import model_environment
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import Lock
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS, HTTP_THREADS
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 GB = 1024**3
@@ -107,8 +107,9 @@ def test_more_cores_change_the_threads_and_not_the_artifact(project):
     assert (two["OMP_NUM_THREADS"], sixteen["OMP_NUM_THREADS"]) == ("1", "8")
     assert two[ADDITIONAL_ARGS].endswith("intra_op_thread_count=1")
     assert sixteen[ADDITIONAL_ARGS].endswith("intra_op_thread_count=15")
+    assert (two[HTTP_THREADS], sixteen[HTTP_THREADS]) == ("2", "8")
     changed = {name for name in two if two[name] != sixteen[name]}
-    assert changed == {"OMP_NUM_THREADS", "RAYON_NUM_THREADS", ADDITIONAL_ARGS}
+    assert changed == {"OMP_NUM_THREADS", "RAYON_NUM_THREADS", HTTP_THREADS, ADDITIONAL_ARGS}
 
 
 def test_server_options_are_derived_from_the_model_files(project):
@@ -134,6 +135,8 @@ def test_a_multi_model_endpoint_is_planned_from_its_prefix(plan):
     shelf = "s3://tritonstack-every-artifacts-123456789012-us-east-1/endpoints/tritonstack-every-shelf/"
     assert variant.data == ModelPrefix(shelf, cache=False)
     assert variant.download_timeout_s is None
+    assert set(plan("shelf").target_models) == {"encoder", "ranker"}
+    assert plan("compared").target_models == {}
 
 
 def test_prices_of_the_file_apply_to_their_instance_types(plan):

@@ -45,6 +45,7 @@ def test_model_serves_the_locked_artifact_without_a_network(plain):
             "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
             "SAGEMAKER_TRITON_PING_MODE": "ready",
             "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+            "SAGEMAKER_TRITON_THREAD_COUNT": "4",
         },
     }
 
@@ -63,6 +64,7 @@ def test_single_models_are_named_to_triton_and_the_files_own_variables_pass(ever
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_PING_MODE": "ready",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+        "SAGEMAKER_TRITON_THREAD_COUNT": "4",
         "TOKENIZERS_PARALLELISM": "false",
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.stacks.assemblies import MODEL, lock_everything
@@ -106,7 +108,8 @@ def test_the_stack_has_the_environments_account_and_region(sample):
 
 def test_the_stack_outputs_what_is_served(sample, every):
     outputs = every.endpoint("shelf").to_json()["Outputs"]
-    assert set(outputs) == {"EndpointName", "ModelPrefix"}
+    assert set(outputs) == {"EndpointName", "ModelPrefix", "ModelNames"}
+    assert outputs["ModelNames"]["Value"] == "/tritonstack-every/targets/shelf"
     assert outputs["ModelPrefix"]["Value"].endswith("/endpoints/tritonstack-every-shelf/")
     outputs = sample.endpoint("plain").to_json()["Outputs"]
     assert set(outputs) == {"EndpointName", "Artifact"}
@@ -141,8 +144,8 @@ endpoints:
 """
 
 
-def test_multi_model_template_does_not_depend_on_the_number_of_models(bare_project, synthesize):
-    """Another model is another object under the endpoint's prefix; no template contains it."""
+def test_only_the_published_names_depend_on_the_number_of_models(bare_project, synthesize):
+    """Another model is another object under the endpoint's prefix; the endpoint stays as it is."""
     templates = []
     for count in (1, 1000):
         project = bare_project()
@@ -156,6 +159,9 @@ def test_multi_model_template_does_not_depend_on_the_number_of_models(bare_proje
             r for r in template["Resources"].values() if r["Type"] == "AWS::SageMaker::EndpointConfig"
         ]
         (variant,) = config["Properties"]["ProductionVariants"]
+        pages = [key for key, r in template["Resources"].items() if r["Type"] == "AWS::SSM::Parameter"]
+        published = [template["Resources"].pop(page)["Properties"]["Value"] for page in pages]
+        assert {name for page in published for name in json.loads(page)} == set(names)
         templates.append((variant.pop("VolumeSizeInGB"), template))
     assert [volume for volume, _ in templates] == [32, 512]
     assert templates[0][1] == templates[1][1]

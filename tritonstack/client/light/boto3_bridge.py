@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 import boto3
@@ -108,6 +108,10 @@ class Boto3Bridge:
             max_idle=config.max_pool_connections,
             keep_alive_probes=config.tcp_keepalive,
         )
+
+    def stream(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call InvokeEndpointWithResponseStream with boto3."""
+        return cast("Mapping[str, Any]", self._client.invoke_endpoint_with_response_stream(**call))
 
     def may_block(self) -> bool:
         """Return whether `message` may wait for files, other programs or the network."""

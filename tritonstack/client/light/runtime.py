@@ -56,13 +56,16 @@ class LightRuntime:
             return self._bridge.finish(call, failed, url=url)
         return self._result(call, reply, url)
 
+    def invoke_endpoint_with_response_stream(self, **call: Any) -> Mapping[str, Any]:
+        """Call boto3: a stream lasts so long that the CPU of its beginning does not count."""
+        return self._bridge.stream(call)
+
     async def ainvoke_endpoint(self, **call: Any) -> Mapping[str, Any]:
         """Like `invoke_endpoint`, on connections of the running event loop.
 
         A thread refreshes credentials and finishes failed calls, because botocore blocks while it does.
         """
-        blocking = self._bridge.may_block()
-        url, message = await asyncio.to_thread(self._request, call) if blocking else self._request(call)
+        url, message = await self._arequest(call)
         try:
             reply = await self._loop_connections().exchange(message, url=url)
         except BrokenBodyError as broken:
@@ -72,6 +75,18 @@ class LightRuntime:
         if reply.status >= 300:
             return await asyncio.to_thread(self._result, call, reply, url)
         return self._result(call, reply, url)
+
+    async def aexchange(self, **call: Any) -> HttpReply:
+        """Send one request and return the reply as it is, whatever its status: boto3 does not finish it.
+
+        Load tests use this: retries would hide errors, and boto3 takes longer to parse an error than most
+        models take to answer. Raises botocore's errors of connections.
+        """
+        url, message = await self._arequest(call)
+        try:
+            return await self._loop_connections().exchange(message, url=url)
+        except BrokenBodyError as broken:
+            raise broken.error from broken
 
     def close(self) -> None:
         """Close the unused connections of threads."""
@@ -84,6 +99,10 @@ class LightRuntime:
         connections = self._loops.pop(asyncio.get_running_loop(), None)
         if connections is not None:
             await connections.close()
+
+    async def _arequest(self, call: Mapping[str, Any]) -> tuple[str, bytes]:
+        blocking = self._bridge.may_block()
+        return await asyncio.to_thread(self._request, call) if blocking else self._request(call)
 
     def _request(self, call: Mapping[str, Any]) -> tuple[str, bytes]:
         """Return the URL and the signed message of a call."""

@@ -132,9 +132,8 @@ def container_environment(
         return container_variables(
             variables, ContainerOptions(keeps_answers=data.keeps_answers, threads=threads)
         )
-    return container_variables(
-        variables, ContainerOptions(data.entry_model, data.keeps_answers, data.generates, threads)
-    )
+    options = ContainerOptions(data.entry_model, data.keeps_answers, data.generates, threads, data.streams)
+    return container_variables(variables, options)
 
 
 def _container(

@@ -2,8 +2,8 @@
 
 SageMaker's metrics do not separate the old instances from the new ones, but their distributions do. A bad
 release fails or slows its own share of the requests, and the old instances answer the others in time. An
-overload affects all instances: their queues are full, so they reject some requests, and the others wait. The
-alarms ignore such minutes. They evaluate minutes, so that the two minutes in which an overload begins and
+overload affects all instances: requests wait, and those that exceed a queue limit are rejected. The alarms
+ignore such minutes. They evaluate minutes, so that the two minutes in which an overload begins and
 ends, with good answers beside bad ones, roll back nothing.
 """
 
@@ -31,7 +31,9 @@ LEAST_ANSWERED = 0.05
 MOST_FAST_PERCENT = 99
 """In an overload, more requests than the rest wait in a queue. If fewer do, errors are not rejections."""
 BROKEN_MS = 45_000
-"""Instances with a response time like this are broken, however many others answer nothing in time."""
+"""Instances with a response time like this are broken if others answer in time; without queue limits, all
+requests of an overload wait as long."""
+LEAST_FAST_PERCENT = 5
 _MINUTES, _BAD_MINUTES = 5, 3
 _COMPARED: Mapping[AlarmId, str] = MappingProxyType(
     {"latency-p99": "slowest", "server-errors": "failed", "client-errors": "rejected"}
@@ -101,5 +103,5 @@ def _expression(value: str, *, multi_model: bool) -> str:
     return (
         f"IF({answered} > {LEAST_ANSWERED} * FILL(calls, 0), {result}, "
         f"IF(FILL(fast, 100) > {MOST_FAST_PERCENT}, {result}, "
-        f"IF(FILL(slowest, 0) > {broken_us}, {result}, 0)))"
+        f"IF(FILL(slowest, 0) > {broken_us}, IF(FILL(fast, 0) > {LEAST_FAST_PERCENT}, {result}, 0), 0)))"
     )

@@ -49,7 +49,7 @@ class CodeBuildJobs:
 
     def attempts(self, job: str) -> list[JobState]:
         """Return the job's attempts among the project's latest 100 builds."""
-        return [_state(build) for build in self._latest() if _job_of(build) == job]
+        return [build_state(build) for build in self._latest() if build_variable(build, "JOB") == job]
 
     def next_number(self, attempts: Sequence[JobState]) -> int:
         """Return the next attempt number, which is part of the idempotency token; CodeBuild forgets tokens
@@ -90,7 +90,7 @@ class CodeBuildJobs:
             "idempotencyToken": f"{job}-{attempt}",
             **({"serviceRoleOverride": role} if role else {}),
         }
-        return _state(self._begun(asked))
+        return build_state(self._begun(asked))
 
     def _begun(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Start the build; raise NoRoomError at a limit.
@@ -130,7 +130,7 @@ class CodeBuildJobs:
     def poll(self, attempt_id: str) -> JobState:
         """Return a build's status."""
         (build,) = self._client.batch_get_builds(ids=[attempt_id])["builds"]
-        return _state(build)
+        return build_state(build)
 
     def stop(self, attempt_id: str) -> None:
         """Stop a build."""
@@ -141,12 +141,14 @@ def _plain(variables: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()]
 
 
-def _job_of(build: Mapping[str, Any]) -> str | None:
+def build_variable(build: Mapping[str, Any], name: str) -> str | None:
+    """Return an environment variable of a build; None if it is not set."""
     variables = build.get("environment", {}).get("environmentVariables", [])
-    return next((item["value"] for item in variables if item["name"] == "JOB"), None)
+    return next((item["value"] for item in variables if item["name"] == name), None)
 
 
-def _state(build: Mapping[str, Any]) -> JobState:
+def build_state(build: Mapping[str, Any]) -> JobState:
+    """Return the state of a build."""
     status, logs = build["buildStatus"], build.get("logs", {})
     phase = str(build.get("currentPhase", "SUBMITTED"))
     return JobState(

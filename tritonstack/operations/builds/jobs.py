@@ -194,6 +194,20 @@ def parse_event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
+def event_text(event: Mapping[str, Any]) -> str:
+    """Return the event of a build as text; empty if it is for programs only."""
+    if event["event"] == "failed":
+        remedy = f"\n  help: {event['remedy']}" if event.get("remedy") else ""
+        return f"failed: {event['message']}{remedy}"
+    if event["event"] != "step":
+        return ""
+    step, detail = event["step"], event["detail"]
+    if event["state"] in ("started", "running"):
+        return ": ".join(filter(None, (step, detail)))
+    mark = "failed: " if event["state"] == "failed" else ""
+    return f"{step}: {mark}{detail} ({event['seconds']:.1f} s)"
+
+
 def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> Manifest | None:
     """Return the job's artifact from its record; None while the job runs."""
     s3 = cloud.client("s3")

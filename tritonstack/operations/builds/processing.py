@@ -78,17 +78,7 @@ class ProcessingJobs:
 
     def poll(self, attempt_id: str) -> JobState:
         """Return a job's status."""
-        found = self._client.describe_processing_job(ProcessingJobName=attempt_id)
-        status = _STATUS[found["ProcessingJobStatus"]]
-        return JobState(
-            id=attempt_id,
-            status=status,
-            phase="building" if "ProcessingStartTime" in found else "starting the machine",
-            reason=found.get("FailureReason", "it failed") if status == "failed" else "",
-            log_group=PROCESSING_LOG_GROUP,
-            log_stream=f"{attempt_id}/",
-            began_ms=int(found["CreationTime"].timestamp() * 1000),
-        )
+        return processing_state(self._client.describe_processing_job(ProcessingJobName=attempt_id))
 
     def stop(self, attempt_id: str) -> None:
         """Stop a job."""
@@ -137,6 +127,20 @@ class ProcessingJobs:
             "Environment": {"AWS_DEFAULT_REGION": self._region},
             "Tags": _tags(infra.tags or {}),
         }
+
+
+def processing_state(job: Mapping[str, Any]) -> JobState:
+    """Return the state of a Processing job."""
+    status = _STATUS[job["ProcessingJobStatus"]]
+    return JobState(
+        id=job["ProcessingJobName"],
+        status=status,
+        phase="building" if "ProcessingStartTime" in job else "starting the machine",
+        reason=job.get("FailureReason", "it failed") if status == "failed" else "",
+        log_group=PROCESSING_LOG_GROUP,
+        log_stream=f"{job['ProcessingJobName']}/",
+        began_ms=int(job["CreationTime"].timestamp() * 1000),
+    )
 
 
 def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:

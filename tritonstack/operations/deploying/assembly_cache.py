@@ -12,13 +12,12 @@ import json
 import os
 import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import tritonstack
+from tritonstack.base.files import staging_folder
 from tritonstack.base.paths import MARKER, Project, in_source_tree, shipped
 from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.base.source_files import UnsafeFileError, find_file, list_files
@@ -33,7 +32,7 @@ _MOST_KEPT = 24
 _MOST_BYTES = 64 * 1024**2
 """An assembly with larger assets, such as model files for builds in the account, is not kept."""
 _SUMS = "sha256.json"
-_ABANDONED_S = 3600
+_STAGING = ".new-"
 _APP = "tritonstack-app"
 _PACKAGES = Path(tritonstack.__file__).resolve().parents[1]
 _SETTINGS = ("CDK_", "JSII_", "PYTHONPATH")
@@ -69,25 +68,17 @@ class AssemblyCache:
         """Keep an assembly. A cache that cannot be written is no error."""
         if not _is_keepable(assembly.folder):
             return
-        with suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError), staging_folder(self._folder, _STAGING) as copy:
             self._remove_old()
-            copy = Path(tempfile.mkdtemp(prefix=".new-", dir=self._folder))
-            try:
-                shutil.copytree(assembly.folder, copy, dirs_exist_ok=True)
-                (copy / _SUMS).write_text(json.dumps(_digests(copy)))
-                copy.rename(self._folder / key)
-            finally:
-                shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(assembly.folder, copy, dirs_exist_ok=True)
+            (copy / _SUMS).write_text(json.dumps(_digests(copy)))
+            copy.rename(self._folder / key)
 
     def _remove_old(self) -> None:
-        """Keep the assemblies used last; remove the copies of processes that were killed."""
-        cached = sorted(self._folder.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
-        unfinished = [folder for folder in cached if folder.name.startswith(".new-")]
-        complete = [folder for folder in cached if folder not in unfinished]
-        oldest = time.time() - _ABANDONED_S
-        abandoned = [folder for folder in unfinished if folder.stat().st_mtime < oldest]
-        for folder in [*complete[_MOST_KEPT - 1 :], *abandoned]:
+        """Keep the assemblies used last."""
+        complete = [folder for folder in self._folder.iterdir() if not folder.name.startswith(_STAGING)]
+        complete.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in complete[_MOST_KEPT - 1 :]:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.builds.codebuild import build_variable
 from tritonstack.operations.clock import Clock
 from tritonstack.operations.destruction.processing_jobs import jobs_that_are
 from tritonstack.operations.stacks import poll_pauses
@@ -124,7 +125,7 @@ class _CodeBuild:
         for project in self._projects:
             for build in self._look(self._ids(project)):
                 if not build["buildComplete"]:
-                    yield RunningBuild("CodeBuild", build["id"], _model(build))
+                    yield RunningBuild("CodeBuild", build["id"], build_variable(build, "MODEL") or "")
 
     def stop(self, build_id: str) -> None:
         self._client.stop_build(id=build_id)
@@ -168,8 +169,3 @@ class _Processing:
 
     def _under_way(self) -> set[str]:
         return jobs_that_are(self._cloud, self._base, *_UNDER_WAY)
-
-
-def _model(build: Mapping[str, Any]) -> str:
-    variables = build.get("environment", {}).get("environmentVariables", [])
-    return next((str(item["value"]) for item in variables if item["name"] == "MODEL"), "")

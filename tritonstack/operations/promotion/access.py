@@ -31,7 +31,8 @@ class BorrowedCloud(Cloud):
     """The credentials that assume the role."""
 
     @cached_property
-    def _session(self) -> boto3.Session:
+    def session(self) -> boto3.Session:
+        """A session with the role's keys."""
         import boto3  # noqa: PLC0415 - slow to import
         import botocore.session  # noqa: PLC0415
         from botocore.credentials import DeferredRefreshableCredentials  # noqa: PLC0415

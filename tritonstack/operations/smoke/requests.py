@@ -6,17 +6,18 @@ Transient failures are retried until the deadline.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from numpy.typing import NDArray
 
-from tritonstack.client import EndpointClient
+from tritonstack.base import naming
+from tritonstack.client import EndpointClient, QueuedEndpointClient
 from tritonstack.client.errors import EndpointClientError, InvocationError, ModelTimeoutError
+from tritonstack.client.streaming import flat_inputs, response_array
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.deadlines import Deadline
-from tritonstack.operations.smoke.queues import QueuedEndpoint
 from tritonstack.operations.smoke.targets import SmokeTarget
 from tritonstack.records.comparing import MEASURES, IncomparableError, compare, first_difference
 from tritonstack.records.example_tensors import array_of
@@ -75,25 +76,46 @@ class _ModelTester:
             target_variant=target.target_variant,
             inference_component=target.component,
         )
-        self._queue = QueuedEndpoint(
+        self._queue = QueuedEndpointClient(
             endpoint_name=target.full_name,
+            input_prefix=f"s3://{spec.data_bucket}/{naming.request_prefix(target.full_name)}smoke/",
             runtime=runtime,
             s3=cloud.client("s3"),
-            bucket=spec.data_bucket,
-            deadline=deadline,
+            pause_s=deadline.patience.pause_s,
+            sleep=deadline.patience.sleep,
+            clock=deadline.patience.clock,
         )
 
     def ask(self, example: Example, parameters: Parameters) -> RequestResult:
         """Send one request and compare each output."""
         inputs = {tensor.name: array_of(tensor) for tensor in example.inputs}
-        infer = self._queue.infer if self._target.asynchronous else self._client.infer
-        outputs, asked = self._timed(example.name, lambda: infer(inputs, parameters=parameters))
+        if example.responses:
+            return self._stream(example, inputs)
+        outputs, asked = self._timed(example.name, lambda: self._infer(inputs, parameters))
         if outputs is None:
             return asked
-        failures = [failure for right in example.outputs if (failure := _failure(right, outputs))]
+        failures = [failure for right in example.outputs if (failure := output_difference(right, outputs))]
         if not failures:
             return asked
         return RequestResult(example.name, "wrong", "; ".join(failures), asked.milliseconds)
+
+    def _stream(self, example: Example, inputs: Mapping[str, Array]) -> RequestResult:
+        """Send one request to a decoupled model, and compare each response."""
+        responses, asked = self._timed(
+            example.name, lambda: list(self._client.stream_responses(flat_inputs(inputs)))
+        )
+        if responses is None:
+            return asked
+        failure = response_difference(example, responses)
+        if failure is None:
+            return asked
+        return RequestResult(example.name, "wrong", failure, asked.milliseconds)
+
+    def _infer(self, inputs: Mapping[str, Array], parameters: Parameters) -> Mapping[str, Array]:
+        if not self._target.asynchronous:
+            return self._client.infer(inputs, parameters=parameters)
+        timeout_s = self._deadline.for_an_answer - self._deadline.now
+        return self._queue.infer(inputs, parameters=parameters, timeout_s=timeout_s)
 
     def generate(self, name: str, text: str) -> RequestResult:
         """Send a text-generation request; any text passes."""
@@ -138,7 +160,23 @@ def _sequence_parameters(examples: Examples) -> Callable[[Example], Parameters]:
     return parameters
 
 
-def _failure(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
+def response_difference(example: Example, responses: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the first difference between the responses of a decoupled model and the expected ones."""
+    if len(responses) != len(example.responses):
+        return f"expected {len(example.responses)} responses, got {len(responses)}"
+    for number, (response, expected) in enumerate(zip(responses, example.responses, strict=True), start=1):
+        outputs = {
+            right.name: response_array(response[right.name], like=array_of(right))
+            for right in expected
+            if right.name in response
+        }
+        for right in expected:
+            if difference := output_difference(right, outputs):
+                return f"response {number}: {difference}"
+    return None
+
+
+def output_difference(right: RightAnswer, outputs: Mapping[str, Array]) -> str | None:
     """Return the difference of one output, or None."""
     if right.name not in outputs:
         return f"output {right.name} is missing; got {', '.join(sorted(outputs)) or 'nothing'}"

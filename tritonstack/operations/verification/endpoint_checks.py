@@ -37,6 +37,8 @@ def endpoint_checks(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[Chec
     ]
     if expected.component is not None:
         checks.append(_component(expected, expected.component, live.component))
+    if expected.names:
+        checks.append(_names(expected, live))
     return [
         *checks,
         _rollout(expected, live),
@@ -221,6 +223,19 @@ def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     failures = tuple(f"rollback alarm {name} does not exist" for name in alarms if name not in live.alarms)
     detail = f"automatic rollback on {len(alarms)} alarms" if alarms else "no rollback alarms"
     return Check("rollout", failures, notes, detail, comparison.compared + len(alarms), comparison.skipped)
+
+
+def _names(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
+    """Check that callers find the model names that the template publishes."""
+    failures = []
+    for parameter, value in expected.names.items():
+        found = live.names.get(parameter)
+        if found is None:
+            failures.append(f"the parameter {parameter} with model names does not exist")
+        elif found != value:
+            failures.append(f"the model names in the parameter {parameter} differ from the template")
+    path = next(iter(expected.names)).rpartition("/")[0]
+    return Check("names", tuple(failures), detail=f"published at {path}", compared=len(expected.names))
 
 
 def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:

@@ -22,7 +22,8 @@ from tritonstack.operations.verification.resolving import Resolver, StackFacts
 
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 ALARM = "AWS::CloudWatch::Alarm"
-_COMPARED = frozenset({ENDPOINT, CONFIG, MODEL, COMPONENT, TARGET, POLICY, ALARM})
+PARAMETER = "AWS::SSM::Parameter"
+_COMPARED = frozenset({ENDPOINT, CONFIG, MODEL, COMPONENT, TARGET, POLICY, ALARM, PARAMETER})
 
 COMPONENT_MODEL = "inference component"
 """The key for the model of an inference component, which no variant names."""
@@ -47,6 +48,8 @@ class ExpectedEndpoint:
     policies: Mapping[tuple[str, str], Properties]
     """By resource id and name."""
     alarms: Mapping[str, Properties]
+    names: Mapping[str, str]
+    """The values of the SSM parameters with model names."""
     not_compared: Mapping[str, int]
     """Number of resources per type that are checked by template only."""
 
@@ -96,6 +99,10 @@ def expected_endpoint(template: Template, facts: StackFacts) -> ExpectedEndpoint
         alarms={
             str(item["Properties"]["AlarmName"]): resolver.value(item["Properties"])
             for item in _of_type(template, ALARM).values()
+        },
+        names={
+            str(item["Properties"]["Name"]): str(item["Properties"]["Value"])
+            for item in _of_type(template, PARAMETER).values()
         },
         not_compared=Counter(
             item["Type"] for item in template["Resources"].values() if item["Type"] not in _COMPARED

@@ -51,6 +51,8 @@ class LiveEndpoint:
     schedules: Mapping[str, Sequence[Described]] = field(default_factory=dict)
     """Scheduled actions by scalable target."""
     alarms: Mapping[str, Described] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The values of SSM parameters with model names."""
 
 
 def deployed_stack(cloud: Cloud, name: str) -> DeployedStack | None:
@@ -106,7 +108,19 @@ def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
         policies=scaling.policies(),
         schedules=scaling.schedules(),
         alarms=live_alarms(cloud, {*expected.alarms, *expected.rollback_alarms}),
+        names=_values(cloud, expected.names),
     )
+
+
+def _values(cloud: Cloud, parameters: Iterable[str]) -> dict[str, str]:
+    """Return the values of the existing SSM parameters with these names."""
+    client, found = cloud.client("ssm"), {}
+    for name in parameters:
+        try:
+            found[name] = str(client.get_parameter(Name=name)["Parameter"]["Value"])
+        except client.exceptions.ParameterNotFound:
+            continue
+    return found
 
 
 def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tritonstack.base.documents import FieldPath, closest
+from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.project.build_machines import build_machine_for, build_remedy
@@ -28,6 +28,8 @@ from tritonstack.reference.releases import TritonRelease
 from tritonstack.reference.targets import hardware_of, release_of
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, SingleEndpoint, Variant
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import EnsembleRecipe
 
 MIB = 1024**2
 REAL_TIME_BYTES = 25 * MIB
@@ -226,9 +228,17 @@ def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
             served.place,
             f"the recipe of {served.model!r} builds {built[layout]}, but kind: {endpoint.kind} serves "
             f"{built[endpoint.kind]}",
-            remedy=f"write `kind: {layout}`, or change `recipe.input` in {shown_path(model.file)}",
+            remedy=f"write `kind: {layout}`{_other_layout(model)}",
             code="TS209",
         )
+
+
+def _other_layout(model: Document[ModelSpec]) -> str:
+    """Return what a model's file could change to get the other layout; nothing for most recipes."""
+    recipe, file = model.record.recipe, shown_path(model.file)
+    if model.record.members and not isinstance(recipe, EnsembleRecipe):
+        return f", or remove `recipe.calls` in {file}"
+    return f", or change `recipe.input` in {file}" if "input" in type(recipe).model_fields else ""
 
 
 def _missing(workspace: Workspace, served: ServedModel) -> FileViolation:

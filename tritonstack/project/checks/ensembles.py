@@ -1,16 +1,16 @@
-"""Check ensembles before a build: their models exist and are compatible.
+"""Check models that consist of others before a build: their models exist and are compatible.
 
 model_build/recipes/pipeline.py checks that the tensors match, which needs the artifacts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tritonstack.base.documents import Document, closest
+from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind
+from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind, PythonRecipe
 
 
 def composition_violations(
@@ -19,68 +19,98 @@ def composition_violations(
     """Yield steps with a missing or circular model; `known` are the names of all models."""
     for name, document in models.items():
         recipe = document.record.recipe
-        if not isinstance(recipe, EnsembleRecipe):
+        if not isinstance(recipe, EnsembleRecipe | PythonRecipe):
             continue
-        for index, step in enumerate(recipe.steps):
-            place = ("recipe", "steps", index, "model")
-            if step.model not in known:
-                suggestion = closest(step.model, known)
+        uses = tuple(_uses(recipe))
+        for place, model in uses:
+            if model not in known:
+                suggestion = closest(model, known)
                 yield document.violation(
                     place,
-                    f"unknown model {step.model!r}",
+                    f"unknown model {model!r}",
                     remedy=f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
                     code="TS201",
                 )
-            elif name in _made_of(step.model, models):
+            elif name in _made_of(model, models):
+                kind = "ensemble" if isinstance(recipe, EnsembleRecipe) else "call"
+                what = "itself" if model == name else f"{name!r}"
                 yield document.violation(
                     place,
-                    f"circular ensemble: {step.model!r} contains {name!r}",
+                    f"circular {kind}: {model!r} contains {what}",
                     remedy="remove one of them from the other",
                     code="TS214",
                 )
-        if not _is_circular(name, models):
-            yield from _step_violations(document, recipe, models)
-            yield from _whole_violations(document, recipe, models)
+        if uses and not _is_circular(name, models):
+            yield from _use_violations(document, uses, models)
+            yield from _machine_violations(document, models)
+            if isinstance(recipe, EnsembleRecipe):
+                yield from _whole_violations(document, recipe, models)
 
 
-def _step_violations(
-    document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
+def _uses(recipe: EnsembleRecipe | PythonRecipe) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the models that a model consists of, with their positions in its file."""
+    if isinstance(recipe, EnsembleRecipe):
+        for index, step in enumerate(recipe.steps):
+            yield ("recipe", "steps", index, "model"), step.model
+    else:
+        for index, name in enumerate(recipe.calls):
+            yield ("recipe", "calls", index), name
+
+
+def _use_violations(
+    document: Document[ModelSpec],
+    uses: Sequence[tuple[FieldPath, str]],
+    models: Mapping[str, Document[ModelSpec]],
 ) -> Iterator[FileViolation]:
-    """Yield models that cannot be a step."""
-    for index, step in enumerate(recipe.steps):
-        if step.model not in models:
+    """Yield models that cannot be part of another."""
+    part = "a step" if document.record.recipe.kind == "ensemble" else "a called model"
+    for place, name in uses:
+        if name not in models:
             continue
-        place, spec = ("recipe", "steps", index, "model"), models[step.model].record
-        if spec.generates:
+        spec = models[name].record
+        if spec.decoupled:
             yield document.violation(
                 place,
-                f"{step.model!r} returns several responses per request, but a step must return one",
+                f"{name!r} returns several responses per request, but {part} must return one",
                 remedy="deploy it on its own endpoint",
                 code="TS214",
             )
         if spec.triton.sequences is not None:
             yield document.violation(
                 place,
-                f"{step.model!r} keeps state between requests, so later steps cannot be verified",
+                f"{name!r} keeps state between requests, so what uses its answers cannot be verified",
                 remedy="deploy it on its own endpoint",
                 code="TS214",
             )
+        if spec.recipe.kind == "python" and spec.members:
+            yield document.violation(
+                place,
+                f"{name!r} calls other models, and so cannot be {part}",
+                remedy="call its models from one model, or deploy it on its own endpoint",
+                code="TS356",
+            )
+
+
+def _machine_violations(
+    document: Document[ModelSpec], models: Mapping[str, Document[ModelSpec]]
+) -> Iterator[FileViolation]:
+    """Yield models that no machine type runs together."""
+    members = [name for name in document.record.members if name in models]
+    machines = {name: _builds_for(name, models) for name in members}
+    if machines and not set.intersection(*machines.values()):
+        listing = ", ".join(f"{name}: {' and '.join(sorted(kinds))}" for name, kinds in machines.items())
+        yield document.violation(
+            ("recipe", "steps" if document.record.recipe.kind == "ensemble" else "calls"),
+            f"no machine type runs all of its models ({listing})",
+            remedy="choose precisions and formats that run on the same machine types",
+            code="TS210",
+        )
 
 
 def _whole_violations(
     document: Document[ModelSpec], recipe: EnsembleRecipe, models: Mapping[str, Document[ModelSpec]]
 ) -> Iterator[FileViolation]:
-    """Yield models that are incompatible with each other."""
-    members = [name for name in recipe.members if name in models]
-    machines = {name: _builds_for(name, models) for name in members}
-    if machines and not set.intersection(*machines.values()):
-        listing = ", ".join(f"{name}: {' and '.join(sorted(kinds))}" for name, kinds in machines.items())
-        yield document.violation(
-            ("recipe", "steps"),
-            f"no machine type runs all of its models ({listing})",
-            remedy="choose precisions and formats that run on the same machine types",
-            code="TS210",
-        )
+    """Yield steps whose batches do not fit, and test inputs that the first step does not take."""
     yield from _batch_violations(document, recipe, models)
     first = recipe.steps[0].model
     takes, sent = _first_takes(first, models), document.record.test_inputs[0].kind

@@ -8,9 +8,11 @@ from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
 from tritonstack.project.files.contents import numpy_violations
 from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.records.manifests import split_choice
 from tritonstack.reference.container_variables import GENERATING, INFERENCE_TYPE, SINCE
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.openvino_rules import OPENVINO_SINCE
 from tritonstack.spec.models.recipes import PythonRecipe, TreesRecipe
 
 CHECKPOINTS_SINCE = "24.03"
@@ -25,6 +27,7 @@ def release_violations(
     release = workspace.spec.release.name
     for name in workspace.made_of(served.model):
         yield from _python_violations(workspace, workspace.models[name])
+        yield from _openvino_release_violations(workspace, served, name)
         recipe = workspace.models[name].record.recipe
         if isinstance(recipe, TreesRecipe) and not recipe.is_lightgbm and release < CHECKPOINTS_SINCE:
             yield workspace.environment.violation(
@@ -34,6 +37,23 @@ def release_violations(
                 "`library: lightgbm` in recipe",
                 code="TS211",
             )
+
+
+def _openvino_release_violations(
+    workspace: Workspace, served: ServedModel, name: str
+) -> Iterator[FileViolation]:
+    """Yield bf16 models for CPUs on releases whose openvino backend loads only graphs of fixed sizes."""
+    spec, release = workspace.models[name].record, workspace.spec.release.name
+    artifact = workspace.artifact_for(served.model, served.instance)
+    chosen, _ = split_choice(((artifact and artifact.choices) or {}).get(name, ""))
+    if "bf16" not in (spec.precision, chosen) or spec.format != "onnx" or release >= OPENVINO_SINCE:
+        return
+    yield workspace.environment.violation(
+        served.place,
+        f"OpenVINO in Triton {release} loads no graphs with variable dimensions; {name!r} in bf16 runs in it",
+        remedy=f"choose triton_release {OPENVINO_SINCE} or later, or another `precision`",
+        code="TS211",
+    )
 
 
 def _python_violations(workspace: Workspace, document: Document[ModelSpec]) -> Iterator[FileViolation]:
@@ -57,14 +77,16 @@ def _python_violations(workspace: Workspace, document: Document[ModelSpec]) -> I
 def _generating_violations(
     workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
 ) -> Iterator[FileViolation]:
-    """Check that generative models are called with `generate`."""
+    """Check that decoupled models are called with `generate` or `generate_stream`."""
     document = workspace.models.get(served.model)
-    if document is None or not document.record.generates:
+    if document is None or not document.record.decoupled:
         return
+    streams = document.record.streams
     message = f"{served.model!r} streams its responses, but"
     release = workspace.spec.release.name
     asked = endpoint.environment.get(INFERENCE_TYPE)
-    if endpoint.image is None:
+    needs_vllm = document.record.recipe.kind == "vllm"
+    if needs_vllm and endpoint.image is None:
         yield workspace.environment.violation(
             served.place,
             f"{served.model!r} requires Triton's vLLM backend, which SageMaker's images do not have",
@@ -75,9 +97,16 @@ def _generating_violations(
     if isinstance(endpoint, MultiModelEndpoint):
         yield workspace.environment.violation(
             served.place,
-            f"{message} multi-model endpoints return one response; vLLM also requires one fixed path of its "
-            "weights",
+            f"{message} multi-model endpoints return one response"
+            f"{'; vLLM also requires one fixed path of its weights' if needs_vllm else ''}",
             remedy="deploy it on its own endpoint (kind: single)",
+            code="TS211",
+        )
+    elif streams and endpoint.asynchronous:
+        yield workspace.environment.violation(
+            (*served.place[:2], "asynchronous"),
+            f"{message} an asynchronous endpoint stores one answer",
+            remedy="remove it",
             code="TS211",
         )
     elif release < SINCE[INFERENCE_TYPE]:
@@ -87,10 +116,12 @@ def _generating_violations(
             remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
             code="TS211",
         )
-    elif asked and asked not in GENERATING:
+    elif asked and asked not in (GENERATING[1:] if streams else GENERATING):
         yield workspace.environment.violation(
             (*served.place[:2], "environment", INFERENCE_TYPE),
             f"{message} {asked!r} requires one response",
-            remedy=f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",
+            remedy=f"remove it (default: {GENERATING[1]!r})"
+            if streams
+            else f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",
             code="TS211",
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.source_files import source_folder
+from tritonstack.project.files.model_calls import undeclared_calls
 from tritonstack.project.files.model_files import FILE_SCHEME, file_violations, source_files
 from tritonstack.project.files.requirement_files import REMEDY, pinned_version, requirement_lines
 from tritonstack.project.files.safetensors_header import REMEDY as COPY_AGAIN
@@ -18,11 +19,12 @@ from tritonstack.spec.models.recipes import PythonRecipe
 
 
 def content_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
-    """Yield missing or unsafe files, unpinned requirements, and incomplete weights."""
+    """Yield missing or unsafe files, unpinned requirements, undeclared calls, and incomplete weights."""
     violations = file_violations(document)
     yield from violations
     if not violations:
         yield from _unpinned_requirements(document)
+        yield from undeclared_calls(document)
         yield from _incomplete_weights(document)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,12 +13,16 @@ from tritonstack.base.source_files import list_files
 from tritonstack.project.files.model_files import FILE_SCHEME
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
+    GenerationRecipe,
+    GraphRecipe,
     HuggingFaceRecipe,
     OnnxRecipe,
     PythonRecipe,
+    ScikitLearnRecipe,
     TextEmbeddingRecipe,
     TorchScriptRecipe,
     TreesRecipe,
+    TritonRecipe,
     VllmRecipe,
 )
 
@@ -26,6 +30,8 @@ SAFE_WEIGHTS = "*.safetensors"
 PICKLED_WEIGHTS = "pytorch_model*.bin"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.joblib")
 CODE = "*.py"
+OTHER_FRAMEWORKS = ("tf_model*.h5", "flax_model*.msgpack", "rust_model.ot")
+"""The same weights for TensorFlow, Flax, and Rust, in repositories of the Hub."""
 SENTENCE_MODULES = (f"[0-9]_*/{SAFE_WEIGHTS}", f"[0-9]_*/{PICKLED_WEIGHTS}")
 """Weights of sentence-transformers modules, whose folders start with a number."""
 
@@ -120,16 +126,14 @@ TRANSFORMERS = FileSelection(
 def file_selection(spec: ModelSpec) -> FileSelection:
     """Return the patterns of a model's recipe."""
     match spec.recipe:
-        case HuggingFaceRecipe() | VllmRecipe():
+        case HuggingFaceRecipe() | VllmRecipe() | GenerationRecipe():
             return _for_transformers(spec)
-        case OnnxRecipe(file=file):
-            folder, _, name = file.rpartition("/")
-            stem = name.removesuffix(".onnx")
-            # A graph names its weight files; exporters use one of these names.
-            beside = (f"{stem}.*data*", f"{stem}_data*", "*.data", "*_data", "*.weight", "*.weights")
-            return _exactly(file, *(f"{folder}/{pattern}" if folder else pattern for pattern in beside))
-        case TreesRecipe(file=file) | TorchScriptRecipe(file=str(file)):
+        case OnnxRecipe(file=str(file)) | TorchScriptRecipe(file=str(file)) as recipe:
+            return _exactly(file, *_beside(file, recipe))
+        case TreesRecipe(file=file) | ScikitLearnRecipe(file=file):
             return _exactly(file)
+        case TritonRecipe():
+            return FileSelection(("*",), ("*",))  # the build reports code and pickles without trust
         case TorchScriptRecipe() | PythonRecipe():
             return _for_programs(spec)
         case _:
@@ -143,17 +147,33 @@ def _matches(name: str, patterns: Iterable[str], *, whole: bool = False) -> bool
     )
 
 
+def _beside(file: str, recipe: GraphRecipe) -> Iterator[str]:
+    """Yield patterns of a graph's weights, and of the tokenizer or image processor in front of it."""
+    if isinstance(recipe, OnnxRecipe):
+        folder, _, name = file.rpartition("/")
+        stem = name.removesuffix(".onnx")
+        # A graph names its weight files; exporters use one of these names.
+        for pattern in (f"{stem}.*data*", f"{stem}_data*", "*.data", "*_data", "*.weight", "*.weights"):
+            yield f"{folder}/{pattern}" if folder else pattern
+    if recipe.input != "tensors":
+        for pattern in ("*.json", "*.txt", "*.model"):
+            yield f"{recipe.processor}/{pattern}" if recipe.processor else pattern
+
+
 def _exactly(file: str, *beside: str) -> FileSelection:
     return FileSelection((file, *beside), (file,), exact=True)
 
 
 def _for_programs(spec: ModelSpec) -> FileSelection:
-    """Return patterns for everything except pickles and code; Python models also get code if it is local or
-    trusted."""
+    """Return patterns for everything except pickles, code, and the Hub's copies of the weights.
+
+    Python models also get code if it is local or trusted.
+    """
     is_local = (spec.source or "").startswith(FILE_SCHEME) or spec.trust.remote_code is not None
     takes_code = isinstance(spec.recipe, PythonRecipe) and is_local
     pickles = PICKLES if spec.trust.pickle is None else ()
-    return FileSelection(("*",), ("*",), rejected=(*pickles, *(() if takes_code else (CODE,))))
+    copies = OTHER_FRAMEWORKS if (spec.source or "").startswith("hf://") else ()
+    return FileSelection(("*",), ("*",), rejected=(*pickles, *copies, *(() if takes_code else (CODE,))))
 
 
 def _for_transformers(spec: ModelSpec) -> FileSelection:

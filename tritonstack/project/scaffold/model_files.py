@@ -44,6 +44,7 @@ def load(folder: Path) -> torch.nn.Module:
     return Double()
 '''
 _TEXTS = ("Replace this with a text that your users send.", "Add short, long, and unusual texts.")
+_PAIRS = ({"text": "A query, or a premise.", "text_pair": "Replace this pair with one of yours."},)
 _QUESTIONS = ({"question": "What does a test input need?", "context": "Replace this test input with yours."},)
 _INPUTS = {"x": [1.0, 2.0]}
 
@@ -70,7 +71,7 @@ def model_texts(new: NewModel) -> dict[str, bytes]:
         files["model.py"] = _MODEL_PY.read_bytes()
     if new.kind == "torchscript" and new.file is None:
         files["export.py"] = _ENTRY.encode()
-    if new.kind == "image-classification":
+    if RECIPES[new.kind].model_construct().takes == "images":
         files["example.png"] = _png(32)
     return files
 
@@ -106,9 +107,10 @@ def _test_inputs(new: NewModel) -> list[Any]:
         return [{"inputs": _INPUTS, "outputs": {"y": [2 * value for value in _INPUTS["x"]]}}]
     if new.kind == "torchscript":
         return [{"inputs": _INPUTS}]
-    takes = getattr(RECIPES[new.kind], "takes")  # noqa: B009 - a class variable of every recipe
+    takes = RECIPES[new.kind].model_construct().takes
     forms: dict[str, list[Any]] = {
         "texts": list(_TEXTS),
+        "pairs": list(_PAIRS),
         "questions": list(_QUESTIONS),
         "images": [{"image": "example.png"}],
         "tensors": [{"random": {"rows": 4}}],

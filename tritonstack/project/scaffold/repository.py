@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from tritonstack.base.errors import UsageError
-from tritonstack.base.files import write_text_atomically
-from tritonstack.base.paths import MARKER, Project, is_source_tree, shipped
+from tritonstack.base.files import staging_folder, write_text_atomically
+from tritonstack.base.paths import LOCK_SUFFIX, MARKER, Project, is_source_tree, shipped
 
 FOLDER = Path(__file__).parent
 APP = "tritonstack-app"
@@ -26,6 +26,12 @@ WORKFLOWS = ".github/workflows"
 """Delivers this repository's example project. A new repository gets the same files."""
 _RELEASE = "release.yml"
 """Publishes tritonstack itself."""
+_README, _IGNORED = "README.md", ".gitignore"
+TUTORIAL = "TUTORIAL.md"
+"""An example's README, in a clone that has a readme already."""
+_WEIGHTS, _EXPORTS = "weights", "exports"
+"""Folders that an example's train.py writes: the weights of a model, and models to import. Not in git."""
+_EXAMPLE_IGNORES = f"\n# Written by train.py.\n/models/*/{_WEIGHTS}/\n/{_EXPORTS}/\n"
 _DEPLOY_LOCK, _LOCAL_LOCK = "requirements.lock.txt", "requirements-local.lock.txt"
 _LOCKS = {
     _DEPLOY_LOCK: ("requirements.txt",),
@@ -43,7 +49,7 @@ _DISTRIBUTION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 def examples() -> list[str]:
     """Return the names that `--example` accepts."""
-    return sorted(folder.name for folder in (FOLDER / "examples").iterdir())
+    return sorted(_example_folders())
 
 
 def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], list[str]]:
@@ -61,12 +67,13 @@ def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], 
         )
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: not a folder", remedy="name a new or empty folder", code="TS909")
-    files = dict(_texts(folder.resolve().name, example))
+    files = _contents(folder.resolve().name, example, has_readme=(folder / _README).exists())
     kept = sorted(name for name in files if (folder / name).exists())
     try:
-        for name, text in files.items():
-            _write_new(folder / name, text)
-        (folder / "models").mkdir(exist_ok=True)
+        if folder.exists():
+            _write_all(folder, files)
+        else:
+            _create_whole(folder, files)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(
             f"{folder}: the folder cannot be created ({error.strerror})",
@@ -76,14 +83,29 @@ def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], 
     return sorted(files.keys() - set(kept)), kept
 
 
-def _write_new(file: Path, text: str) -> None:
+def _create_whole(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Create a folder with all files, or none: a killed run leaves a hidden one, which the next removes."""
+    with staging_folder(folder.parent, f".{folder.name}.new-") as place:
+        staged = place / folder.name
+        staged.mkdir()
+        _write_all(staged, files)
+        staged.rename(folder)
+
+
+def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        _write_new(folder / name, content)
+    (folder / "models").mkdir(exist_ok=True)
+
+
+def _write_new(file: Path, content: bytes) -> None:
     """Write a file that does not exist; add missing lines to a .gitignore, and keep any other file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
-        file.write_text(text, encoding="utf-8")
-    elif file.name == ".gitignore":
+        file.write_bytes(content)
+    elif file.name == _IGNORED:
         existing = file.read_text(encoding="utf-8")
-        missing = [line for line in text.splitlines() if line not in existing.splitlines()]
+        missing = [line for line in content.decode().splitlines() if line not in existing.splitlines()]
         write_text_atomically(file, "\n".join([existing.rstrip("\n"), *missing]).lstrip("\n") + "\n")
 
 
@@ -138,16 +160,45 @@ def _existing_text(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
-def _texts(name: str, example: str | None) -> Iterator[tuple[str, str]]:
+def _contents(name: str, example: str | None, *, has_readme: bool) -> dict[str, bytes]:
+    """Return the files of a new repository by name; those of an example replace the template's."""
+    files = {file: text.encode() for file, text in _texts(name)}
+    if example is None:
+        return files
+    added = dict(_example_files(_example_folders()[example]))
+    tutorial = added.pop(_README, None)
+    if tutorial is not None:
+        both = tutorial + b"\n" + re.sub(rb"^# .*", b"## This repository", files[_README])
+        added |= {TUTORIAL: tutorial} if has_readme else {_README: both}
+        added[_IGNORED] = files[_IGNORED] + _EXAMPLE_IGNORES.encode()
+    return {**files, **added}
+
+
+def _example_folders() -> dict[str, Path]:
+    """Return the folders of the examples by name: the smallest is here, the others have a tutorial each."""
+    folders = [*(FOLDER / "examples").iterdir(), *shipped("examples").iterdir()]
+    return {folder.name: folder for folder in folders if (folder / "environments").is_dir()}
+
+
+def _example_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an example, without what running it in its folder has generated."""
+    for file in sorted(folder.rglob("*")):
+        parts = file.relative_to(folder).parts
+        generated = any(part.startswith(".") or part in {"__pycache__", _WEIGHTS, _EXPORTS} for part in parts)
+        if file.is_file() and not generated and not file.name.endswith(LOCK_SUFFIX):
+            yield "/".join(parts), file.read_bytes()
+
+
+def _texts(name: str) -> Iterator[tuple[str, str]]:
     values = {"@NAME@": _repository_name(name), "@VERSION@": importlib.metadata.version("tritonstack")}
-    for folder in (FOLDER / "files", *([FOLDER / "examples" / example] if example else [])):
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                text = file.read_text(encoding="utf-8")
-                for key, value in values.items():
-                    text = text.replace(key, value)
-                parts = [_NAMES.get(part, part) for part in file.relative_to(folder).parts]
-                yield "/".join(parts), text
+    folder = FOLDER / "files"
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            text = file.read_text(encoding="utf-8")
+            for key, value in values.items():
+                text = text.replace(key, value)
+            parts = [_NAMES.get(part, part) for part in file.relative_to(folder).parts]
+            yield "/".join(parts), text
     for file in sorted(shipped(WORKFLOWS).glob("*.yml")):
         if file.name != _RELEASE:
             yield f"{WORKFLOWS}/{file.name}", file.read_text(encoding="utf-8")

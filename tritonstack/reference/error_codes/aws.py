@@ -91,6 +91,11 @@ AWS: Mapping[str, Kind] = {
         "A test request failed, or its answer has another shape than the example. Read the log group of "
         "the endpoint.",
     ),
+    "TS518": Kind(
+        "Missing IAM permission",
+        "The credentials are valid, but their IAM policies do not allow a call. The help names the action "
+        "to allow. The message is AWS's own.",
+    ),
     "TS540": Kind(
         "Request cannot be encoded",
         "The client cannot write an input as a Triton tensor; nothing was sent. Pass NumPy arrays of a "

@@ -85,4 +85,19 @@ MACHINE: Mapping[str, Kind] = {
         "A step of the delivery workflows called git or `gh`. The message has their output; check the "
         "permissions of the job and its token.",
     ),
+    "TS625": Kind(
+        "Unknown model name",
+        "The deployment of a multi-model endpoint has published no model of that name. The help lists the "
+        "known names.",
+    ),
+    "TS626": Kind(
+        "Model names cannot be read",
+        "The client found no model names under the given path or in the given file, or may not read them. "
+        "`tritonstack targets` prints the path of an endpoint.",
+    ),
+    "TS627": Kind(
+        "Target model not found",
+        "The prefix of a multi-model endpoint has no archive of the requested TargetModel. `tritonstack "
+        "targets` lists the models of an endpoint.",
+    ),
 }

@@ -47,7 +47,7 @@ PROJECT: Mapping[str, Kind] = {
     "TS209": Kind(
         "Endpoint kind does not match the model",
         "The `kind` of the endpoint differs from what the recipe of its model produces, such as a single "
-        "model or an ensemble. Change the kind, or `recipe.input`.",
+        "model or an ensemble. Change the kind, or `recipe.input` or `recipe.calls`.",
     ),
     "TS210": Kind(
         "Model does not run on the instance type",

@@ -42,8 +42,8 @@ USAGE: Mapping[str, Kind] = {
     ),
     "TS908": Kind(
         "Command does not apply",
-        "The command cannot be used with this endpoint, environment, or pipeline, for example `invoke` "
-        "with an asynchronous endpoint. The help names what to use instead.",
+        "The command cannot be used with this endpoint, environment, or pipeline, for example `targets` "
+        "with an endpoint of one model. The help names what to use instead.",
     ),
     "TS909": Kind(
         "Target folder is not empty",
@@ -58,6 +58,26 @@ USAGE: Mapping[str, Kind] = {
         "Name is already used",
         "`tritonstack new` replaces no model, endpoint, or environment. Choose another name, or edit the "
         "existing file.",
+    ),
+    "TS912": Kind(
+        "Input does not fit the model",
+        "An input of `invoke` has an unknown name, another type or shape than the model's, or is missing. "
+        "`tritonstack inspect MODEL` shows the model's tensors. Nothing was sent.",
+    ),
+    "TS913": Kind(
+        "Input file cannot be read",
+        "A file for `invoke` does not exist, is damaged, or has a format that cannot become the input. "
+        "Nothing was sent.",
+    ),
+    "TS914": Kind(
+        "Load cannot be read",
+        "A trace, a period of captured requests, or a saved result of `bench` does not exist, is damaged, or "
+        "is empty. Nothing was sent.",
+    ),
+    "TS915": Kind(
+        "No answers to measure",
+        "The endpoint answered no request of a load test; the message counts the errors by class. Check the "
+        "endpoint with `tritonstack invoke`, or send less.",
     ),
     "TS999": Kind(
         "Internal error",

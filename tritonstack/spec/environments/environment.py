@@ -186,6 +186,11 @@ class EnvironmentSpec(Record):
         return not is_embedded(self.account)
 
     @property
+    def costs_money(self) -> bool:
+        """Whether its resources are billed."""
+        return self.on_aws
+
+    @property
     def served_by_image(self) -> bool:
         """Whether SageMaker's image serves its models; on the local cloud, builds check the local server."""
         return self.on_aws

@@ -15,6 +15,8 @@ WRITE_ANSWERS = (
     "give expected outputs: `outputs` beside `inputs`, or arrays named outputs/<name> in the .npz file"
 )
 """The remedy for models without a reference framework."""
+WRITE_RESPONSES = "write `responses: [{...}, ...]` beside `inputs`"
+"""The remedy for decoupled models."""
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -40,6 +42,8 @@ class TestInput(Record):
 
     text: Text | None = None
     """Input text, for text models."""
+    text_pair: Text | None = None
+    """The second text, for models of text pairs: a passage for the query in `text`, or a hypothesis."""
     question: Text | None = None
     """A question, for question-answering models; requires context."""
     context: Text | None = None
@@ -49,7 +53,11 @@ class TestInput(Record):
     inputs: Mapping[str, Any] | None = None
     """Named tensors as nested lists, without the batch dimension."""
     outputs: Mapping[str, Any] | None = None
-    """Expected outputs for `inputs`, if no framework can compute them."""
+    """Expected outputs for `inputs`, or for the text or image of a given graph, if no framework can compute
+    them."""
+    # Not strict, as `sizes` above.
+    responses: Annotated[tuple[Mapping[str, Any], ...], Field(min_length=1, strict=False)] | None = None
+    """Expected responses of a decoupled model to `inputs`, in order; each with all outputs."""
     file: OwnFile | None = None
     """An .npz file beside model.yaml: named arrays whose first dimension is the row. Expected outputs are
     named `outputs/<name>`."""
@@ -59,8 +67,19 @@ class TestInput(Record):
     @property
     def kind(self) -> InputKind:
         """The kind of model it suits."""
-        forms: dict[InputKind, Any] = {"texts": self.text, "questions": self.question, "images": self.image}
+        forms: dict[InputKind, Any] = {
+            "pairs": self.text_pair,
+            "texts": self.text,
+            "questions": self.question,
+            "images": self.image,
+        }
         return next((kind for kind, value in forms.items() if value is not None), "tensors")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its texts, in the order of the tensors that callers send."""
+        texts = (self.text, self.text_pair, self.question, self.context)
+        return tuple(text for text in texts if text is not None)
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -73,8 +92,14 @@ class TestInput(Record):
             raise ValueError("`context` goes with `question` only; remove `context`")
         if (self.question is None) != (self.context is None):
             raise ValueError("`question` and `context` require each other; write both")
-        if self.outputs is not None and self.inputs is None:
-            raise ValueError("`outputs` requires `inputs`; write both")
+        if self.text_pair is not None and self.text is None:
+            raise ValueError("`text_pair` goes with `text` only; write both")
+        if self.outputs is not None and (self.inputs, self.text, self.image) == (None, None, None):
+            raise ValueError("`outputs` requires `inputs`, `text`, or `image`; write both")
+        if self.responses is not None and (self.inputs is None or self.outputs is not None):
+            raise ValueError(
+                "`responses` requires `inputs` and excludes `outputs`; write both `inputs` and it"
+            )
         return self
 
 

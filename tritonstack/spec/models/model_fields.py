@@ -12,7 +12,14 @@ from tritonstack.base.documents import Record
 from tritonstack.base.naming import Name
 from tritonstack.reference.datatypes import DatatypeName
 from tritonstack.spec.models.inputs import AnyTestInput
-from tritonstack.spec.models.recipes import EnsembleRecipe, Layout, Recipe
+from tritonstack.spec.models.recipes import (
+    EnsembleRecipe,
+    GenerationRecipe,
+    Layout,
+    PythonRecipe,
+    Recipe,
+    VllmRecipe,
+)
 from tritonstack.spec.models.tensorrt import TensorRT
 from tritonstack.spec.models.tolerance import ModelTolerance, Precision, PrecisionOption
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
@@ -107,7 +114,7 @@ class ModelFields(Record):
     @property
     def members(self) -> tuple[str, ...]:
         """Other models that are part of its artifact."""
-        return self.recipe.members if isinstance(self.recipe, EnsembleRecipe) else ()
+        return self.recipe.members if isinstance(self.recipe, EnsembleRecipe | PythonRecipe) else ()
 
     @property
     def test_texts(self) -> tuple[str, ...]:
@@ -134,7 +141,17 @@ class ModelFields(Record):
     @property
     def generates(self) -> bool:
         """Whether it is a generative model, called with `generate`."""
-        return self.recipe.kind == "vllm"
+        return isinstance(self.recipe, VllmRecipe | GenerationRecipe)
+
+    @property
+    def decoupled(self) -> bool:
+        """Whether it can send several responses per request."""
+        return self.generates or (isinstance(self.recipe, PythonRecipe) and self.recipe.decoupled)
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is a decoupled model with tensors of its own, called with `generate_stream`."""
+        return self.decoupled and not self.generates
 
     def tolerated(self, served: Precision) -> PrecisionOption:
         """Return the precision whose default tolerances apply to a graph of this model."""
@@ -143,6 +160,8 @@ class ModelFields(Record):
     @property
     def builds_for(self) -> tuple[Literal["cpu", "gpu"], ...]:
         """Hardware that its artifacts run on; for ensembles, the members restrict it further."""
-        if self.format == "tensorrt" or self.generates or self.precision == "fp16":
+        if self.format == "tensorrt" or self.recipe.kind == "vllm" or self.precision == "fp16":
             return ("gpu",)
+        if isinstance(self.recipe, GenerationRecipe):
+            return ("cpu",)
         return ("cpu",) if self.precision != "fp32" else ("cpu", "gpu")

@@ -1,8 +1,9 @@
 """Recipes of `model.yaml`: how to convert a source into a Triton repository. One record per kind.
 
-Hugging Face   text-embedding, text-classification, token-classification, question-answering,
-               feature-extraction, image-classification
-as given       torchscript, onnx, trees, python, vllm
+Hugging Face   text-embedding, text-classification, text-pair-classification, token-classification,
+               question-answering, feature-extraction, image-classification, image-embedding
+as given       torchscript, onnx, trees, scikit-learn, python, triton
+language       vllm, text-generation, text-to-text
 composed       ensemble
 """
 
@@ -19,7 +20,7 @@ from tritonstack.base.documents import Record, Violation, raise_violations
 from tritonstack.base.naming import Name
 
 Layout = Literal["single", "ensemble"]
-InputKind = Literal["texts", "questions", "images", "tensors"]
+InputKind = Literal["texts", "pairs", "questions", "images", "tensors"]
 Format = Literal["onnx", "torchscript", "tensorrt"]
 LONGEST_TEXT = 8192
 TokenCount = Annotated[int, Field(ge=2, le=LONGEST_TEXT)]
@@ -118,6 +119,25 @@ class TextClassificationRecipe(TextRecipe):
     """Activation for the scores; default: the model's own configuration."""
 
 
+class TextPairClassificationRecipe(TextRecipe):
+    """A classifier of two texts, such as a reranker or an NLI model: one score per label."""
+
+    takes: ClassVar[InputKind] = "pairs"
+
+    kind: Literal["text-pair-classification"]
+    activation: Literal["softmax", "sigmoid", "none"] | None = None
+    """Activation for the scores; default: the one that sentence-transformers saved for its CrossEncoder, else
+    the model's own configuration."""
+    max_length: TokenCount | None = None
+    """Maximum tokens of both texts together; the longer text is truncated first. Default: what the tokenizer
+    and the model's positions allow, else 512."""
+
+    @property
+    def usual_length(self) -> int:
+        """Default of max_length if the source has none."""
+        return 512
+
+
 class TokenClassificationRecipe(TextRecipe):
     """A token classifier: one score per label for each token."""
 
@@ -147,16 +167,13 @@ class FeatureExtractionRecipe(TextRecipe):
     kind: Literal["feature-extraction"]
 
 
-class ImageClassificationRecipe(HuggingFaceRecipe):
-    """An image classifier: one score per label."""
+class ImageRecipe(HuggingFaceRecipe):
+    """Common options of image recipes."""
 
     takes: ClassVar[InputKind] = "images"
 
-    kind: Literal["image-classification"]
     input: Literal["image", "pixels"] = "image"
     """What callers send: image files, which a preprocessing model decodes and scales, or scaled pixels."""
-    activation: Literal["softmax", "sigmoid", "none"] | None = None
-    """Activation for the scores; default: the model's own configuration."""
 
     @property
     def layout(self) -> Layout:
@@ -169,11 +186,34 @@ class ImageClassificationRecipe(HuggingFaceRecipe):
         return ()
 
 
+class ImageClassificationRecipe(ImageRecipe):
+    """An image classifier: one score per label."""
+
+    kind: Literal["image-classification"]
+    activation: Literal["softmax", "sigmoid", "none"] | None = None
+    """Activation for the scores; default: the model's own configuration."""
+
+
+class ImageEmbeddingRecipe(ImageRecipe):
+    """The image model of CLIP: one vector per image, comparable with those of texts."""
+
+    kind: Literal["image-embedding"]
+    normalize: bool = True
+    """Scale each vector to length 1, so that a dot product is the cosine."""
+
+
 class GivenRecipe(Record):
     """Common options of recipes for models given as one file or one program."""
 
-    takes: ClassVar[InputKind] = "tensors"
-    layout: ClassVar[Layout] = "single"
+    @property
+    def takes(self) -> InputKind:
+        """What callers send."""
+        return "tensors"
+
+    @property
+    def layout(self) -> Layout:
+        """Number of Triton models in its artifact: one, or an ensemble."""
+        return "single"
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -181,7 +221,37 @@ class GivenRecipe(Record):
         return ()
 
 
-class TorchScriptRecipe(GivenRecipe):
+class GraphRecipe(GivenRecipe):
+    """Common options of recipes for graphs, which can have a tokenizer or an image decoder in front."""
+
+    input: Literal["tensors", "text", "image"] = "tensors"
+    """What callers send: the graph's tensors, texts for a tokenizer, or image files for a decoder."""
+    processor: OwnFile | None = None
+    """Folder of the source with the files of the tokenizer or image processor. Default: the source itself."""
+    max_length: TokenCount | None = None
+    """Longer texts are truncated to this many tokens. Default: the tokenizer's value, else 256."""
+
+    @property
+    def takes(self) -> InputKind:
+        """What callers send."""
+        kinds: dict[str, InputKind] = {"text": "texts", "image": "images"}
+        return kinds.get(self.input, "tensors")
+
+    @property
+    def layout(self) -> Layout:
+        """Number of Triton models in its artifact: one, or an ensemble."""
+        return "single" if self.input == "tensors" else "ensemble"
+
+    @model_validator(mode="after")
+    def _options_of_the_input(self) -> GraphRecipe:
+        if self.processor is not None and self.input == "tensors":
+            raise ValueError("`processor` requires `input: text` or `input: image`")
+        if self.max_length is not None and self.input != "text":
+            raise ValueError("`max_length` requires `input: text`")
+        return self
+
+
+class TorchScriptRecipe(GraphRecipe):
     """A TorchScript module: a saved file, or traced from a function that creates the module."""
 
     alternatives: ClassVar = (Choice(("file", "entry")),)
@@ -198,7 +268,7 @@ class TorchScriptRecipe(GivenRecipe):
         return (self.entry.partition(":")[0],) if self.entry else ()
 
 
-class OnnxRecipe(GivenRecipe):
+class OnnxRecipe(GraphRecipe):
     """An ONNX graph."""
 
     kind: Literal["onnx"]
@@ -218,11 +288,21 @@ class TreesRecipe(GivenRecipe):
     """Library that saved the model; default: detected from the file."""
     answer: Literal["value", "class", "probabilities"] | None = None
     """Output of the model; default: probabilities for classifiers, values otherwise."""
+    shap: bool = False
+    """Whether FIL also returns SHAP values (`treeshap_output`), for XGBoost and LightGBM."""
 
     @property
     def is_lightgbm(self) -> bool:
         """Whether the file is in LightGBM's text format, according to its name or `library`."""
         return self.library == "lightgbm" or (self.library is None and self.file.endswith(".txt"))
+
+
+class ScikitLearnRecipe(GivenRecipe):
+    """A scikit-learn model or pipeline, converted to an ONNX graph by skl2onnx."""
+
+    kind: Literal["scikit-learn"]
+    file: OwnFile
+    """The model in the source, saved with joblib or pickle."""
 
 
 class PythonRecipe(GivenRecipe):
@@ -240,7 +320,23 @@ class PythonRecipe(GivenRecipe):
     pythons: tuple[Annotated[str, Field(pattern=r"^3\.\d+$")], ...] = ()
     """Python versions to bundle compiled packages for; default: those of all Triton releases."""
     reference: EntryPoint | None = None
-    """`file.py:function` that maps input arrays to expected outputs; or give these in test_inputs."""
+    """`file.py:function` that maps input arrays to expected outputs; or give these in test_inputs. If the
+    function has a parameter `source`, it gets the folder of the source."""
+    calls: tuple[Name, ...] = ()
+    """Models of this repository that the code calls with `pb_utils.InferenceRequest`."""
+    decoupled: bool = False
+    """The code sends any number of responses per request (`request.get_response_sender()`), and callers get
+    each when it is sent. Test inputs have `responses` instead of `outputs`."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The models that it calls, without duplicates."""
+        return tuple(dict.fromkeys(self.calls))
+
+    @property
+    def layout(self) -> Layout:
+        """Number of Triton models in its artifact: one, or an ensemble."""
+        return "ensemble" if self.calls else "single"
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -260,11 +356,62 @@ class PythonRecipe(GivenRecipe):
 class VllmRecipe(GivenRecipe):
     """A language model for Triton's vLLM backend."""
 
-    takes: ClassVar[InputKind] = "texts"
-
     kind: Literal["vllm"]
     engine: Mapping[str, Any] = Field(default_factory=dict)
     """Arguments of the vLLM engine, as in model.json; the build sets the model's path."""
+
+    @property
+    def takes(self) -> InputKind:
+        """What callers send."""
+        return "texts"
+
+
+class TritonRecipe(Record):
+    """A Triton repository: one model, or an ensemble with its parts. Files stay as they are."""
+
+    takes: ClassVar[InputKind] = "tensors"
+
+    kind: Literal["triton"]
+    layout: Layout = "single"
+    """What the repository holds: one model (single), or an ensemble with its parts."""
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """Files of the model's folder that the build reads."""
+        return ()
+
+
+class GenerationRecipe(GivenRecipe):
+    """Common options of models that write texts on CPUs, token by token."""
+
+    takes: ClassVar[InputKind] = "texts"
+
+    max_tokens: Annotated[int, Field(ge=32, le=131_072)] = 256
+    """Most new tokens per request, and the default of the parameter `max_tokens`."""
+    max_length: Annotated[int, Field(ge=64, le=131_072)] | None = None
+    """Most tokens of a text."""
+    overrides: Mapping[Literal["num_beams"], Annotated[str, Field(min_length=10)]] = Field(
+        default_factory=dict
+    )
+    """Settings of generation_config.json to leave out, each with the reason. Without `num_beams`, the most
+    likely token is chosen each time."""
+
+
+class TextGenerationRecipe(GenerationRecipe):
+    """A causal language model on CPUs: completes texts, token by token."""
+
+    kind: Literal["text-generation"]
+    max_length: Annotated[int, Field(ge=64, le=131_072)] | None = None
+    """Most tokens of a prompt with its completion. Default: the model's positions, but at most 2,048."""
+
+
+class TextToTextRecipe(GenerationRecipe):
+    """An encoder-decoder model on CPUs: turns texts into others, for example translations or summaries."""
+
+    kind: Literal["text-to-text"]
+    max_length: Annotated[int, Field(ge=64, le=131_072)] | None = None
+    """Most tokens of an input. Default: what the tokenizer and the model's positions allow, but at most
+    2,048."""
 
 
 class EnsembleStep(Record):
@@ -320,15 +467,21 @@ class EnsembleRecipe(Record):
 Recipe = Annotated[
     TextEmbeddingRecipe
     | TextClassificationRecipe
+    | TextPairClassificationRecipe
     | TokenClassificationRecipe
     | QuestionAnsweringRecipe
     | FeatureExtractionRecipe
     | ImageClassificationRecipe
+    | ImageEmbeddingRecipe
     | TorchScriptRecipe
     | OnnxRecipe
     | TreesRecipe
+    | ScikitLearnRecipe
     | PythonRecipe
     | VllmRecipe
+    | TritonRecipe
+    | TextGenerationRecipe
+    | TextToTextRecipe
     | EnsembleRecipe,
     Field(discriminator="kind"),
 ]

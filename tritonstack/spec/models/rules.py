@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from tritonstack.base.documents import Violation
 from tritonstack.base.source_files import TRUST_EXTERNAL, leaves_folder
 from tritonstack.spec.models.model_fields import ModelFields
+from tritonstack.spec.models.openvino_rules import openvino_violations
 from tritonstack.spec.models.recipes import HuggingFaceRecipe
 from tritonstack.spec.models.triton_rules import triton_violations
 
 _WRITE = {
     "texts": "write texts",
+    "pairs": "write `text: ...` and `text_pair: ...`",
     "questions": "write `question: ...` and `context: ...`",
     "images": "write `image: <file>`",
     "tensors": "write `inputs: {...}`, `file: <file>.npz` or `random: {}`",
@@ -72,7 +74,29 @@ def _input_violations(spec: ModelFields) -> Iterator[Violation]:
                 _WRITE[takes],
                 code="TS115",
             )
+    has_framework = isinstance(spec.recipe, HuggingFaceRecipe) or spec.generates
     for index, test_input in enumerate(spec.test_inputs):
+        if test_input.outputs is not None and has_framework:
+            yield Violation(
+                ("test_inputs", index, "outputs"),
+                f"the recipe {spec.recipe.kind} compares with the framework's answers",
+                "remove it",
+                code="TS115",
+            )
+        if spec.streams and test_input.outputs is not None:
+            yield Violation(
+                ("test_inputs", index, "outputs"),
+                "a decoupled model sends several responses",
+                "write `responses: [{...}, ...]` instead",
+                code="TS115",
+            )
+        if test_input.responses is not None and not spec.streams:
+            yield Violation(
+                ("test_inputs", index, "responses"),
+                "only decoupled Python models send several responses",
+                "write `outputs: {...}`, or add `decoupled: true` to recipe",
+                code="TS115",
+            )
         if spec.test_inputs.index(test_input) != index:
             yield Violation(
                 ("test_inputs", index), "duplicate test input", "keep one of the two", code="TS113"
@@ -81,12 +105,7 @@ def _input_violations(spec: ModelFields) -> Iterator[Violation]:
 
 def _precision_violations(spec: ModelFields) -> Iterator[Violation]:
     if spec.precision == "bf16" and spec.format == "onnx":
-        yield Violation(
-            ("precision",),
-            "bf16 requires TensorRT: Triton's ONNX Runtime does not support it on any device",
-            "write `precision: auto` for CPUs and `precision: fp16` for GPUs, or `format: tensorrt`",
-            code="TS117",
-        )
+        yield from openvino_violations(spec)
     if spec.precision == "fp32" or spec.format in ("onnx", "tensorrt"):
         return
     yield Violation(

@@ -53,8 +53,7 @@ class Batching(Record):
     priorities: Priorities | None = None
     """Request priorities."""
     queue: QueuePolicy | None = None
-    """What happens to queued requests. Default: reject requests after 50 seconds, and more requests than the
-    model answers in that time on two cores, estimated from its size. `{}`: no limits."""
+    """Limits of the queue. Default: none, because limits slow the scheduler down."""
 
 
 class InstanceGroup(Record):
@@ -119,7 +118,7 @@ class TritonOptions(Record):
     config: OwnFile | None = None
     """A config.pbtxt beside model.yaml; the build checks and completes it."""
     instances: tuple[InstanceGroup, ...] = ()
-    """Instances of the model. Default: two for a graph below 1 GiB on a CPU, else one."""
+    """Instances of the model. Default: two for a graph below 1 GiB on a CPU (bf16: one), else one."""
     sequences: Sequences | None = None
     """For stateful models."""
     response_cache: bool = False

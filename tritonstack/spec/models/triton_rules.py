@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from tritonstack.base.documents import Violation
 from tritonstack.spec.models.model_fields import ModelFields
+from tritonstack.spec.models.triton_options import QueuePolicy
 
 ONLY_VERSION = 1
 """Each artifact holds one version of its model; a new version is a new artifact."""
@@ -23,12 +24,17 @@ def triton_violations(spec: ModelFields) -> Iterator[Violation]:
     if spec.recipe.kind == "ensemble":
         yield from _pipeline_violations(spec)
         return
+    if spec.recipe.kind == "triton":
+        yield from _repository_violations(spec)
+        return
     yield from _size_violations(spec)
     yield from _queue_violations(spec)
     yield from _ragged_violations(spec)
     yield from _instance_violations(spec)
     yield from _sequence_violations(spec)
     yield from _cache_violations(spec)
+    yield from _call_violations(spec)
+    yield from _stream_violations(spec)
     yield from _option_violations(spec)
 
 
@@ -40,6 +46,18 @@ def _pipeline_violations(spec: ModelFields) -> Iterator[Violation]:
                 (block, name),
                 "an ensemble only routes tensors; Triton takes this option from its member models",
                 "write it in the model.yaml of the step that needs it",
+                code="TS115",
+            )
+
+
+def _repository_violations(spec: ModelFields) -> Iterator[Violation]:
+    """Yield options that the repository's own config.pbtxt files have."""
+    for block in ("batching", "triton", "tensors"):
+        if block in spec.model_fields_set:
+            yield Violation(
+                (block,),
+                "the recipe triton takes this from the repository's config.pbtxt, which stays as it is",
+                "remove it, and edit config.pbtxt",
                 code="TS115",
             )
 
@@ -95,6 +113,19 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
             ("batching", "keep_order"),
             "priorities reorder requests, which keep_order forbids",
             "keep one of the two",
+            code="TS114",
+        )
+    limited = [
+        name
+        for name, wanted in (("queue", queue not in (None, QueuePolicy())), ("priorities", priorities))
+        if wanted
+    ]
+    if batching.queue_delay_us and limited and spec.triton.sequences is None:
+        yield Violation(
+            ("batching", "queue_delay_us"),
+            f"with `{limited[0]}`, Triton's dynamic batcher loses throughput until the model is loaded again "
+            "(triton-inference-server/server#8870)",
+            f"remove it, or remove `{limited[0]}`",
             code="TS114",
         )
     if queue is not None and queue.on_timeout == "delay" and queue.timeout_us == 0:
@@ -235,8 +266,43 @@ def _cache_violations(spec: ModelFields) -> Iterator[Violation]:
         yield Violation(
             place, "responses of a stateful model cannot be cached", "remove one of the two", code="TS114"
         )
-    if spec.generates:
+    if spec.decoupled:
         yield Violation(place, "Triton does not cache streamed responses", "remove it", code="TS114")
+
+
+def _call_violations(spec: ModelFields) -> Iterator[Violation]:
+    """Yield options that a model cannot have if its code calls others."""
+    for name, given, reason in (
+        (
+            "warm_up",
+            spec.triton.warm_up,
+            "Triton warms the model up before the models that it calls are loaded",
+        ),
+        ("sequences", spec.triton.sequences is not None, "a model that calls others cannot keep state"),
+    ):
+        if given and spec.members:
+            yield Violation(("triton", name), reason, "remove it, or `recipe.calls`", code="TS114")
+
+
+def _stream_violations(spec: ModelFields) -> Iterator[Violation]:
+    """Yield options that a decoupled model with tensors of its own cannot have."""
+    if not spec.streams:
+        return
+    for name, given, reason in (
+        ("warm_up", spec.triton.warm_up, "responses of warm-up requests would never be compared"),
+        ("sequences", spec.triton.sequences is not None, "requests of a sequence get one response each"),
+    ):
+        if given:
+            yield Violation(
+                ("triton", name), f"{reason}, and the model is decoupled", "remove it", code="TS114"
+            )
+    if spec.members:
+        yield Violation(
+            ("recipe", "calls"),
+            "a model that calls others is served as an ensemble, which returns one response",
+            "remove it, or `decoupled`",
+            code="TS114",
+        )
 
 
 def _option_violations(spec: ModelFields) -> Iterator[Violation]:

@@ -29,6 +29,7 @@ from tritonstack.workflows.artifacts.publishing import fill_model_prefixes, loca
 from tritonstack.workflows.builds.local_build import build_locally, most_at_once
 from tritonstack.workflows.builds.outcomes import Outcome, failure_of
 from tritonstack.workflows.builds.remote_build import build_remotely, prepare_bucket, prepare_build_infra
+from tritonstack.workflows.new_files import remove_unfinished_models
 from tritonstack.workflows.session import Session
 
 
@@ -72,6 +73,7 @@ def build(
     started and not followed. With `expose`, Triton can listen on every network interface if it cannot be
     isolated. Raises TritonstackError if a build fails; the others are locked all the same.
     """
+    remove_unfinished_models(session.project)
     workspace = load_workspace(session.project, environment)
     artifacts = needed_artifacts(workspace, models)
     locally = local or not publish

@@ -61,7 +61,7 @@ def build_locally(
     With `expose`, Triton can listen on every network interface if it cannot be isolated.
     """
     require("isal", feature="building models")
-    children = _Children(expose)
+    children = BuildProcesses(expose)
     pool = ThreadPoolExecutor(at_once)
     running: set[Future[Outcome]] = set()
     try:
@@ -86,8 +86,8 @@ def build_locally(
 
 
 @dataclass
-class _Children:
-    """The build processes."""
+class BuildProcesses:
+    """Build processes that run at the same time."""
 
     expose: bool
     processes: set[subprocess.Popen[str]] = field(default_factory=set)
@@ -130,9 +130,15 @@ class _Children:
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _build_one(session: Session, steps: Steps, children: _Children, needed: NeededArtifact) -> Outcome:
+def _build_one(session: Session, steps: Steps, children: BuildProcesses, needed: NeededArtifact) -> Outcome:
     with steps.step(f"building {needed.model} for {needed.target}", label=needed.model) as step:
-        outcome = _run(children, step, needed, _command(session, needed), _log_file(session, needed))
+        outcome = _run(
+            children,
+            step,
+            needed,
+            _command(session, needed),
+            build_log(session, f"{needed.model}-{needed.target}"),
+        )
         step.failed = outcome.error is not None
         if outcome.manifest:
             step.detail = (
@@ -162,15 +168,30 @@ def _environment(*, expose: bool) -> dict[str, str]:
     }
 
 
-def _log_file(session: Session, needed: NeededArtifact) -> Path:
+def build_log(session: Session, name: str) -> Path:
+    """Return the log file of a build on this machine."""
     folder = session.project.state_dir / "logs" / "builds"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{needed.model}-{needed.target}.log"
+    return folder / f"{name}.log"
 
 
 def _run(
-    children: _Children, step: Step, needed: NeededArtifact, command: Sequence[str], log: Path
+    children: BuildProcesses, step: Step, needed: NeededArtifact, command: Sequence[str], log: Path
 ) -> Outcome:
+    try:
+        last = run_build(children, step, command, log, subject=f"the build of {needed.model}")
+    except BuildInterruptedError:
+        raise
+    except TritonstackError as error:
+        return Outcome(needed, error=error)
+    folder = Path(last["directory"])
+    return Outcome(needed, read_manifest(folder), last["reused"], folder)
+
+
+def run_build(
+    children: BuildProcesses, step: Step, command: Sequence[str], log: Path, *, subject: str
+) -> dict[str, Any]:
+    """Run a build process and report its steps; return its last event, or raise its error."""
     process = children.start(command)
     complaints: list[str] = []
     log.write_text(f"{shlex.join(command)}\n", encoding="utf-8")
@@ -185,14 +206,12 @@ def _run(
             show_event(step, event)
     status = process.wait()
     listener.join()
-    if last.get("event") == "built":
-        folder = Path(last["directory"])
-        return Outcome(needed, read_manifest(folder), last["reused"], folder)
+    if last.get("event") in ("built", "written"):
+        return last
     if last.get("event") == "failed":
-        return Outcome(needed, error=error_from(last, log=shown_path(log)))
+        raise error_from(last, log=shown_path(log))
     at_step = f" in step {last['step']!r}" if last.get("event") == "step" else ""
-    subject = f"the build of {needed.model}{at_step}"
-    return Outcome(needed, error=_exit_error(subject, status, complaints, command, log))
+    raise _exit_error(f"{subject}{at_step}", status, complaints, command, log)
 
 
 def _exit_error(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.operations.builds.jobs import event_text
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.reporter import Step
@@ -83,12 +84,10 @@ def show_event(step: Step, event: dict[str, Any]) -> None:
     if event["event"] != "step":
         return
     if event["state"] in ("started", "running"):
-        step.update(": ".join(filter(None, (event["step"], event["detail"]))))
+        step.update(event_text(event))
         return
     # The error that ends the command has the full text; here, one line is enough.
-    detail = event["detail"].splitlines()[0] if event["detail"] else ""
-    mark = "failed: " if event["state"] == "failed" else ""
-    step.log(f"{event['step']}: {mark}{detail} ({event['seconds']:.1f} s)")
+    step.log(event_text({**event, "detail": event["detail"].partition("\n")[0]}))
 
 
 def error_from(event: dict[str, Any], *, log: str) -> TritonstackError:

@@ -11,9 +11,9 @@ from packaging.version import Version
 
 from tritonstack.base.paths import Project
 from tritonstack.project.scaffold import repository
-from tritonstack.project.scaffold.repository import examples
+from tritonstack.project.scaffold.repository import TUTORIAL, examples
 
-__all__ = ["CreatedRepository", "PinnedVersion", "create_repository", "examples", "pin_version"]
+__all__ = ["TUTORIAL", "CreatedRepository", "PinnedVersion", "create_repository", "examples", "pin_version"]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
 """Filter patterns of CloudWatch Logs, including those of the stacks."""
 
+import time
+
 import pytest
+from moto.logs.models import LogEvent
 
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
 from tritonstack_local.cloudwatch.logs import PatternError, parse_pattern
@@ -67,3 +70,48 @@ MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory"
 def test_filter_patterns_of_the_stacks(count, lines):
     pattern = parse_pattern(FILTER_PATTERNS[count])
     assert {line for line in (ERROR, DRIVER, UNHEALTHY, MEMORY) if pattern.matches(line)} == lines
+
+
+@pytest.fixture
+def group(account, monkeypatch):
+    """A log group of two streams, whose lines alternate in time, in a process that has just started."""
+    monkeypatch.setattr(LogEvent, "_event_id", 0)
+    logs, now = account.client("logs"), int(time.time() * 1000)
+    logs.create_log_group(logGroupName="/search")
+    for number, stream in enumerate(("main/i-1", "challenger/i-2")):
+        logs.create_log_stream(logGroupName="/search", logStreamName=stream)
+        events = [{"timestamp": now + 2 * at + number, "message": f"{stream} {at}"} for at in range(3)]
+        logs.put_log_events(logGroupName="/search", logStreamName=stream, logEvents=events)
+    return logs
+
+
+def found(logs, **parameters):
+    pages = logs.get_paginator("filter_log_events").paginate(
+        logGroupName="/search", PaginationConfig={"PageSize": 2}, **parameters
+    )
+    return [event for page in pages for event in page["events"]]
+
+
+def test_lines_of_all_streams_are_found_in_order_of_time(group):
+    messages = [event["message"] for event in found(group)]
+    assert messages == [f"{stream} {at}" for at in range(3) for stream in ("main/i-1", "challenger/i-2")]
+    assert len({event["eventId"] for event in found(group)}) == 6
+
+
+def test_lines_are_found_by_the_prefix_of_their_stream(group):
+    assert {event["logStreamName"] for event in found(group, logStreamNamePrefix="main/")} == {"main/i-1"}
+    assert found(group, logStreamNamePrefix="shadow/") == []
+    with pytest.raises(group.exceptions.InvalidParameterException, match="mutually exclusive"):
+        found(group, logStreamNamePrefix="main/", logStreamNames=["main/i-1"])
+    with pytest.raises(group.exceptions.ResourceNotFoundException):
+        group.filter_log_events(logGroupName="/none", logStreamNamePrefix="main/")
+
+
+def test_events_of_another_process_get_other_ids(group, monkeypatch):
+    monkeypatch.setattr(LogEvent, "_event_id", 0)
+    group.put_log_events(
+        logGroupName="/search",
+        logStreamName="main/i-1",
+        logEvents=[{"timestamp": int(time.time() * 1000), "message": "restarted"}],
+    )
+    assert len({event["eventId"] for event in found(group)}) == 7

@@ -75,6 +75,10 @@ class Endpoint:
         lines += (f"Content-Length: {len(body)}",) if framing is None else framing
         return "\r\n".join((*lines, "", "")).encode("latin-1") + (body if sent is None else sent)
 
+    @property
+    def runtime(self) -> Any:
+        return self.account.client("sagemaker-runtime")
+
     def connect(self) -> Connection:
         return Connection(socket.create_connection(self.address, timeout=30))
 
@@ -112,12 +116,29 @@ class Connection:
         self.socket.sendall(data)
 
     def response(self) -> Response:
+        status, headers = self.head()
+        return Response(status, headers, self._file.read(int(headers["content-length"])))
+
+    def head(self) -> tuple[int, dict[str, str]]:
         status = int(self._file.readline().split()[1])
         headers = {}
         while line := self._file.readline().strip():
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.lower()] = value.strip()
-        return Response(status, headers, self._file.read(int(headers["content-length"])))
+        return status, headers
+
+    def chunks(self) -> bytes:
+        """Read a chunked body."""
+        body = b""
+        while size := int(self._file.readline(), 16):
+            body += self._file.read(size)
+            assert self._file.readline() == b"\r\n"
+        assert self._file.readline() == b"\r\n"
+        return body
+
+    def rest(self) -> bytes:
+        """Read until the server closes the connection."""
+        return self._file.read()
 
     def at_end(self) -> bool:
         return self._file.read(1) == b""

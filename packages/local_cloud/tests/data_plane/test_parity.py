@@ -14,6 +14,7 @@ _ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _TIME = re.compile(rb"\d{8}T\d{6}Z")
 CHUNKED = ("Transfer-Encoding: chunked",)
 PATH = f"/endpoints/{NAME}/invocations"
+STREAM_PATH = f"{PATH}-response-stream"
 LENGTH = "Content-Length: 3"
 
 REQUESTS = {
@@ -58,7 +59,8 @@ REQUESTS = {
     "component": (400, {"headers": {"X-Amzn-SageMaker-Inference-Component": "c"}}),
     "long attributes": (400, {"headers": {"X-Amzn-SageMaker-Custom-Attributes": "a" * 1025}}),
     "query": (200, {"path": f"{PATH}?a=b"}),
-    "response stream": (400, {"path": f"/endpoints/{NAME}/invocations-response-stream"}),
+    "response stream of a missing endpoint": (400, {"path": "/endpoints/x/invocations-response-stream"}),
+    "response stream of a model that fails": (424, {"path": STREAM_PATH, "body": b'["status=400", "no"]'}),
     "no length": (403, {"framing": ()}),
     "negative length": (400, {"framing": ("Content-Length: -3",)}),
     "signed length": (400, {"framing": ("Content-Length: +3",)}),

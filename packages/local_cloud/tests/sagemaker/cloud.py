@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import itertools
+import json
 import os
+import select
+import socket
 import tarfile
 import threading
 import time
@@ -27,6 +31,7 @@ from tritonstack.runtime import (
     TritonTimeoutError,
 )
 from tritonstack.runtime.async_connections import in_thread
+from tritonstack.runtime.async_streams import open_stream
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
@@ -215,6 +220,53 @@ class BlockingServer:
         return await in_thread(partial(self.request, method, path, **fields))
 
 
+class ScriptedStream:
+    """A streamed response over a real connection: JSON chunks, of which some have a meaning of their own.
+
+    Null waits for `released`, a number of bytes becomes a chunk of that size, and `break` closes the
+    connection. A first chunk of `status=N` is the status.
+    """
+
+    def __init__(self, body, *, released):
+        self._script = json.loads(body)
+        self._released = released
+        self.left = threading.Event()
+        """Set when the reader has closed its end."""
+        self._ours, self._theirs = socket.socketpair()
+        threading.Thread(target=self._play, daemon=True).start()
+
+    def connect(self):
+        return self._theirs
+
+    def _play(self):
+        with self._ours as ours, contextlib.suppress(OSError):
+            while b"\r\n\r\n" not in ours.recv(1 << 16):
+                continue
+            status, script = "200", list(self._script)
+            if script and str(script[0]).startswith("status="):
+                status = script.pop(0).removeprefix("status=")
+            kind = "text/event-stream; charset=utf-8"
+            head = f"HTTP/1.1 {status} OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+            ours.sendall(head.encode())
+            for item in script:
+                if item is None:
+                    self._wait(ours)
+                    continue
+                if item == "break":
+                    return
+                chunk = item.encode() if isinstance(item, str) else b"x" * item
+                ours.sendall(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            ours.sendall(b"0\r\n\r\n")
+            ours.recv(1)
+            self.left.set()
+
+    def _wait(self, ours):
+        while not self._released.wait(0.02):
+            if select.select([ours], [], [], 0)[0]:
+                self.left.set()
+                raise ConnectionResetError
+
+
 class StrictFakeTriton(BlockingServer):
     """Fakes a Triton server; the container's Environment is its script.
 
@@ -236,6 +288,15 @@ class StrictFakeTriton(BlockingServer):
         self._ready = False
         self._stopped = threading.Event()
         self._died = threading.Event()
+
+    async def stream(self, method, path, *, body, headers, timeout_s):
+        assert (method, path) == ("POST", "/invocations")
+        if self._died.is_set():
+            raise TritonEndedError("tritonserver has ended with exit status 139")
+        self.streamed = ScriptedStream(body, released=self.released)
+        return await open_stream(
+            method, path, connect=self.streamed.connect, body=body, headers=headers, timeout_s=timeout_s
+        )
 
     @property
     def running(self):

@@ -1,6 +1,7 @@
 """Endpoints with a real Triton: artifacts in S3, requests, successful and failed updates."""
 
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,12 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EventStreamError
 
 from packages.local_cloud.tests.sagemaker.cloud import run_cloud, short_id, tarball
 from tests.python_models import python_model
 from tritonstack.base.paths import find_project
-from tritonstack.client import EndpointClient, ModelFailedError, decode_reply, encode_request
+from tritonstack.client import (
+    EndpointClient,
+    ModelFailedError,
+    ModelRequestError,
+    StreamFailedError,
+    decode_reply,
+    encode_request,
+)
 from tritonstack.client.codec import content_type_for
 from tritonstack_local.sagemaker import create_app
 
@@ -31,6 +39,39 @@ MODEL = python_model(
     "if x.flat[0] == -1: error = 'minus one is no input'",
     "if x.flat[0] == -2: time.sleep(2)",
 )
+
+COUNTING_CONFIG = """
+backend: "python"
+max_batch_size: 0
+input [{ name: "n" data_type: TYPE_INT32 dims: [ 1 ] }]
+output [{ name: "i" data_type: TYPE_INT32 dims: [ 1 ] }, { name: "halves" data_type: TYPE_FP32 dims: [ 2 ] }]
+model_transaction_policy { decoupled: true }
+"""
+
+COUNTING = """
+import itertools
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            n = pb_utils.get_input_tensor_by_name(request, "n").as_numpy()[0]
+            for i in itertools.count() if n == -1 else range(n):
+                if n == -1:  # it sends until the caller leaves
+                    time.sleep(0.02)
+                    if sender.is_cancelled():
+                        break
+                tensors = {"i": np.array([i], np.int32), "halves": np.array([i, i + 0.5], np.float32)}
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor(*pair) for pair in tensors.items()]))
+            error = pb_utils.TritonError("too many", pb_utils.TritonError.INVALID_ARG)
+            if n == 0 or n > 4:
+                sender.send(pb_utils.InferenceResponse(error=error))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
 
 BROKEN = """
 class TritonPythonModel:
@@ -74,9 +115,9 @@ def supervisors(folder):
     return found
 
 
-def deploy(cloud, name, archive, *, endpoint=None):
+def deploy(cloud, name, archive, *, endpoint=None, **environment):
     url = cloud.upload(f"{name}.tar.gz", archive)
-    cloud.model(name, url=url, environment={"SAGEMAKER_TRITON_LOG_VERBOSE": "false"})
+    cloud.model(name, url=url, environment={"SAGEMAKER_TRITON_LOG_VERBOSE": "false", **environment})
     cloud.config(name)
     if endpoint is None:
         cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
@@ -98,6 +139,37 @@ def infer_with_padded_header(cloud, value):
         EndpointName="first", Body=header.ljust(1024) + tensors, ContentType=content_type_for(1024)
     )
     return decode_reply(answer["Body"].read(), content_type=answer["ContentType"]).outputs["y"].item()
+
+
+def test_a_decoupled_model_streams_its_responses(real_cloud, tmp_path):
+    archive = tarball({"count/config.pbtxt": COUNTING_CONFIG, "count/1/model.py": COUNTING})
+    deploy(real_cloud, "count", archive, SAGEMAKER_TRITON_INFERENCE_TYPE="generate_stream")
+    client = EndpointClient(endpoint_name="count", runtime=real_cloud.runtime)
+    responses = list(client.stream_responses({"n": 3}))
+    assert [response["i"] for response in responses] == [0, 1, 2]
+    assert responses[2]["halves"] == [2.0, 2.5]
+    with pytest.raises(ModelRequestError, match="too many"):
+        next(client.stream_responses({"n": 0}))
+    with pytest.raises(ModelRequestError, match="missing required input"):
+        next(client.stream_responses({}))
+    late = client.stream_responses({"n": 5})
+    with pytest.raises(StreamFailedError, match="too many"):
+        list(late)
+    endless = client.stream_responses({"n": -1})
+    assert [next(endless)["i"] for _ in range(3)] == [0, 1, 2]
+    endless.close()
+    # The one instance answers again only if the model has stopped.
+    assert [response["i"] for response in client.stream_responses({"n": 1})] == [0]
+    (server,) = supervisors(tmp_path)
+    answer = real_cloud.runtime.invoke_endpoint_with_response_stream(
+        EndpointName="count", ContentType="application/json", Body=b'{"n": -1}'
+    )
+    events = iter(answer["Body"])
+    assert b'"i":0' in next(events)["PayloadPart"]["Bytes"]
+    os.kill(int(server), signal.SIGKILL)
+    with pytest.raises(EventStreamError, match="connection to the model was closed") as caught:
+        list(events)
+    assert caught.value.response["Error"]["Code"] == "ModelStreamError"
 
 
 def test_an_endpoint_and_its_updates(real_cloud):

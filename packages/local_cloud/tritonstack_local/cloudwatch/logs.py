@@ -3,13 +3,16 @@
 Patterns for JSON (`{ $.code = 500 }`) and for columns (`[ip, user, ...]`) are rejected.
 
 Also, moto allows two filters with one name, keeps the filters of deleted groups, and returns every line for
-search patterns it does not support.
+search patterns it does not support. Its FilterLogEvents ignores logStreamNamePrefix and sorts each stream
+by itself, and the ids of its events start again with each process.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +21,8 @@ from typing import Any
 from moto.logs import models
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.metric_filters import MetricFilters
-from moto.logs.models import LogsBackend
+from moto.logs.models import LogEvent, LogsBackend
+from moto.logs.responses import LogsResponse
 
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey
@@ -104,6 +108,7 @@ def _expression(text: str) -> re.Pattern[str]:
 
 _put_log_events = LogsBackend.put_log_events
 _delete_log_group = LogsBackend.delete_log_group
+_new_event = LogEvent.__init__
 _EXPRESSIONS_LIMIT = 5
 
 
@@ -115,6 +120,8 @@ def apply() -> None:
         (LogsBackend, "delete_log_group", _delete_group_and_filters),
         (MetricFilters, "delete_filter", _delete_filter),
         (models, "EventMessageFilter", _message_filter),
+        (LogsResponse, "filter_log_events", _filter_log_events),
+        (LogEvent, "__init__", _new_event_with_unique_id),
     )
 
 
@@ -239,6 +246,37 @@ def _message_filter(pattern: str | None) -> FilterPattern:
         return _pattern(pattern or "")
     except PatternError as error:
         raise InvalidParameterException(str(error)) from error
+
+
+def _new_event_with_unique_id(event: LogEvent, ingestion_time: int, log_event: dict[str, Any]) -> None:
+    """Number events across restarts: callers skip events whose id they have seen."""
+    _new_event(event, ingestion_time, log_event)
+    event.event_id = uuid.uuid4().int
+
+
+def _filter_log_events(response: LogsResponse) -> str:
+    """Answer FilterLogEvents: the streams of a prefix, and the events of all streams in order of time."""
+    parameter = response._get_param
+    backend, group = response.logs_backend, parameter("logGroupName")
+    names, prefix = parameter("logStreamNames"), parameter("logStreamNamePrefix")
+    if names and prefix:
+        raise InvalidParameterException("logStreamNamePrefix and logStreamNames are mutually exclusive.")
+    if prefix and group in backend.groups:
+        names = [name for name in backend.groups[group].streams if name.startswith(prefix)]
+        if not names:
+            return json.dumps({"events": [], "searchedLogStreams": []})
+    events, token, _ = backend.filter_log_events(
+        group,
+        names or [],
+        parameter("startTime"),
+        parameter("endTime"),
+        parameter("limit"),
+        parameter("nextToken"),
+        parameter("filterPattern"),
+        interleaved=True,
+    )
+    # AWS stopped listing the searched streams.
+    return json.dumps({"events": events, "nextToken": token, "searchedLogStreams": []})
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import cast
 
 from tritonstack_local.data_plane.heads import MAX_HEAD, RequestHead, may_begin, read_head
@@ -15,8 +16,8 @@ from tritonstack_local.data_plane.heads import MAX_HEAD, RequestHead, may_begin,
 BUFFERED = 64 * 1024
 """Bytes of later requests to keep while one is served; more stay in the socket."""
 
-Serve = Callable[[RequestHead, bytes], Awaitable[bytes]]
-"""Returns the whole response to a request."""
+Serve = Callable[[RequestHead, bytes], Awaitable[bytes | AsyncGenerator[bytes, None]]]
+"""Returns the whole response to a request, or its pieces as they become available."""
 HandOver = Callable[[socket.socket, bytes], None]
 """Takes a connection, and what was received from it."""
 
@@ -41,6 +42,10 @@ class FrontConnection(asyncio.Protocol):
         self._ended = False
         """Whether the client has sent everything."""
         self._closing = False
+        self._streams = False
+        """Whether the running request's response is written piece by piece."""
+        self._writable: asyncio.Future[None] | None = None
+        """Done when the client has read the last piece."""
 
     def close(self) -> None:
         """Close the connection after the running request."""
@@ -55,8 +60,10 @@ class FrontConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=0)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let a running request go on: its server works on it anyway, and it is counted."""
+        """Let a running request go on: its server works on it anyway, and it is counted. End a stream."""
         self._transport = None
+        if self._streams and self._task is not None:
+            self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Begin a request when it is complete; stop reading if the client sends far ahead."""
@@ -69,8 +76,10 @@ class FrontConnection(asyncio.Protocol):
         self._proceed()
 
     def eof_received(self) -> bool:
-        """Answer what was received: the client may still read."""
+        """Answer what was received: the client may still read. A stream ends with its client."""
         self._ended = True
+        if self._streams and self._task is not None:
+            self._task.cancel()
         self._proceed()
         return True
 
@@ -79,8 +88,10 @@ class FrontConnection(asyncio.Protocol):
         self._blocked = True
 
     def resume_writing(self) -> None:
-        """Begin the next request."""
+        """Write the next piece, or begin the next request."""
         self._blocked = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
         self._proceed()
 
     def _is_busy(self) -> bool:
@@ -137,18 +148,37 @@ class FrontConnection(asyncio.Protocol):
         return self._head is not None and self._head.length <= self._largest_body
 
     async def _answer(self, head: RequestHead, body: bytes) -> None:
-        response = b""
+        is_whole = False
         try:
             response = await self._serve(head, body)
+            if isinstance(response, bytes):
+                if self._transport is not None:
+                    self._transport.write(response)
+            else:
+                await self._write_pieces(response)
+            is_whole = True
         finally:
             self._task = None
             transport = self._transport
-            if transport is not None and response:
-                transport.write(response)
-            if transport is not None and not (head.keep_alive and response and not self._closing):
+            if transport is not None and not (head.keep_alive and is_whole and not self._closing):
                 transport.close()
             else:
                 self._proceed()
+
+    async def _write_pieces(self, response: AsyncGenerator[bytes, None]) -> None:
+        """Write a response at the client's pace; `connection_lost` cancels it."""
+        self._streams = True
+        try:
+            async with aclosing(response) as pieces:
+                async for piece in pieces:
+                    if self._transport is None:
+                        return
+                    self._transport.write(piece)
+                    if self._blocked:
+                        self._writable = asyncio.get_running_loop().create_future()
+                        await self._writable
+        finally:
+            self._streams = False
 
     def _give_away(self, transport: asyncio.Transport) -> None:
         """Hand the connection over. Nothing waits to be written: see `_is_busy`."""

@@ -1,4 +1,4 @@
-"""Listen on the local cloud's port, verify InvokeEndpoint requests, and write their responses."""
+"""Listen on the local cloud's port, verify requests of the data plane, and write their responses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import aclosing
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -19,7 +20,7 @@ from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.access.guard import Guard
 from tritonstack_local.data_plane.connections import FrontConnection, HandOver
 from tritonstack_local.data_plane.heads import RequestHead
-from tritonstack_local.sagemaker.runtime.invocations import PAYLOAD_LIMIT_BYTES, Answer
+from tritonstack_local.sagemaker.runtime.invocations import PAYLOAD_LIMIT_BYTES, Answer, StreamedAnswer
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.errors import ServiceError
@@ -42,6 +43,11 @@ class Runtime(Protocol):
         self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
     ) -> Awaitable[Answer]:
         """Serve InvokeEndpoint in the event loop."""
+
+    def stream(
+        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
+    ) -> Awaitable[StreamedAnswer]:
+        """Serve InvokeEndpointWithResponseStream in the event loop."""
 
 
 class Front:
@@ -76,17 +82,20 @@ class Front:
         self._connections.add(connection)
         return connection
 
-    async def _serve(self, head: RequestHead, body: bytes) -> bytes:
+    async def _serve(self, head: RequestHead, body: bytes) -> bytes | AsyncGenerator[bytes, None]:
         try:
             if len(body) > _LONG_HASH:
                 caller, content = await in_thread(partial(self._guard.admit_whole, head.sent, body))
             else:
                 caller, content = self._guard.admit_whole(head.sent, body)
+            scope = Scope(caller.account, caller.region)
+            if head.streams:
+                streamed = await self._runtime.stream(
+                    scope=scope, endpoint=head.endpoint, headers=head.headers, body=content
+                )
+                return _chunked(streamed)
             answer = await self._runtime.invoke(
-                scope=Scope(caller.account, caller.region),
-                endpoint=head.endpoint,
-                headers=head.headers,
-                body=content,
+                scope=scope, endpoint=head.endpoint, headers=head.headers, body=content
             )
             return _response(answer.status, tuple(answer.headers.items()), answer.body)
         except DeniedError as denied:
@@ -107,6 +116,16 @@ def _date_at(second: int) -> bytes:
 def _written(response: Response) -> bytes:
     headers = tuple(pair for pair in response.headers.items() if pair[0].lower() != "content-length")
     return _response(response.status_code, headers, response.get_data())
+
+
+async def _chunked(answer: StreamedAnswer) -> AsyncGenerator[bytes, None]:
+    """Yield a response whose length is unknown."""
+    head, date = _response_head(200, tuple(answer.headers.items())), _date_at(int(time.time()))
+    async with aclosing(answer.messages) as messages:
+        yield b"%b%bTransfer-Encoding: chunked\r\n\r\n" % (head, date)
+        async for message in messages:
+            yield b"%x\r\n%b\r\n" % (len(message), message)
+    yield b"0\r\n\r\n"
 
 
 def _response(status: int, headers: tuple[tuple[str, str], ...], body: bytes) -> bytes:

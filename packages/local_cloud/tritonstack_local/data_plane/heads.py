@@ -1,4 +1,4 @@
-"""Recognize the heads of InvokeEndpoint requests that the data plane serves.
+"""Recognize the heads of the requests that the data plane serves: InvokeEndpoint, and its streaming form.
 
 It serves requests of one unambiguous form, which SDKs and HTTP clients send. Every other request, malformed
 ones included, goes to the general server, which has its own, complete parser.
@@ -16,7 +16,8 @@ MAX_HEAD = 16 * 1024
 _MAX_HEADERS = 100
 _PREFIX = b"POST /endpoints/"
 _REQUEST_LINE = re.compile(
-    r"POST (?P<target>/endpoints/(?P<endpoint>[A-Za-z0-9-]{1,63})/invocations) HTTP/1\.1"
+    r"POST (?P<target>/endpoints/(?P<endpoint>[A-Za-z0-9-]{1,63})"
+    r"/invocations(?P<streams>-response-stream)?) HTTP/1\.1"
 )
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _TEXT = bytes((0x09, *range(0x20, 0x7F), *range(0x80, 0x100)))
@@ -28,10 +29,12 @@ _ELSEWHERE = frozenset(("transfer-encoding", "expect", "upgrade", "trailer"))
 
 
 class RequestHead(NamedTuple):
-    """The head of an InvokeEndpoint request."""
+    """The head of a request."""
 
     sent: SentRequest
     endpoint: str
+    streams: bool
+    """Whether it is InvokeEndpointWithResponseStream."""
     headers: dict[str, str]
     """By lower-case name; none was sent twice."""
     length: int
@@ -40,7 +43,7 @@ class RequestHead(NamedTuple):
 
 
 def may_begin(received: bytes | bytearray) -> bool:
-    """Return whether these first bytes can be the beginning of an InvokeEndpoint request."""
+    """Return whether these first bytes can be the beginning of such a request."""
     return _PREFIX.startswith(received[: len(_PREFIX)])
 
 
@@ -68,7 +71,8 @@ def read_head(head: bytes) -> RequestHead | None:
     ):
         return None
     sent = SentRequest("POST", target["target"], tuple(pairs))
-    return RequestHead(sent, target["endpoint"], headers, int(length), connection == "keep-alive")
+    is_stream, keeps = target["streams"] is not None, connection == "keep-alive"
+    return RequestHead(sent, target["endpoint"], is_stream, headers, int(length), keeps)
 
 
 @lru_cache(maxsize=1024)

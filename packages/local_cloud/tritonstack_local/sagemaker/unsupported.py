@@ -18,6 +18,8 @@ NO_COMPONENTS = "inference components run on AWS only"
 _FOR_COMPONENTS = "it is for inference components, which run on AWS only"
 _NO_QUEUE = "asynchronous endpoints run on AWS only"
 _NO_AWARENESS = "requests are routed randomly or to the least busy instance"
+_NO_SESSIONS = "stateful sessions are not supported"
+_ONE_CONTAINER = "a model has one container"
 _NO_SERVERLESS = "serverless endpoints run on AWS only"
 
 # Field of the service model, by operation or structure -> why it has no effect.
@@ -36,7 +38,7 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
 
 # Field -> why it is rejected.
 UNSUPPORTED: dict[str, str] = {
-    "CreateModel.InferenceExecutionConfig": "a model has one container",
+    "CreateModel.InferenceExecutionConfig": _ONE_CONTAINER,
     "ContainerDefinition.ImageConfig": "private registries are not supported",
     "ContainerDefinition.ModelDataSource": "only ModelDataUrl, a compressed archive, is read",
     "ContainerDefinition.AdditionalModelDataSources": "only ModelDataUrl, a compressed archive, is read",
@@ -59,11 +61,15 @@ UNSUPPORTED: dict[str, str] = {
     "ProductionVariant.CapacityReservationConfig": "there is no capacity to reserve",
     "ProductionVariant.AcceleratorPartitionLayouts": "there is no accelerator to divide",
     "DesiredWeightAndCapacity.ServerlessUpdateConfig": _NO_SERVERLESS,
-    "InvokeEndpoint.TargetContainerHostname": "a model has one container",
+    "InvokeEndpoint.TargetContainerHostname": _ONE_CONTAINER,
     "InvokeEndpoint.EnableExplanations": "there is no explainer",
     "InvokeEndpoint.InferenceComponentName": NO_COMPONENTS,
-    "InvokeEndpoint.SessionId": "stateful sessions are not supported",
+    "InvokeEndpoint.SessionId": _NO_SESSIONS,
     "InvokeEndpoint.PrefixAwareId": _NO_AWARENESS,
+    "InvokeEndpointWithResponseStream.TargetContainerHostname": _ONE_CONTAINER,
+    "InvokeEndpointWithResponseStream.InferenceComponentName": NO_COMPONENTS,
+    "InvokeEndpointWithResponseStream.SessionId": _NO_SESSIONS,
+    "InvokeEndpointWithResponseStream.PrefixAwareId": _NO_AWARENESS,
     "ProductionVariantRoutingConfig.PrefixAwareRoutingConfig": _NO_AWARENESS,
 }
 
@@ -116,7 +122,7 @@ def check_model(fields: Mapping[str, Any]) -> None:
     reject_unsupported("CreateModel", fields)
     containers = fields.get("Containers", [])
     if len(containers) > 1:
-        raise not_supported("CreateModel.Containers with several containers", "a model has one container")
+        raise not_supported("CreateModel.Containers with several containers", _ONE_CONTAINER)
     if bool(containers) == bool(fields.get("PrimaryContainer")):
         raise validation_exception("Exactly one of PrimaryContainer and Containers must be given.")
     container = fields.get("PrimaryContainer") or containers[0]

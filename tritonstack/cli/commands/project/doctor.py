@@ -1,23 +1,56 @@
-"""`tritonstack doctor`: report what is missing."""
+"""`tritonstack doctor`: report what is missing, or what is wrong with a Triton repository."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from tritonstack.base.errors import UsageError
 from tritonstack.cli.context import Context
 from tritonstack.workflows.installation.doctor import doctor as run
 
+if TYPE_CHECKING:
+    from tritonstack.workflows.artifacts.repository_check import RepositoryCheck
 
-def doctor(context: typer.Context) -> None:
-    """Report what is missing and how to get it.
 
-    Checks the extras, Node, the CDK CLI, the embedded Triton server, and git. Exits with code 1 if a part
-    that every deployment needs is missing. Optional parts build models on this machine, run the local cloud,
-    or read the git history.
+def doctor(
+    context: typer.Context,
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="Triton repository to check: a folder or a model.tar.gz; default: this machine."),
+    ] = None,
+    release: Annotated[
+        str | None, typer.Option("--release", help="Triton release of the endpoint (default: the newest).")
+    ] = None,
+    instance_type: Annotated[
+        str | None, typer.Option("--instance-type", help="Instance type of the endpoint, to check GPUs.")
+    ] = None,
+    default_model: Annotated[
+        str | None,
+        typer.Option("--default-model", help="SAGEMAKER_TRITON_DEFAULT_MODEL_NAME of the endpoint."),
+    ] = None,
+) -> None:
+    """Report what is missing and how to get it; or check a Triton repository for SageMaker.
 
-    Example: tritonstack doctor
+    Without a path, checks the extras, Node, the CDK CLI, the embedded Triton server, and git. Exits with code
+    1 if a part that every deployment needs is missing. Optional parts build models on this machine, run the
+    local cloud, or read the git history.
+
+    With a path, checks a Triton repository or a model.tar.gz that was built elsewhere, without a server or
+    AWS. Errors keep a model from loading or answering in at least one hosting mode, and the exit code is 1.
+    Warnings load, and surprise later.
+
+    Example: tritonstack doctor model.tar.gz --release 26.05
     """
     state: Context = context.obj
+    if path is not None:
+        _check(state, path, release, instance_type, default_model)
+        return
+    options = {"--release": release, "--instance-type": instance_type, "--default-model": default_model}
+    if given := [name for name, value in options.items() if value is not None]:
+        raise UsageError(f"{given[0]} needs a path", remedy="for example: doctor model.tar.gz", code="TS904")
     installation = run(state)
     lines = [
         f"{check.state:10}{check.name}: {check.detail}"
@@ -27,3 +60,28 @@ def doctor(context: typer.Context) -> None:
     state.output.result(installation.to_json(), text="\n".join(lines))
     if not installation.complete:
         raise typer.Exit(1)
+
+
+def _check(
+    state: Context, path: Path, release: str | None, instance_type: str | None, default_model: str | None
+) -> None:
+    # Needs the extra `build`, which the other form does not.
+    from tritonstack.workflows.artifacts.repository_check import check_repository  # noqa: PLC0415
+
+    check = check_repository(
+        state, path, release=release, instance_type=instance_type, default_model=default_model
+    )
+    lines = [f"{finding.severity}: {finding.violation.coded()}" for finding in check.findings]
+    lines.append(_summary(check))
+    state.output.result(check.to_json(), text="\n".join(lines))
+    if check.errors:
+        raise typer.Exit(1)
+
+
+def _summary(check: RepositoryCheck) -> str:
+    models = ", ".join(check.models) or "none"
+    text = f"{check.path}: {check.counts}; models: {models}"
+    if check.entry:
+        text += f"; endpoints load {check.entry}"
+    needed = (f"{name}={value}" for name, value in check.variables().items())
+    return "; single-model endpoints need ".join([text, *needed])

@@ -8,15 +8,21 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.errors import shown_path
+from tritonstack.cli.completion import complete_example
 from tritonstack.cli.context import Context
-from tritonstack.workflows.project.repository import create_repository, examples
+from tritonstack.workflows.project.repository import TUTORIAL, create_repository, examples
 
 
 def init(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder, or a new git clone.")],
     example: Annotated[
-        str | None, typer.Option(help=f"Add an example: {', '.join(examples())}.", show_default=False)
+        str | None,
+        typer.Option(
+            help=f"Add an example: {', '.join(examples())}.",
+            show_default=False,
+            autocompletion=complete_example,
+        ),
     ] = None,
 ) -> None:
     """Create a repository for models and environments.
@@ -33,4 +39,6 @@ def init(
     if created.kept:
         text += f"; kept {', '.join(created.kept)}"
     first = "`tritonstack setup`" if "README.md" in created.kept else "its README.md"
+    if TUTORIAL in created.files:
+        first += f", then {TUTORIAL}"
     state.output.result(created.to_json(), text=f"{text}; next: {first}")

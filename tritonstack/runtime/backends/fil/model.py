@@ -3,9 +3,9 @@
 The embedded server has no C++ FIL backend. Unmodified model repositories with `backend: "fil"` run through
 this file. It matches the original, including three surprising details:
 
-- It requires `is_classifier` (`output_class` before release 25.09), and `threshold` for classifiers. - An
-output with the single dimension 1 drops it: a batch of 8 returns 8 numbers, not 8 rows of one. - All numbers
-are in single precision.
+- It requires `is_classifier` (`output_class` before release 25.09), and `threshold` for classifiers.
+- An output with the single dimension 1 drops it: a batch of 8 returns 8 numbers, not 8 rows of one.
+- All numbers are in single precision.
 
 Unsupported configurations are rejected when the model loads.
 """
@@ -35,10 +35,11 @@ from stand_in import (
     reject_unsupported,
     warn_of_cpu,
 )
+from tree_shap import TreeShap
 
 Array = npt.NDArray[Any]
 
-INPUT, OUTPUT = "input__0", "output__0"
+INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
 DEFAULT_TYPE = "xgboost"
 FILES = {
     "xgboost": "xgboost.model",
@@ -68,7 +69,8 @@ class TritonPythonModel:
         self._classes = int(header.get_field("num_class")[0])
         if self._probabilities:
             answer_probabilities(header)
-        self._width = check_tensors(config, self._trees, self._widths())
+        self._width = check_tensors(config, self._trees, self._widths(), self._classes)
+        self._shap = load_shap(config, self._trees)
         self._answering = CallableModel(config, self._run, errors=RUN_ERRORS, error_prefix="FIL failure")
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
@@ -85,10 +87,15 @@ class TritonPythonModel:
 
     def _run(self, feed: dict[str, Array], wanted: list[str]) -> dict[str, Array]:
         rows = feed[INPUT].astype(self._trees.input_type, copy=False)
-        scores = treelite.gtil.predict(self._trees, np.ascontiguousarray(rows), nthread=self._threads)
-        answer = self._answer(scores.reshape(len(rows), -1).astype(np.float32, copy=False))
-        squeezed = answer.reshape(len(rows)) if self._width == 1 else answer
-        return dict.fromkeys(wanted, squeezed)
+        answers: dict[str, Array] = {}
+        if OUTPUT in wanted:
+            scores = treelite.gtil.predict(self._trees, np.ascontiguousarray(rows), nthread=self._threads)
+            answer = self._answer(scores.reshape(len(rows), -1).astype(np.float32, copy=False))
+            answers[OUTPUT] = answer.reshape(len(rows)) if self._width == 1 else answer
+        if SHAP in wanted and self._shap is not None:
+            values = self._shap.values(rows)
+            answers[SHAP] = values if self._classes > 1 else values[:, 0]
+        return answers
 
     def _answer(self, scores: Array) -> Array:
         if not self._is_classifier:
@@ -155,30 +162,49 @@ def load_trees(config: Mapping[str, Any], folder: Path) -> treelite.Model:
         raise configuration_error(config, f"treelite cannot read {file.name} as {kind}: {error}") from error
 
 
-def check_tensors(config: Mapping[str, Any], trees: treelite.Model, widths: Sequence[int]) -> int:
+def load_shap(config: Mapping[str, Any], trees: treelite.Model) -> TreeShap | None:
+    """Prepare SHAP values, if the configuration has their output; reject trees without them."""
+    if SHAP not in {entry["name"] for entry in config["output"]}:
+        return None
+    try:
+        return TreeShap(trees)
+    except ValueError as error:
+        raise configuration_error(config, f"{SHAP}: {error}") from error
+
+
+def check_tensors(
+    config: Mapping[str, Any], trees: treelite.Model, widths: Sequence[int], classes: int
+) -> int:
     """Reject tensors that do not match the trees; return the width of the output."""
     header = trees.get_header_accessor()
     if int(header.get_field("num_target")[0]) != 1:
         raise configuration_error(config, "Multi-target model not supported")
     if not config["max_batch_size"]:
         raise configuration_error(config, "max_batch_size is 0, and the rows of a request are always a batch")
-    outputs = [entry["name"] for entry in config["output"]]
-    if [entry["name"] for entry in config["input"]] != [INPUT] or outputs != [OUTPUT]:
+    outputs = {entry["name"]: entry for entry in config["output"]}
+    inputs = [entry["name"] for entry in config["input"]]
+    if inputs != [INPUT] or OUTPUT not in outputs or not outputs.keys() <= {OUTPUT, SHAP}:
         raise configuration_error(
             config,
-            f"this server's stand-in for FIL has the input {INPUT} and the output {OUTPUT}, and no other",
+            f"this server's stand-in for FIL has the input {INPUT} and the outputs {OUTPUT} and {SHAP}, "
+            "and no other",
         )
-    expected = {"input": (trees.num_feature,), "output": tuple(widths)}
-    for kind, allowed in expected.items():
-        entry = config[kind][0]
+    columns = trees.num_feature + 1
+    expected = {
+        INPUT: ([trees.num_feature],),
+        OUTPUT: tuple([width] for width in widths),
+        SHAP: ([classes, columns] if classes > 1 else [columns],),
+    }
+    for kind, entry in (("input", config["input"][0]), *(("output", entry) for entry in outputs.values())):
+        allowed = expected[entry["name"]]
         if entry["data_type"] != "TYPE_FP32":
             raise configuration_error(
                 config, f"{kind} '{entry['name']}' is {entry['data_type']}, FIL has TYPE_FP32 only"
             )
         dims = [int(size) for size in entry["dims"]]
-        if entry.get("reshape") or len(dims) != 1 or dims[0] not in allowed:
-            meant = " or ".join(f"[ {size} ]" for size in allowed)
+        if entry.get("reshape") or dims not in allowed:
+            meant = " or ".join(f"[ {', '.join(map(str, sizes))} ]" for sizes in allowed)
             raise configuration_error(
                 config, f"{kind} '{entry['name']}' has dims {dims}, and these trees {meant}"
             )
-    return int(config["output"][0]["dims"][0])
+    return int(outputs[OUTPUT]["dims"][0])

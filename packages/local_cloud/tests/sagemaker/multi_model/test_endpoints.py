@@ -179,6 +179,12 @@ def test_a_request_without_a_target_is_rejected(endpoint):
     assert "is missing a target model header" in error["Message"]
 
 
+def test_responses_are_not_streamed(endpoint):
+    """InvokeEndpointWithResponseStream has no TargetModel."""
+    with pytest.raises(ClientError, match="a multi-model endpoint, which InvokeEndpointWithResponseStream"):
+        endpoint.runtime.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"ask")
+
+
 def test_a_server_that_dies_during_a_load_is_restarted(endpoint, tritons):
     endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
     assert asked(endpoint, "a.tar.gz") == "a"

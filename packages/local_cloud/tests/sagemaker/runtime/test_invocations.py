@@ -41,7 +41,7 @@ def test_body_and_headers_pass_through(endpoint):
 
 
 def test_free_text_that_is_not_validated_completely_is_always_valid():
-    shape = invocations._input_shape()
+    shape = invocations._input_shape(invocations.INVOKE)
     texts = map(chr, range(0x21, 0x7F))
     for value in (*texts, *(f"~{chr(code)}" for code in range(0x20, 0x7F)), "~" * 64):
         assert invocations.PLAIN_TEXT.fullmatch(value)
@@ -121,7 +121,7 @@ def test_unsupported_requests_are_rejected(endpoint, fields, words):
 
 
 def test_other_runtime_operations_are_rejected(endpoint):
-    with pytest.raises(ClientError, match="offers InvokeEndpoint alone"):
+    with pytest.raises(ClientError, match="offers InvokeEndpoint and InvokeEndpointWithResponseStream, not"):
         endpoint.runtime.invoke_endpoint_async(EndpointName="e", InputLocation="s3://b/k")
 
 

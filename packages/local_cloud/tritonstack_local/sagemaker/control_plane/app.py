@@ -21,7 +21,7 @@ from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.updating import alarm_states_from, scalable_targets_from
 from tritonstack_local.sagemaker.multi_model import ModelHost
 from tritonstack_local.sagemaker.records import EndpointRecord, SageMakerTables, StoredRecord
-from tritonstack_local.sagemaker.runtime.invocations import Answer, Invocations
+from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS, Answer, Invocations, StreamedAnswer
 from tritonstack_local.sagemaker.runtime.metrics import MachineMetrics, RequestMetrics
 from tritonstack_local.sagemaker.servers.limits import ServerSlots, this_machine
 from tritonstack_local.sagemaker.servers.server import StartServer, triton_starter
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 SERVICE = "sagemaker"
 RUNTIME_PREFIX = "/endpoints/"
-_INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations")
+_INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations(?P<streams>-response-stream)?")
 
 
 @dataclass(frozen=True)
@@ -173,6 +173,12 @@ class SageMakerApp:
         """Serve InvokeEndpoint, in the event loop `events`; header names are in lower case."""
         return self._invocations.invoke(scope=scope, endpoint=endpoint, headers=headers, body=body)
 
+    def stream(
+        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
+    ) -> Coroutine[Any, Any, StreamedAnswer]:
+        """Serve InvokeEndpointWithResponseStream, as `invoke`."""
+        return self._invocations.stream(scope=scope, endpoint=endpoint, headers=headers, body=body)
+
     def _answer_runtime(self, request: Request) -> Response:
         try:
             return self._invoke(request)
@@ -183,18 +189,29 @@ class SageMakerApp:
         match = _INVOCATION.fullmatch(request.path)
         if match is None or request.method != "POST":
             raise invalid_invocation(
-                f"The local cloud's SageMaker runtime offers InvokeEndpoint alone, not {request.path}."
+                f"The local cloud's SageMaker runtime offers {' and '.join(OPERATIONS)}, not {request.path}."
             )
         self._invocations.check_size(request.content_length or 0)
-        answer = self.events.run(
-            self.invoke(
-                scope=wire.caller_scope(request, default_region=self._region),
-                endpoint=match["endpoint"],
-                headers={name.lower(): value for name, value in request.headers.items()},
-                body=request.get_data(cache=False),
+        scope = wire.caller_scope(request, default_region=self._region)
+        endpoint, body = match["endpoint"], request.get_data(cache=False)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        if match["streams"]:
+            streamed = self.events.run(
+                self.stream(scope=scope, endpoint=endpoint, headers=headers, body=body)
             )
-        )
+            return Response(self._messages(streamed), 200, headers=streamed.headers)
+        answer = self.events.run(self.invoke(scope=scope, endpoint=endpoint, headers=headers, body=body))
         return Response(answer.body, answer.status, headers=answer.headers)
+
+    def _messages(self, streamed: StreamedAnswer) -> Iterator[bytes]:
+        async def following() -> bytes:
+            return await anext(streamed.messages, b"")
+
+        try:
+            while message := self.events.run(following()):
+                yield message
+        finally:
+            self.events.run(streamed.messages.aclose())
 
 
 def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp:

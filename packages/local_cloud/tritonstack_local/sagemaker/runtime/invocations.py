@@ -1,17 +1,20 @@
-"""InvokeEndpoint: send a request to the server of an endpoint, from the data plane's event loop.
+"""InvokeEndpoint and InvokeEndpointWithResponseStream: send requests to the servers of endpoints.
 
-Whatever blocks (waiting for an instance, loading or unloading a model) runs in threads.
+They run in the data plane's event loop; whatever blocks (waiting for an instance, loading or unloading a
+model) runs in threads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from botocore.model import StructureShape
 
@@ -23,6 +26,7 @@ from tritonstack.runtime import (
     TritonUnreachableError,
 )
 from tritonstack.runtime.async_connections import in_thread
+from tritonstack.runtime.async_streams import ResponseStream
 from tritonstack_local.sagemaker import unsupported
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.capture import Message
@@ -32,16 +36,20 @@ from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.multi_model import HostedModels, LoadRejectedError
 from tritonstack_local.sagemaker.records import DeploymentPlan
 from tritonstack_local.sagemaker.runtime.metrics import Exchange, MeasuredVariant, RequestMetrics, Stopwatch
+from tritonstack_local.sagemaker.runtime.streams import messages, model_stream_error
 from tritonstack_local.sagemaker.servers.logs import log_group
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import validation
 from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.event_stream import CONTENT_TYPE
 from tritonstack_local.service.wire import service_model
 
 # AWS documents 25 MB for real-time endpoints; botocore's model still says 6 MiB, the limit of earlier years.
 PAYLOAD_LIMIT_BYTES = 25 * 1024 * 1024
 # SageMaker's timeout of containers.
 INVOCATION_TIMEOUT_S = 60.0
+# SageMaker's limit for a whole streamed response.
+STREAM_TIMEOUT_S = 480.0
 # Minimum time of a request after its model was loaded.
 MIN_INVOCATION_S = 1.0
 # The status of a multi-model container that lacks memory.
@@ -49,6 +57,8 @@ NO_ROOM = 507
 # Maximum message length in the service model.
 MESSAGE_LIMIT = 2048
 
+INVOKE, STREAM = "InvokeEndpoint", "InvokeEndpointWithResponseStream"
+OPERATIONS = (INVOKE, STREAM)
 VARIANT_HEADER = "x-Amzn-Invoked-Production-Variant"
 ATTRIBUTES_HEADER = "X-Amzn-SageMaker-Custom-Attributes"
 _ATTRIBUTES = ATTRIBUTES_HEADER.lower()
@@ -60,6 +70,7 @@ _FREE_TEXT = ("CustomAttributes", "InferenceId")
 PLAIN_TEXT = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,63}")
 """Valid values of the free-text fields, not all of them; a test compares it with the service model."""
 
+SERVER_ERRORS = (LoadRejectedError, TritonFailedError, TritonRequestError)
 SAFE_TARGET = re.compile(r"[A-Za-z0-9._/-]+")
 _STEPS_ASIDE = {"", ".", ".."}
 
@@ -67,7 +78,7 @@ log = logging.getLogger(__name__)
 
 
 class Invocations:
-    """Serves InvokeEndpoint."""
+    """Serves both operations."""
 
     def __init__(
         self,
@@ -76,11 +87,13 @@ class Invocations:
         metrics: RequestMetrics,
         payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES,
         timeout_s: float = INVOCATION_TIMEOUT_S,
+        stream_timeout_s: float = STREAM_TIMEOUT_S,
     ) -> None:
         self._hosting = hosting
         self._metrics = metrics
         self._payload_limit_bytes = payload_limit_bytes
         self._timeout_s = timeout_s
+        self._stream_timeout_s = stream_timeout_s
 
     def check_size(self, size: int) -> None:
         """Reject a request body that is too large."""
@@ -92,19 +105,45 @@ class Invocations:
 
     async def invoke(self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Handle one request; header names are in lower case."""
-        watch = Stopwatch()
-        names = _fields_by_header()
-        sent = [(names[name], value) for name, value in headers.items() if name in names]
-        fields = _valid_fields(endpoint, sent)
-        self.check_size(len(body))
-        call = _Call(scope, endpoint, fields, body, watch.began + self._timeout_s, watch)
-        answer: Answer | None = None
-        while answer is None:
-            answer = await self._try(call)
-        return answer
+        call = self._call(INVOKE, scope, endpoint, headers, body, self._timeout_s)
+        while True:
+            async with self._reserved(call) as (pool, instance):
+                try:
+                    with self._counted(call, pool):
+                        return await self._invoke(call, pool, instance)
+                except TritonUnreachableError:  # it has not seen the request, so another one is tried
+                    continue
 
-    async def _try(self, call: _Call) -> Answer | None:
-        """Send the request to one instance; None if it is unreachable and has not seen the request."""
+    async def stream(
+        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
+    ) -> StreamedAnswer:
+        """Handle one streaming request; return when the model has begun to respond."""
+        call = self._call(STREAM, scope, endpoint, headers, body, self._stream_timeout_s)
+        while True:
+            exchange = self._exchange(call)
+            with suppress(TritonUnreachableError):
+                answered = cast("Mapping[str, str]", await anext(exchange))
+                return StreamedAnswer(answered, messages(cast("AsyncGenerator[bytes, None]", exchange)))
+
+    def _call(
+        self,
+        operation: str,
+        scope: Scope,
+        endpoint: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_s: float,
+    ) -> _Call:
+        watch = Stopwatch()
+        names = _fields_by_header(operation)
+        sent = [(names[name], value) for name, value in headers.items() if name in names]
+        fields = _valid_fields(operation, endpoint, sent)
+        self.check_size(len(body))
+        return _Call(operation, scope, endpoint, fields, body, watch.began + timeout_s, watch)
+
+    @asynccontextmanager
+    async def _reserved(self, call: _Call) -> AsyncIterator[tuple[InstancePool, EndpointInstance]]:
+        """Reserve an instance for a request."""
         variant, target = call.fields.get("TargetVariant"), call.fields.get("TargetModel")
         try:
             pool, instance = await self._hosting.reserve(
@@ -117,19 +156,20 @@ class Invocations:
             self._count(call, error.pool, rejected.status)  # alarms on errors must count it
             raise rejected from error
         try:
-            return await self._measured(call, pool, instance)
-        except TritonUnreachableError:
-            return None
+            yield pool, instance
         finally:
             pool.release(instance)
 
-    async def _measured(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:
-        """Send the request, and record metrics."""
+    @contextmanager
+    def _counted(self, call: _Call, pool: InstancePool) -> Iterator[None]:
+        """Record the metrics of a request."""
         status = 500
         try:
-            answer = await self._invoke(call, pool, instance)
+            yield
             status = 200
-            return answer
+        except (GeneratorExit, asyncio.CancelledError):  # the client left while the model responded
+            status = 200
+            raise
         except TritonUnreachableError:
             status = 0  # not counted: another instance is tried
             raise
@@ -147,38 +187,43 @@ class Invocations:
         self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
 
     async def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:
-        answer = await self._ask(call, instance)
+        try:
+            answer = await _answered(call, instance)
+        except SERVER_ERRORS as error:
+            raise _explained(instance, error) from error
         if not 200 <= answer.status < 300:
             raise _model_error(pool.plan, answer.status, answer.body.decode(errors="replace"))
         _capture(pool, call, answer)
-        return _passed_through(answer, pool.plan.variant)
+        return Answer(200, _passed_through(answer.headers, pool.plan.variant), answer.body)
 
-    async def _ask(self, call: _Call, instance: EndpointInstance) -> TritonResponse:
-        plan = instance.plan
-        try:
-            return await _answered(call, instance)
-        except LoadRejectedError as rejected:
-            raise _model_error(plan, rejected.status, rejected.text) from rejected
-        except TritonTimeoutError as error:
-            raise _model_error(
-                plan,
-                0,
-                "Your invocation timed out while waiting for a response from container "
-                f"{plan.container}. Review the latency metrics for each container in Amazon "
-                "CloudWatch, resolve the issue, and try again.",
-            ) from error
-        except TritonUnreachableError:
-            instance.doubt()
-            raise
-        except (TritonFailedError, TritonRequestError) as error:
-            instance.doubt()
-            log.warning("%s: %s", instance.name, error.message)
-            raise ServiceError(
-                "InternalFailure",
-                "An exception occurred while sending request to model. Please contact customer support "
-                f"regarding request {uuid.uuid4()}.",
-                status=500,
-            ) from error
+    async def _exchange(self, call: _Call) -> AsyncGenerator[Mapping[str, str] | bytes, None]:
+        """Yield the headers of a streamed response, then its body as it arrives.
+
+        Errors before the headers are those of InvokeEndpoint. Whatever ends the generator ends the request.
+        """
+        async with self._reserved(call) as (pool, instance):
+            began = time.monotonic()
+            with self._counted(call, pool):
+                try:
+                    answer = await _begun(call, instance)
+                except SERVER_ERRORS as error:
+                    raise _explained(instance, error) from error
+                try:
+                    if not 200 <= answer.status < 300:
+                        text = (await answer.whole()).decode(errors="replace")
+                        raise _model_error(pool.plan, answer.status, text)
+                    yield _streamed_headers(answer.headers, pool.plan.variant)
+                    async for part in answer.parts():
+                        yield part
+                except TritonTimeoutError as error:
+                    raise model_stream_error("ModelInvocationTimeExceeded") from error
+                except TritonRequestError as error:
+                    instance.doubt()
+                    log.warning("%s: %s", instance.name, error.message)
+                    raise model_stream_error("StreamBroken") from error
+                finally:
+                    call.watch.model_s += time.monotonic() - began
+                    answer.close()
 
 
 class Answer(NamedTuple):
@@ -189,9 +234,18 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class StreamedAnswer(NamedTuple):
+    """A successful response that is still arriving."""
+
+    headers: Mapping[str, str]
+    messages: AsyncGenerator[bytes, None]
+    """Messages of the event stream."""
+
+
 class _Call(NamedTuple):
     """One request."""
 
+    operation: str
     scope: Scope
     endpoint: str
     fields: Mapping[str, str]
@@ -206,28 +260,28 @@ class _Call(NamedTuple):
 
 
 @cache
-def _input_shape() -> StructureShape:
-    return service_model("sagemaker-runtime").operation_model("InvokeEndpoint").input_shape
+def _input_shape(operation: str) -> StructureShape:
+    return service_model("sagemaker-runtime").operation_model(operation).input_shape
 
 
 @cache
 def _handed_on() -> Mapping[str, str]:
     """Return the header of each field passed to the container."""
-    members = _input_shape().members
+    members = _input_shape(INVOKE).members
     return {name: members[name].serialization["name"] for name in _HANDED_ON}
 
 
 @cache
-def _fields_by_header() -> Mapping[str, str]:
+def _fields_by_header(operation: str) -> Mapping[str, str]:
     """Return the fields of the service model that are headers, by lower-case header name."""
     return {
         member.serialization["name"].lower(): name
-        for name, member in _input_shape().members.items()
+        for name, member in _input_shape(operation).members.items()
         if member.serialization.get("location") == "header"
     }
 
 
-def _valid_fields(endpoint: str, sent: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+def _valid_fields(operation: str, endpoint: str, sent: Sequence[tuple[str, str]]) -> Mapping[str, str]:
     """Validate the fields of a request without its body.
 
     Fields that differ from request to request are first compared with a form that is always valid, because
@@ -235,18 +289,18 @@ def _valid_fields(endpoint: str, sent: Sequence[tuple[str, str]]) -> Mapping[str
     """
     own = {name: value for name, value in sent if name in _FREE_TEXT and PLAIN_TEXT.fullmatch(value)}
     if not own:
-        return _checked_fields(endpoint, tuple(sent))
+        return _checked_fields(operation, endpoint, tuple(sent))
     common = tuple([field for field in sent if field[0] not in own])
-    return {**_checked_fields(endpoint, common), **own}
+    return {**_checked_fields(operation, endpoint, common), **own}
 
 
 @lru_cache(maxsize=1024)
-def _checked_fields(endpoint: str, sent: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+def _checked_fields(operation: str, endpoint: str, sent: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     """Validate fields completely. Valid ones are cached: most requests repeat them."""
     fields = {"EndpointName": endpoint, **dict(sent)}
     try:
-        validation.check(_input_shape(), {**fields, "Body": b""})
-        unsupported.reject_unsupported("InvokeEndpoint", fields)
+        validation.check(_input_shape(operation), {**fields, "Body": b""})
+        unsupported.reject_unsupported(operation, fields)
         _check_target(fields)
     except ServiceError as error:  # the runtime uses another error code
         raise invalid_invocation(error.message) from error
@@ -278,21 +332,59 @@ async def _answered(call: _Call, instance: EndpointInstance) -> TritonResponse:
         return answer
 
 
+async def _begun(call: _Call, instance: EndpointInstance) -> ResponseStream:
+    """Send a request to a single-model endpoint; return when its response has begun."""
+    if instance.container.models is not None:  # the operation has no TargetModel
+        raise invalid_invocation(
+            f"Endpoint {call.endpoint} is a multi-model endpoint, which {STREAM} does not support."
+        )
+    return await instance.container.server.stream(
+        "POST", "/invocations", body=call.body, headers=_container_headers(call), timeout_s=call.left_s
+    )
+
+
 async def _is_relieved(models: HostedModels, *, timeout_s: float) -> bool:
     """Return whether unloading an idle model freed memory for a request that lacked it."""
     return await in_thread(partial(models.relieve, timeout_s=timeout_s))
 
 
 async def _exchanged(call: _Call, instance: EndpointInstance, path: str) -> TritonResponse:
-    fields = call.fields
-    headers = {header: fields[name] for name, header in _handed_on().items() if name in fields}
     began = time.monotonic()
     try:
         return await instance.container.server.exchange(
-            "POST", path, body=call.body, headers=headers, timeout_s=call.left_s
+            "POST", path, body=call.body, headers=_container_headers(call), timeout_s=call.left_s
         )
     finally:
         call.watch.model_s += time.monotonic() - began
+
+
+def _container_headers(call: _Call) -> dict[str, str]:
+    return {header: call.fields[name] for name, header in _handed_on().items() if name in call.fields}
+
+
+def _explained(instance: EndpointInstance, error: Exception) -> Exception:
+    """Return the service's error for one of the server; an unreachable server has not seen the request."""
+    plan = instance.plan
+    if isinstance(error, LoadRejectedError):
+        return _model_error(plan, error.status, error.text)
+    if isinstance(error, TritonTimeoutError):
+        return _model_error(
+            plan,
+            0,
+            "Your invocation timed out while waiting for a response from container "
+            f"{plan.container}. Review the latency metrics for each container in Amazon "
+            "CloudWatch, resolve the issue, and try again.",
+        )
+    instance.doubt()
+    if isinstance(error, TritonUnreachableError):
+        return TritonUnreachableError(error.message)
+    log.warning("%s: %s", instance.name, error)
+    return ServiceError(
+        "InternalFailure",
+        "An exception occurred while sending request to model. Please contact customer support "
+        f"regarding request {uuid.uuid4()}.",
+        status=500,
+    )
 
 
 def _check_target(fields: Mapping[str, str]) -> None:
@@ -321,12 +413,18 @@ def _status_of(failure: ServiceError) -> int:
     )
 
 
-def _passed_through(answer: TritonResponse, variant: str) -> Answer:
-    headers = {"Content-Type": answer.headers.get("content-type", DEFAULT_TYPE), VARIANT_HEADER: variant}
-    attributes = answer.headers.get(_ATTRIBUTES)
+def _passed_through(sent: Mapping[str, str], variant: str) -> dict[str, str]:
+    headers = {"Content-Type": sent.get("content-type", DEFAULT_TYPE), VARIANT_HEADER: variant}
+    attributes = sent.get(_ATTRIBUTES)
     if attributes is not None:
         headers[ATTRIBUTES_HEADER] = attributes
-    return Answer(200, headers, answer.body)
+    return headers
+
+
+def _streamed_headers(sent: Mapping[str, str], variant: str) -> dict[str, str]:
+    """Return the headers of an event stream: the model's content type has a header of its own."""
+    headers = _passed_through(sent, variant)
+    return {**headers, "X-Amzn-SageMaker-Content-Type": headers["Content-Type"], "Content-Type": CONTENT_TYPE}
 
 
 def _model_error(plan: DeploymentPlan, status: int, text: str) -> ServiceError:

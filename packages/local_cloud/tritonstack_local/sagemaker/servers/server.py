@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
+from tritonstack.runtime.async_streams import ResponseStream
 
 
 class MultiModelServer(Protocol):
@@ -42,6 +43,11 @@ class Server(MultiModelServer, Protocol):
         self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
     ) -> TritonResponse:
         """Send one request from the data plane's event loop."""
+
+    async def stream(
+        self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> ResponseStream:
+        """Send one request, and return its response while the body still arrives."""
 
     def wait_ready(self, *, timeout_s: float) -> None:
         """Wait until it is ready, or raise."""

@@ -1,0 +1,167 @@
+"""Serve a packed decoupled model as an endpoint does, and compare every response with the expected ones.
+
+Requests have the JSON form of Triton's generate extension, because SageMaker's front end takes no other for
+decoupled models. Each test input is sent alone, then all at once, and the responses are read while they
+arrive: a model that never sends its final flag is stopped by a time limit. Only single-model endpoints serve
+such archives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model_build.checking.parity import compare, judge
+from model_build.checking.request_plan import AT_ONCE, MEASURED_REQUESTS
+from model_build.checking.served_model import ServingReport, measure, require_success, served_by
+from model_build.checking.serving_check import AGAIN, READY_WITHIN_S, own_threads
+from model_build.data.cases import Case
+from model_build.errors import ParityError, ServingError, SilentModelError
+from model_build.store.archive import PackedArchive, unpack_own
+from tritonstack.client.streaming import flat_inputs, read_responses, response_array
+from tritonstack.records.comparing import Comparison
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
+from tritonstack.runtime import TritonInstallation, TritonResponse, TritonServer, TritonTimeoutError
+from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
+
+RESPONSES_WITHIN_S = 60.0
+"""All responses to one request; most models send them in seconds."""
+_CORRECT = "correct the model's code as the message and the end of the log say"
+Response = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamCheck:
+    """What to serve, and the cases with their expected responses."""
+
+    installation: TritonInstallation
+    packed: PackedArchive
+    entry: str
+    cases: Sequence[Case]
+    accept: ModelTolerance
+    precision: PrecisionOption
+    work: Path
+    """Folder for unpacked files and server logs."""
+    arguments: tuple[str, ...] = ()
+    """Extra Triton arguments, the same as on an endpoint."""
+    within_s: float = RESPONSES_WITHIN_S
+    notify: Callable[[str], None]
+    """Called with a message when the check is repeated."""
+
+    def run(self) -> ServingReport:
+        """Serve the archive and send every case; raise ParityError or ServingError on failure."""
+        root = self.work / "single"
+        unpack_own(self.packed, root)
+        try:
+            return self._serve(root)
+        except SilentModelError:
+            self.notify(AGAIN)
+            return self._serve(root)
+
+    def _serve(self, root: Path) -> ServingReport:
+        arguments = {ADDITIONAL_ARGS: " ".join(self.arguments)} if self.arguments else {}
+        options = ContainerOptions(self.entry, threads=own_threads(root), streams=True)
+        with TritonServer.start(
+            installation=self.installation,
+            model_root=root,
+            environment=container_variables(arguments, options),
+            state_dir=self.work / "server",
+        ) as server:
+            server.wait_ready(timeout_s=READY_WITHIN_S)
+            comparisons = [found for case in self.cases for found in self._compare(server, "alone", case)]
+            judge("served", comparisons, self.accept, precision=self.precision)
+            crowd = [*self.cases, *reversed(self.cases)]
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                for found in pool.map(lambda case: list(self._compare(server, "at once", case)), crowd):
+                    comparisons += found
+            first = self.cases[0]
+            latency = measure(lambda: self._ask(server, first), batch=1, requests=MEASURED_REQUESTS["one"])
+            memory = server.shared_memory_held()
+        report = judge("served", comparisons, self.accept, precision=self.precision)
+        return ServingReport(report, (latency,), served_by(self.installation), memory)
+
+    def _compare(self, server: TritonServer, label: str, case: Case) -> Iterator[Comparison]:
+        responses = self._ask(server, case)
+        if len(responses) != len(case.responses):
+            raise ParityError(
+                f"{case.name} got {len(responses)} responses; expected {len(case.responses)}",
+                remedy="correct the model, or the expected responses",
+            )
+        for number, (response, expected) in enumerate(zip(responses, case.responses, strict=True), start=1):
+            if missing := sorted(expected.keys() - response.keys()):
+                raise ServingError(
+                    f"response {number} to {case.name} lacks {', '.join(missing)}\n{server.log_tail()}",
+                    remedy="send every expected output with each response",
+                )
+            for name, right in expected.items():
+                actual = response_array(response[name], like=right)
+                yield compare(f"{label}: {case.name}, response {number}", name, actual=actual, expected=right)
+
+    def _ask(self, server: TritonServer, case: Case) -> list[Response]:
+        """Return all responses to one request; raise ServingError if one is an error, or none is final."""
+        responses: list[Response] = []
+        body = json.dumps(flat_inputs(case.inputs)).encode()
+        try:
+            reply = asyncio.run(self._read(server, body, responses))
+        except TritonTimeoutError as error:
+            raise ServingError(
+                f"{case.name} got {len(responses)} responses, and no final flag within {self.within_s:.0f} s"
+                f"\n{server.log_tail()}",
+                remedy="send flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL with the last response, or "
+                "alone after it, for every request, also after an error",
+                code="TS375",
+            ) from error
+        require_success(reply, server, f"{case.name}: the served artifact returned")
+        for number, response in enumerate(responses):
+            if "error" in response:
+                raise ServingError(
+                    f"{case.name} failed after {number} responses: {response['error']}\n{server.log_tail()}",
+                    remedy=_CORRECT,
+                    code="TS375",
+                )
+        if not responses:
+            raise ServingError(
+                f"{case.name} got the final flag without any response",
+                remedy="send at least one response to every request, or an error",
+                code="TS375",
+            )
+        return responses
+
+    async def _read(self, server: TritonServer, body: bytes, responses: list[Response]) -> TritonResponse:
+        """Add the responses to a list while they arrive; return the status, and the body of an error."""
+        headers = {"Content-Type": "application/json"}
+        stream = await server.stream(
+            "POST", "/invocations", body=body, headers=headers, timeout_s=self.within_s
+        )
+        received = b""
+        try:
+            if stream.status != 200:
+                body = await stream.whole()
+                return TritonResponse(status=stream.status, headers=stream.headers, body=body)
+            async for part in stream.parts():
+                received += part
+                whole, separator, received = received.rpartition(b"\n")
+                content_type = stream.headers["content-type"]
+                responses += read_responses([whole + separator], content_type=content_type)
+            return TritonResponse(status=stream.status, headers=stream.headers, body=received)
+        finally:
+            stream.close()
+
+
+def unsendable(case: Case, tensors: Sequence[TensorSpec], *, batches: bool) -> str | None:
+    """Say why Triton would give an input another shape; None if flat lists describe all inputs.
+
+    Triton fills the last variable dimension, and sets all others to 1.
+    """
+    dims = {tensor.name: ((-1,) if batches else ()) + tuple(tensor.shape) for tensor in tensors}
+    for name, array in case.inputs.items():
+        variable = [size for size, dim in zip(array.shape, dims[name], strict=True) if dim == -1]
+        if any(size != 1 for size in variable[:-1]):
+            return f"{name} has the shape {list(array.shape)} and the dims {list(dims[name])}"
+    return None

@@ -1,0 +1,213 @@
+"""A model that writes texts: transformers' own completions, and what the served loop needs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import onnxruntime
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+from model_build.data.graphs import ExportedGraph
+from model_build.errors import ExportError
+from model_build.exporters.framework import not_exported
+from model_build.exporters.generating.settings import banned_tokens, require_plain_settings
+from model_build.exporters.heads import Head
+from model_build.exporters.loading import load_model, load_tokenizer, quiet
+from model_build.graphs.onnx_file import OPSET
+from model_build.served.generation import Generator, Options
+from model_build.sources import FetchedSource
+from tritonstack.spec.models.model_fields import Trust
+from tritonstack.spec.models.recipes import GenerationRecipe
+
+REMEDY = "serve it with the recipe vllm, or with one of kind python"
+
+
+class GenerationFramework(ABC):
+    """The model and its tokenizer."""
+
+    head: ClassVar[type[Head]]
+
+    def __init__(
+        self,
+        *,
+        source: FetchedSource,
+        recipe: GenerationRecipe,
+        trust: Trust,
+        allow_unused: Mapping[str, str],
+    ) -> None:
+        with quiet():
+            loaded = load_model(source.folder, self.head, trust=trust, allow_unused=allow_unused)
+            self._tokenizer = load_tokenizer(source.folder, trust=trust, pads=False)
+        self.unused_weights = loaded.unused
+        self._model = loaded.model
+        self._check_architecture()
+        self._model.set_attn_implementation("eager")  # it exports best
+        require_plain_settings(self._model.generation_config, recipe.overrides)
+        self.options = self._options(recipe)
+        self._check_vocabulary()
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """One-line description of the model."""
+
+    @abstractmethod
+    def room_for(self, prompt: Sequence[int]) -> int:
+        """Return the most tokens of a prompt's completion; raise if there are none."""
+
+    @abstractmethod
+    def _check_architecture(self) -> None:
+        """Raise ExportError if the model's state is not what the served loop keeps."""
+
+    @abstractmethod
+    def _options(self, recipe: GenerationRecipe) -> Options:
+        """Return the options of the served loop."""
+
+    @abstractmethod
+    def _export(self, folder: Path) -> ExportedGraph:
+        """Write the graphs; return the one of a step."""
+
+    def served_tokenizer(self) -> str:
+        """Return tokenizer.json, without truncation and padding."""
+        backend = self._tokenizer.backend_tokenizer
+        backend.no_truncation()
+        backend.no_padding()
+        return str(backend.to_str())
+
+    def prompt(self, text: str) -> list[int]:
+        """Return the tokens of a prompt."""
+        ids: list[int] = self._tokenizer(text)["input_ids"]
+        return ids or [token for token in (self.options.begin_token,) if token is not None]
+
+    def generator(self, file: Path) -> Generator:
+        """Return the served loop with an exported graph."""
+        tokenizer = Tokenizer.from_str(self.served_tokenizer())
+        return Generator.load(file.parent, tokenizer, self.options, onnxruntime.SessionOptions())
+
+    def complete(self, prompt: Sequence[int], max_tokens: int) -> list[int]:
+        """Return transformers' own greedy completion."""
+        ids = torch.tensor([list(prompt)])
+        with quiet(), torch.inference_mode():
+            found = self._model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                # What it omits comes from the model's generation_config.json.
+                generation_config=transformers.GenerationConfig(  # type: ignore[no-untyped-call]
+                    do_sample=False,
+                    num_beams=1,
+                    max_new_tokens=max_tokens,
+                    eos_token_id=list(self.options.end_tokens) or None,
+                    pad_token_id=self._tokenizer.pad_token_id or 0,
+                    repetition_penalty=self.options.repetition_penalty,
+                ),
+            )
+        completion: list[int] = found[0, len(self.options.before(prompt)) :].tolist()
+        return completion
+
+    def text_of(self, prompt: Sequence[int], completion: Sequence[int]) -> str:
+        """Return the text that a completion adds to its prompt."""
+        kept, begin = list(completion), list(self.options.before(prompt))
+        if kept and kept[-1] in self.options.end_tokens:
+            kept.pop()
+        before, whole = (self._decoded(ids) for ids in (begin, [*begin, *kept]))
+        return whole[len(before) :]
+
+    def export(self, folder: Path) -> ExportedGraph:
+        """Write the graphs; return the one of a step."""
+        with quiet():
+            try:
+                return self._export(folder)
+            except ExportError:
+                raise
+            except Exception as error:
+                failure = not_exported(error)
+                failure.remedy = REMEDY
+                raise failure from error
+
+    def _served_options(
+        self,
+        *,
+        max_length: int,
+        max_tokens: int,
+        begin_token: int | None = None,
+        start_token: int | None = None,
+    ) -> Options:
+        """Return these options, and those of generation_config.json."""
+        config, settings = self._model.config, self._model.generation_config
+        ends = settings.eos_token_id if settings.eos_token_id is not None else config.eos_token_id
+        ends = _tokens(self._tokenizer.eos_token_id if ends is None else ends)
+        return Options(
+            max_length=max_length,
+            max_tokens=max_tokens,
+            end_tokens=ends,
+            begin_token=begin_token,
+            repetition_penalty=float(getattr(settings, "repetition_penalty", None) or 1.0),
+            start_token=start_token,
+            first_tokens=_tokens(getattr(settings, "forced_bos_token_id", None)),
+            last_tokens=_tokens(getattr(settings, "forced_eos_token_id", None)),
+            banned_tokens=banned_tokens(settings, ends),
+            unrepeated=getattr(settings, "no_repeat_ngram_size", None) or 0,
+            min_length=getattr(settings, "min_length", None) or 0,
+        )
+
+    def _check_vocabulary(self) -> None:
+        rows = int(self._model.get_input_embeddings().weight.shape[0])
+        largest = max(self._tokenizer.get_vocab().values())
+        if largest >= rows:
+            raise ExportError(
+                f"the tokenizer has the token {largest}, but the model embeds only {rows}",
+                remedy="use the tokenizer that belongs to the weights",
+            )
+
+    def _decoded(self, ids: list[int]) -> str:
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+
+def to_onnx(
+    module: torch.nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    *,
+    names: tuple[Sequence[str], Sequence[str]],
+    sizes: tuple[Any, ...],
+) -> Any:
+    """Export a module; `names` are those of its inputs and outputs, `sizes` the dimensions that vary."""
+    program = torch.onnx.export(
+        module,
+        inputs,
+        dynamo=True,
+        opset_version=OPSET,
+        input_names=list(names[0]),
+        output_names=list(names[1]),
+        dynamic_shapes=sizes,
+        verbose=False,
+    )
+    if program is None:
+        raise ExportError("PyTorch's exporter returned no graph", remedy="use a recipe of kind python")
+    return program.model
+
+
+def keys_and_values(cache: Any) -> list[torch.Tensor]:
+    """Return the keys and values of each layer of a cache."""
+    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
+
+
+def layer_names(count: int) -> list[str]:
+    """Return the names of the keys and values of layers; `count` is the number of tensors."""
+    return [f"{layer}.{kind}" for layer in range(count // 2) for kind in ("key", "value")]
+
+
+def causal_mask(*, earlier: int, new: int) -> torch.Tensor:
+    """Return a whole mask, because transformers' own depends on sizes in ways that cannot be exported."""
+    positions = torch.arange(new) + earlier
+    is_visible = torch.arange(earlier + new)[None, :] <= positions[:, None]
+    return torch.where(is_visible, 0.0, torch.finfo(torch.float32).min)[None, None]
+
+
+def _tokens(value: Any) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else () if value is None else (value,)

@@ -1,0 +1,76 @@
+"""Settings of generation_config.json: those that are served, and those that are rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from model_build.checking.generate_check import COMPARED_TOKENS
+from model_build.errors import ExportError
+
+USUAL_LENGTH = 2048
+PLAIN: Mapping[str, Any] = MappingProxyType(
+    {
+        "num_beams": 1,
+        "encoder_no_repeat_ngram_size": 0,
+        "min_new_tokens": None,
+        "force_words_ids": None,
+        "begin_suppress_tokens": None,
+        "sequence_bias": None,
+        "guidance_scale": 1.0,
+    }
+)
+"""Settings that change greedy completions and are not served, and the values that do not."""
+
+
+def require_plain_settings(settings: Any, overrides: Collection[str] = ()) -> None:
+    """Reject settings of generation_config.json that change greedy completions and are not served."""
+    for name, plain in PLAIN.items():
+        value = getattr(settings, name, plain)
+        if value in (plain, None) or name in overrides:
+            continue
+        remedy = (
+            "to choose the most likely token each time, add `overrides: {num_beams: <reason>}` to the recipe"
+            if name == "num_beams"
+            else f"remove {name} from generation_config.json, or serve the model with the recipe vllm"
+        )
+        raise ExportError(
+            f"generation_config.json: {name} is {value!r}, which is not supported",
+            remedy=remedy,
+            code="TS350",
+        )
+
+
+def banned_tokens(settings: Any, ends: Collection[int]) -> tuple[int, ...]:
+    """Return the tokens that are never chosen; as in transformers, bad words do not include an end."""
+    words: list[list[int]] = getattr(settings, "bad_words_ids", None) or []
+    if long := [word for word in words if len(word) != 1]:
+        raise ExportError(
+            f"generation_config.json: bad_words_ids has words of several tokens, such as {long[0]}, which is "
+            "not supported",
+            remedy="remove them from generation_config.json, or serve the model with the recipe vllm",
+            code="TS350",
+        )
+    suppressed: list[int] = getattr(settings, "suppress_tokens", None) or []
+    return tuple(sorted({word[0] for word in words if word[0] not in ends} | set(suppressed)))
+
+
+def longest(asked: int | None, *, positions: int | None, usual: int = USUAL_LENGTH) -> int:
+    """Return the most tokens of a text; `positions` are those of the model, `usual` holds without `asked`."""
+    if asked and positions and asked > positions:
+        raise ExportError(
+            f"max_length is {asked}, but the model has {positions} positions",
+            remedy=f"write `max_length: {positions}` or less in the recipe",
+            code="TS351",
+        )
+    wanted = asked or usual
+    length = min(wanted, positions or wanted)
+    if length <= COMPARED_TOKENS:
+        raise ExportError(
+            f"the model has {length} positions; expected more than {COMPARED_TOKENS}, for a completion to "
+            "compare",
+            remedy="choose a model for longer texts",
+            code="TS351",
+        )
+    return length

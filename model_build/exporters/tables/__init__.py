@@ -1,0 +1,1 @@
+"""Models of tables: scikit-learn, and the pickles that hold them."""

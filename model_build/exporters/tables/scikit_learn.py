@@ -1,0 +1,216 @@
+"""Load scikit-learn models, convert them to ONNX, and compute the answers to compare with."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from model_build.errors import ExportError
+from model_build.exporters.tables.pickles import load_pickle
+from model_build.graphs.onnx_file import OPSET, save_foreign
+from model_build.library_errors import brief
+from tritonstack.records.manifests import TensorSpec
+
+Array = NDArray[Any]
+WHOLE = "X"
+"""The input of models that take all features as one tensor."""
+LABEL, PROBABILITIES, PREDICTION, TRANSFORMED = "label", "probabilities", "prediction", "transformed"
+OPSETS = {"": OPSET, "ai.onnx.ml": 3}
+TYPES = {
+    "FP32": "FloatTensorType",
+    "FP64": "DoubleTensorType",
+    "INT64": "Int64TensorType",
+    "INT32": "Int32TensorType",
+    "BOOL": "BooleanTensorType",
+    "BYTES": "StringTensorType",
+}
+"""skl2onnx's types of the inputs."""
+ROUNDED = (
+    "ONNX stores the thresholds of HistGradientBoosting in 32 bits, so rows at a threshold, such as training "
+    "rows, get other answers: "
+)
+ALONE = "use `recipe: {kind: trees, file: ...}`, which keeps them"
+IN_A_PIPELINE = (
+    "preprocess rows before they are sent, and serve it alone with a recipe of kind `trees`; or train "
+    "GradientBoosting or a random forest"
+)
+OTHERWISE = "use a recipe of kind python, or of kind trees for a single tree model"
+
+
+@dataclass(frozen=True)
+class ScikitModel:
+    """A fitted estimator or pipeline."""
+
+    estimator: Any
+
+    @property
+    def description(self) -> str:
+        """Its steps, and the number of features."""
+        steps = [step for _, step in getattr(self.estimator, "steps", [("", self.estimator)])]
+        return f"{', '.join(type(step).__name__ for step in steps)}; {self.features} features"
+
+    @property
+    def features(self) -> int:
+        """Number of features per row."""
+        return int(self.estimator.n_features_in_)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the features, if it was fitted on a data frame."""
+        return tuple(str(name) for name in getattr(self.estimator, "feature_names_in_", ()))
+
+    @property
+    def remedy_for_thresholds(self) -> str | None:
+        """What to do if its answers differ in ONNX because of rounded thresholds; None if it has none."""
+        if not any(type(part).__name__.startswith("HistGradientBoosting") for part in _parts(self.estimator)):
+            return None
+        return ROUNDED + (IN_A_PIPELINE if hasattr(self.estimator, "steps") else ALONE)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes of a classifier."""
+        return tuple(str(label) for label in getattr(self.estimator, "classes_", ()))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        from sklearn.base import is_classifier, is_regressor  # noqa: PLC0415 - imports slowly
+
+        if is_classifier(self.estimator):
+            return (LABEL, PROBABILITIES) if hasattr(self.estimator, "predict_proba") else (LABEL,)
+        if is_regressor(self.estimator):
+            return (PREDICTION,)
+        return (LABEL,) if hasattr(self.estimator, "predict") else (TRANSFORMED,)
+
+    def answer(self, inputs: Mapping[str, Array], outputs: Sequence[TensorSpec]) -> dict[str, Array]:
+        """Return scikit-learn's answers, in the types and shapes of the outputs."""
+        rows = self._rows(inputs)
+        methods = {PROBABILITIES: "predict_proba", TRANSFORMED: "transform"}
+        answers = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no warnings about column names
+            for output in outputs:
+                method: Callable[[Array], Any] = getattr(
+                    self._by_position, methods.get(output.name, "predict")
+                )
+                try:
+                    found = method(rows)
+                except ValueError:
+                    # Some compute only in the type of their training data.
+                    found = method(rows.astype(np.float32))
+                array = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+                kind = {"BYTES": np.object_, "INT64": np.int64}.get(output.datatype, array.dtype)
+                answers[output.name] = array.astype(kind).reshape(len(rows), *output.shape)
+        return answers
+
+    def convert(self, inputs: Sequence[TensorSpec], folder: Path) -> Path:
+        """Convert the model to an ONNX graph and return its file; raise ExportError if skl2onnx cannot."""
+        import skl2onnx  # noqa: PLC0415 - imports slowly
+        from skl2onnx.common import data_types  # noqa: PLC0415 - as above
+
+        types = [
+            (tensor.name, getattr(data_types, TYPES[tensor.datatype])([None, *tensor.shape]))
+            for tensor in inputs
+        ]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = skl2onnx.convert_sklearn(
+                    self.estimator, "model", initial_types=types, options=self._options, target_opset=OPSETS
+                )
+        except Exception as error:  # the library raises anything
+            reason = brief(error).partition(" You may raise ")[0]
+            raise ExportError(
+                f"skl2onnx cannot convert the model: {type(error).__name__}: {reason}",
+                remedy=OTHERWISE,
+                code="TS367",
+            ) from error
+        graph = ir.from_proto(model)
+        names = [value.name for value in graph.graph.inputs]
+        if names != [tensor.name for tensor in inputs]:
+            raise ExportError(
+                f"skl2onnx renamed the inputs to {', '.join(map(str, names))}",
+                remedy="fit the model on columns whose names have letters, digits, and underscores only",
+                code="TS367",
+            )
+        del graph.graph.outputs[len(self.outputs) :]
+        RemoveUnusedNodesPass()(graph)
+        for domain in sorted(graph.opset_imports):  # skl2onnx gives them in the order of a set
+            graph.opset_imports[domain] = graph.opset_imports.pop(domain)
+        for value, name in zip(graph.graph.outputs, self.outputs, strict=True):
+            value.name = name
+        return save_foreign(graph, folder)
+
+    @property
+    def _options(self) -> dict[Any, dict[str, bool]]:
+        """Return skl2onnx's options: scores as one tensor instead of a map."""
+        from sklearn.base import is_classifier  # noqa: PLC0415 - imports slowly
+        from sklearn.svm import LinearSVC  # noqa: PLC0415 - as above
+
+        # Without an option of its own, a LinearSVC in a pipeline gets one that it does not have.
+        options: dict[Any, dict[str, bool]] = {LinearSVC: {"raw_scores": True}}
+        last = getattr(self.estimator, "steps", [("", self.estimator)])[-1][1]
+        if is_classifier(last) and not isinstance(last, LinearSVC):
+            options[id(self.estimator)] = {"zipmap": False}
+        return options
+
+    def _rows(self, inputs: Mapping[str, Array]) -> Array:
+        """Return the rows of features. scikit-learn computes with 64 bits, as in training."""
+        arrays = [inputs[name] for name in (inputs if WHOLE in inputs else self.columns)]
+        numeric = all(array.dtype != np.object_ for array in arrays)
+        return np.concatenate(
+            [array.astype(np.float64 if numeric else np.object_) for array in arrays], axis=1
+        )
+
+    @cached_property
+    def _by_position(self) -> Any:
+        """The model with columns chosen by position: a copy that needs no data frames."""
+        from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - imports slowly
+
+        estimator = copy.deepcopy(self.estimator)
+        for part in _parts(estimator):
+            if isinstance(part, ColumnTransformer):
+                places = part._transformer_to_input_indices
+                part.transformers_ = [(name, step, places[name]) for name, step, _ in part.transformers_]
+            vars(part).pop("feature_names_in_", None)
+        return estimator
+
+
+def load_scikit_model(file: Path) -> ScikitModel:
+    """Load a pickle; reject what is no fitted model of tables with one target."""
+    estimator = load_pickle(file, code="TS367")
+    estimator = getattr(estimator, "best_estimator_", estimator)  # of a search for parameters
+    reason = None
+    if not hasattr(estimator, "n_features_in_"):
+        reason = "does not take rows of features, or is not fitted"
+    elif isinstance(getattr(estimator, "classes_", None), list):
+        reason = "has several targets"
+    elif not hasattr(estimator, "predict") and not hasattr(estimator, "transform"):
+        reason = "has neither predict nor transform"
+    if reason is not None:
+        raise ExportError(f"{file.name} {reason}", remedy=OTHERWISE, code="TS367")
+    return ScikitModel(estimator)
+
+
+def _parts(estimator: Any) -> Iterator[Any]:
+    """Yield an estimator and all that it consists of."""
+    yield estimator
+    found = [*vars(estimator).values()]
+    while found:
+        item = found.pop()
+        if isinstance(item, list | tuple):
+            found.extend(item)
+        elif isinstance(item, dict):
+            found.extend(item.values())
+        elif hasattr(item, "get_params") and not isinstance(item, type):
+            yield from _parts(item)

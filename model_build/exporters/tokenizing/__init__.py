@@ -1,0 +1,1 @@
+"""Tokenizers of text models, in the framework and as they are served."""

@@ -1,0 +1,82 @@
+"""The tokenizer of a text model, in the framework and as it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+Array = NDArray[Any]
+Sample = str | tuple[str, str]
+"""A text, or a pair: two texts, or a question with its context."""
+TOKENS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class TextTokenizer:
+    """A fast tokenizer of transformers with its truncation."""
+
+    def __init__(self, library: Any, *, max_length: int, truncation: str = "longest_first") -> None:
+        self.library = library
+        self.max_length = max_length
+        self._truncation = truncation
+
+    @property
+    def answers_empty_text(self) -> bool:
+        """Whether an empty text still has special tokens, and so an answer."""
+        return bool(self.library("")["input_ids"])
+
+    def tokenize(self, samples: Sequence[Sample], names: Iterable[str]) -> dict[str, Array]:
+        """Tokenize samples and pad them to one length, with the framework's tokenizer.
+
+        `names` are those of the graph's inputs, or offsets: the position of each token in its text (or
+        context); (0, 0) for special tokens.
+        """
+        texts, pairs = columns_of(samples)
+        tokens = self.library(
+            texts,
+            pairs,
+            padding=True,
+            truncation=self._truncation,
+            max_length=self.max_length,
+            return_token_type_ids=True,
+            return_offsets_mapping=True,
+            return_tensors="np",
+        )
+        found = arrays_of(tokens) | {"offsets": arrays_of(tokens)["offset_mapping"]}
+        if pairs:
+            sequences = [tokens.sequence_ids(row) for row in range(len(texts))]
+            is_context = np.array([[place == 1 for place in row] for row in sequences])
+            found["offsets"] = found["offsets"] * is_context[..., None]
+        return {name: found[name] for name in names}
+
+    def served(self) -> str:
+        """Return the tokenizer as JSON, with padding and truncation explicit."""
+        tokenizer = Tokenizer.from_str(self.library.backend_tokenizer.to_str())
+        tokenizer.enable_truncation(
+            max_length=self.max_length,
+            strategy=self._truncation,
+            direction=self.library.truncation_side,
+        )
+        tokenizer.enable_padding(
+            direction="right",
+            pad_id=self.library.pad_token_id,
+            pad_token=self.library.pad_token,
+            pad_type_id=self.library.pad_token_type_id,
+        )
+        return str(tokenizer.to_str(pretty=False))
+
+
+def columns_of(samples: Sequence[Sample]) -> tuple[list[str], list[str] | None]:
+    """Return the texts, and the second texts of pairs."""
+    pairs = [sample for sample in samples if not isinstance(sample, str)]
+    if pairs:
+        return [first for first, _ in pairs], [second for _, second in pairs]
+    return [sample for sample in samples if isinstance(sample, str)], None
+
+
+def arrays_of(tokens: Mapping[str, Any]) -> dict[str, Array]:
+    """Convert a tokenizer's output to INT64."""
+    return {name: np.asarray(values).astype(np.int64) for name, values in tokens.items()}

@@ -1,0 +1,80 @@
+"""Read the tensors of an ONNX graph; weights stay unread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from model_build.errors import ExportError
+from tritonstack.records.manifests import TensorSpec
+
+_TYPES = {
+    onnx.TensorProto.FLOAT: "FP32",
+    onnx.TensorProto.DOUBLE: "FP64",
+    onnx.TensorProto.FLOAT16: "FP16",
+    onnx.TensorProto.BFLOAT16: "BF16",
+    onnx.TensorProto.BOOL: "BOOL",
+    onnx.TensorProto.STRING: "BYTES",
+    **{getattr(onnx.TensorProto, f"INT{bits}"): f"INT{bits}" for bits in (8, 16, 32, 64)},
+    **{getattr(onnx.TensorProto, f"UINT{bits}"): f"UINT{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+def graph_tensors(
+    file: Path, *, overridable: bool = False
+) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """Return a graph's inputs and outputs with all dimensions; weights stay unread.
+
+    `overridable` adds weights that callers may send, which older graphs list as inputs.
+    """
+    graph = load_graph(file).graph
+    weights = set() if overridable else {tensor.name for tensor in graph.initializer}
+    inputs = tuple(tensor_of(value, 0) for value in graph.input if value.name not in weights)
+    return inputs, tuple(tensor_of(value, 0) for value in graph.output)
+
+
+def load_graph(file: Path) -> onnx.ModelProto:
+    """Read a graph without its external weights; raise ExportError if the file is none."""
+    try:
+        return onnx.load(str(file), load_external_data=False)
+    except DecodeError as error:
+        raise ExportError(
+            f"{file.name} is not an ONNX graph: {error}",
+            remedy="set the .onnx file of an exporter",
+            code="TS306",
+        ) from error
+
+
+def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    """Return all dimensions of a tensor, -1 if variable; raise ExportError if it has no rank."""
+    if not value.type.HasField("tensor_type"):
+        kind = str(value.type.WhichOneof("value")).removesuffix("_type")
+        raise ExportError(
+            f"the graph's {value.name} is a {kind}; Triton serves tensors only",
+            remedy="export it as a tensor (scikit-learn: options={'zipmap': False})",
+            code="TS306",
+        )
+    if not value.type.tensor_type.HasField("shape"):
+        raise ExportError(
+            f"the graph does not declare the rank of {value.name}",
+            remedy="run onnx.shape_inference, or export the graph with shapes",
+            code="TS306",
+        )
+    return tuple(
+        size.dim_value if size.HasField("dim_value") else -1 for size in value.type.tensor_type.shape.dim
+    )
+
+
+def tensor_of(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
+    """Return a tensor without the dimensions before `begin`."""
+    datatype = _TYPES.get(value.type.tensor_type.elem_type)
+    if datatype is None:
+        name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
+        raise ExportError(
+            f"the graph's {value.name} has type {name}, which Triton does not support",
+            remedy="add a Cast to a supported type, such as FLOAT or INT64, and export the graph again",
+            code="TS306",
+        )
+    return TensorSpec(name=value.name, datatype=datatype, shape=shape_of(value)[begin:])

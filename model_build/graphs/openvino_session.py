@@ -1,0 +1,63 @@
+"""Run graphs in OpenVINO in bf16, as Triton's openvino backend does: answers and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from model_build.errors import ExportError
+from model_build.graphs.running import Array, Inputs
+
+ERRORS = (RuntimeError, TypeError, ValueError)
+"""OpenVINO's exceptions are RuntimeError; it also raises Python's own for unsuitable arrays."""
+
+
+class OpenVinoSession:
+    """A graph loaded in OpenVINO, with bf16 operations if the CPU has them."""
+
+    def __init__(self, file: Path, *, threads: int = 0, by_row: bool = False) -> None:
+        """`by_row`: run the rows of a request one by one, as Triton does with requests of one row each."""
+        import openvino  # noqa: PLC0415 - takes time, and a build that finds its artifact does not need it
+
+        properties: dict[str, int | str] = {"INFERENCE_PRECISION_HINT": "bf16", "NUM_STREAMS": 1}
+        if threads:
+            properties["INFERENCE_NUM_THREADS"] = threads
+        self._by_row = by_row
+        try:
+            compiled = openvino.Core().compile_model(str(file), "CPU", properties)
+            self._outputs = [output.get_any_name() for output in compiled.outputs]
+            self._request = compiled.create_infer_request()
+        except ERRORS as error:
+            raise ExportError(
+                f"OpenVINO cannot load the graph: {_first_lines(error)}",
+                remedy="use another precision: ONNX Runtime runs all others",
+                code="TS306",
+            ) from error
+
+    def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
+        """Return the named outputs, or all."""
+        try:
+            results = self._request.infer(dict(inputs))
+        except ERRORS as error:
+            raise ExportError(
+                f"OpenVINO cannot run the graph: {_first_lines(error)}",
+                remedy="use another precision: ONNX Runtime runs all others",
+                code="TS306",
+            ) from error
+        return {name: results[name] for name in (names or self._outputs)}
+
+    def run(self, inputs: Inputs) -> None:
+        """Compute what Triton would for requests with these rows."""
+        if not self._by_row:
+            self.answer(inputs)
+            return
+        for row in range(len(next(iter(inputs.values())))):
+            self.answer({name: array[row : row + 1] for name, array in inputs.items()})
+
+
+def _first_lines(error: Exception) -> str:
+    """Return OpenVINO's message without the places in its source, one per line at the start."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return " ".join(
+        line for line in lines if line and not line.startswith(("Exception from src/", "Check '"))
+    )

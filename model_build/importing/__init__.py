@@ -1,0 +1,1 @@
+"""Import models that were built elsewhere: Triton repositories, Merlin exports, and MLflow models."""

@@ -1,0 +1,32 @@
+"""Read which modules a pickle refers to, without loading it."""
+
+from __future__ import annotations
+
+import pickletools
+from pathlib import Path
+
+from tritonstack.base.errors import UsageError
+
+LARGEST = 256 << 20
+
+
+def names_in_pickle(file: Path, *, shown: Path) -> frozenset[str]:
+    """Return all strings of a pickle, module and class names among them; nothing of it is run."""
+    found: set[str] = set()
+    if file.stat().st_size > LARGEST:
+        raise UsageError(
+            f"{shown}: the pickle is larger than {LARGEST >> 20} MiB, and is not read",
+            remedy="save the weights in another format",
+            code="TS340",
+        )
+    try:
+        for operation, argument, _ in pickletools.genops(file.read_bytes()):
+            if operation.name == "GLOBAL":
+                found |= set(str(argument).split(" "))
+            elif isinstance(argument, str):
+                found.add(argument)
+    except Exception as error:
+        raise UsageError(
+            f"{shown}: not a pickle: {error}", remedy="export the model again", code="TS340"
+        ) from error
+    return frozenset(found)

@@ -1,0 +1,1 @@
+"""Repository layouts: the Triton models around the graph of a transformers model."""

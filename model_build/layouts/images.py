@@ -1,0 +1,167 @@
+"""Repository layouts of an image model.
+
+`input: images`: an ensemble of a preprocessing step and the graph. `input: pixels`: the graph alone, under
+the model's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ServableGraph
+from model_build.layouts.layout import ENCODER, Layout, random_numbers, rows_of, same_names
+from model_build.layouts.steps import IMAGE, PREPARER, add_preparer
+from model_build.repository.parts import SchedulingStep, add_ensemble
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.records.manifests import EnvironmentReport, TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import ImageRecipe
+
+if TYPE_CHECKING:
+    from model_build.exporters.image_framework import ImageFramework
+
+Array = NDArray[Any]
+ODD_SIZES = ((37, 91, 3), (120, 50, 3))
+"""Test images that are wider, higher, smaller, or larger than the model's size."""
+
+
+def image_layout(model: Document[ModelSpec], recipe: ImageRecipe) -> Layout[ImageFramework]:
+    """Return the layout for a model's `input`."""
+    return PixelsIn(model, recipe) if recipe.input == "pixels" else ImagesIn(model, recipe)
+
+
+class ImageLayout(Layout["ImageFramework"]):
+    """Base class of image layouts."""
+
+    tools = ("pillow",)
+
+    def __init__(self, model: Document[ModelSpec], recipe: ImageRecipe) -> None:
+        super().__init__(model)
+        self._recipe = recipe
+
+    def load(self, context: BuildContext) -> ImageFramework:
+        """Load the model and its image processor."""
+        # torch takes seconds to import, and a reused artifact does not need it.
+        from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
+
+        return ImageFramework(
+            source=context.source,
+            recipe=self._recipe,
+            trust=self._spec.trust,
+            allow_unused=self._spec.allow_unused_weights,
+        )
+
+    def example(self, framework: ImageFramework) -> Mapping[str, Array]:
+        """Return the pixels of the first test image."""
+        return framework.pixels(self._images()[:1])
+
+    def graph_cases(self, framework: ImageFramework) -> Iterator[Case]:
+        """Return random pixels in several batch sizes, and the test inputs."""
+        random, max_batch = random_numbers(), self._spec.batching.max_batch
+        for batch in sorted({1, min(3, max_batch), max_batch}):
+            pixels = framework.random_pixels(random, batch=batch)
+            yield Case(f"random pixels x{batch}", pixels, framework.answer(pixels), typical=False)
+        for number, image in enumerate(self._images(), start=1):
+            pixels = framework.pixels([image])
+            yield Case(f"test input {number}", pixels, framework.answer(pixels))
+
+    def _images(self) -> list[bytes]:
+        """Read the files of the test inputs."""
+        names = [test_input.image or "" for test_input in self._spec.test_inputs]
+        files = [self._model.file.parent / name for name in names]
+        violations = [
+            self._model.violation(
+                ("test_inputs", index, "image"),
+                f"file not found next to model.yaml: {names[index]}",
+                remedy="add it or correct its name",
+                code="TS205",
+            )
+            for index, file in enumerate(files)
+            if not file.is_file()
+        ]
+        if violations:
+            raise InvalidFilesError(violations)
+        return [file.read_bytes() for file in files]
+
+    def violations(self) -> Iterator[FileViolation]:
+        """Check that test images exist, among other conflicts."""
+        yield from super().violations()
+        try:
+            self._images()
+        except InvalidFilesError as error:
+            yield from error.violations
+
+
+class PixelsIn(ImageLayout):
+    """The graph alone, which needs no Python."""
+
+    def cases(self, framework: ImageFramework) -> Iterator[Case]:
+        """Return the pixels of each test image, and noise."""
+        yield from (case for case in self.graph_cases(framework) if case.typical)
+        pixels = framework.random_pixels(random_numbers(), batch=3)
+        yield from rows_of(Case("random pixels", pixels, framework.answer(pixels), typical=False))
+
+
+class ImagesIn(ImageLayout):
+    """An ensemble: decoding and resizing in Python, then the graph."""
+
+    parts: ClassVar[tuple[str, ...]] = (PREPARER, ENCODER)
+
+    def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
+        """Return the image input, whatever the graph takes."""
+        del graph
+        return (IMAGE,)
+
+    def write(
+        self, repository: Path, graph: ServableGraph, framework: ImageFramework, context: BuildContext
+    ) -> tuple[EnvironmentReport, ...]:
+        """Write three folders, with Pillow for every Python."""
+        environment = add_preparer(
+            repository,
+            preparation=framework.preparation or {},
+            outputs=graph.inputs,
+            batching=self._spec.batching,
+            cache_dir=context.cache_dir,
+        )
+        self._add_graph(repository, ENCODER, graph, framework, context)
+        add_ensemble(
+            repository,
+            name=self._spec.name,
+            inputs=(IMAGE,),
+            outputs=graph.outputs,
+            steps=[
+                SchedulingStep(PREPARER, same_names((IMAGE,)), same_names(graph.inputs)),
+                SchedulingStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
+            ],
+            max_batch=self._spec.batching.max_batch,
+            response_cache=self._spec.triton.response_cache,
+        )
+        return (environment,)
+
+    def cases(self, framework: ImageFramework) -> Iterator[Case]:
+        """Return each test image alone, all in one request, and images of odd sizes."""
+        # Pillow imports slowly, and a reused artifact does not need it.
+        from model_build.exporters.image_preparation import encoded  # noqa: PLC0415
+
+        images = self._images()
+        for number, image in enumerate(images, start=1):
+            yield _case(f"test input {number}", framework, [image])
+        batch = images[: self._spec.batching.max_batch]
+        if len(batch) > 1:
+            yield _case("test inputs in one request", framework, batch, typical=False)
+        for size in ODD_SIZES:
+            noise = random_numbers().integers(0, 256, size, dtype=np.uint8)
+            yield _case(f"noise of {size[0]}x{size[1]}", framework, [encoded(noise)], typical=False)
+
+
+def _case(name: str, framework: ImageFramework, images: Sequence[bytes], *, typical: bool = True) -> Case:
+    inputs = {IMAGE.name: np.array([[image] for image in images], dtype=np.object_)}
+    return Case(name, inputs, framework.answer(framework.pixels(images)), typical=typical)

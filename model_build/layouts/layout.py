@@ -1,0 +1,149 @@
+"""Interface of the repository layouts of Hugging Face models.
+
+A layout decides the Triton models around the graph and the requests that check them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_build.data.cases import Case
+from model_build.data.context import BuildContext
+from model_build.data.graphs import ServableGraph
+from model_build.repository.parts import ModelProperties, add_graph_model
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileViolation
+from tritonstack.records.manifests import EnvironmentReport, TensorSpec
+from tritonstack.spec.models.model import ModelSpec
+
+if TYPE_CHECKING:
+    from model_build.exporters.framework import Framework
+
+Array = NDArray[Any]
+AnyFramework = TypeVar("AnyFramework", bound="Framework")
+ENCODER = "model"
+DEFAULT_LAYOUT = "one model"
+"""The layout that recorded choices omit."""
+RANDOM_SEED = 20240917
+
+
+class Layout(ABC, Generic[AnyFramework]):
+    """Base class: one folder with the graph, named after the model."""
+
+    parts: ClassVar[tuple[str, ...]] = ()
+    """Names of the Triton models other than the entry."""
+    tools: ClassVar[tuple[str, ...]]
+    """Distributions, besides PyTorch and ONNX, whose versions decide the artifact's bytes."""
+
+    def __init__(self, model: Document[ModelSpec]) -> None:
+        self._model = model
+        self._spec = model.record
+
+    @abstractmethod
+    def load(self, context: BuildContext) -> AnyFramework:
+        """Load the model in its framework, importing its libraries."""
+
+    @abstractmethod
+    def example(self, framework: AnyFramework) -> Mapping[str, Array]:
+        """Return the first test input in graph form."""
+
+    @abstractmethod
+    def graph_cases(self, framework: AnyFramework) -> Iterator[Case]:
+        """Return the cases that check the graph before serving."""
+
+    @abstractmethod
+    def cases(self, framework: AnyFramework) -> Iterator[Case]:
+        """Return the cases that check the served archive."""
+
+    def inputs(self, graph: ServableGraph) -> tuple[TensorSpec, ...]:
+        """Return the inputs that callers send."""
+        return graph.inputs
+
+    def outputs(self, graph: ServableGraph, framework: AnyFramework) -> tuple[TensorSpec, ...]:
+        """Return the outputs that callers receive."""
+        del framework
+        return graph.outputs
+
+    def alternatives(
+        self, graph: ServableGraph, framework: AnyFramework, context: BuildContext
+    ) -> Mapping[str, Layout[AnyFramework]]:
+        """Return the layouts to measure for `precision: auto`, the default one first; empty for no choice."""
+        del graph, framework, context
+        return {}
+
+    def write(
+        self, repository: Path, graph: ServableGraph, framework: AnyFramework, context: BuildContext
+    ) -> tuple[EnvironmentReport, ...]:
+        """Write the repository; return its execution environments."""
+        self._add_graph(repository, self._spec.name, graph, framework, context)
+        return ()
+
+    def violations(self) -> Iterator[FileViolation]:
+        """Return violations in the model's file."""
+        if self._spec.name in self.parts:
+            yield self._model.violation(
+                ("name",),
+                f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
+                remedy="rename the model",
+                code="TS204",
+            )
+        if self._spec.batching.max_batch == 0:
+            yield self._model.violation(
+                ("batching", "max_batch"),
+                "transformers models support batches; 0 disables batching",
+                remedy="set 1 or more",
+                code="TS110",
+            )
+
+    def _add_graph(
+        self,
+        repository: Path,
+        name: str,
+        graph: ServableGraph,
+        framework: AnyFramework,
+        context: BuildContext,
+    ) -> None:
+        add_graph_model(
+            repository,
+            name=name,
+            graph=graph,
+            batching=self._spec.batching,
+            triton=self._spec.triton,
+            target=context.target,
+            around=ModelProperties(
+                model=self._model, example=in_types_of(self.example(framework), graph.inputs)
+            ),
+        )
+
+
+def rows_of(case: Case) -> Iterator[Case]:
+    """Split each case into one case per row."""
+    for row in range(len(next(iter(case.inputs.values())))):
+        yield Case(
+            f"{case.name}, row {row + 1}",
+            {name: array[row : row + 1] for name, array in case.inputs.items()},
+            {name: array[row : row + 1] for name, array in case.expected.items()},
+            typical=case.typical,
+        )
+
+
+def in_types_of(arrays: Mapping[str, Array], tensors: Iterable[TensorSpec]) -> dict[str, Array]:
+    """Cast integers to the graph's types: engines of older TensorRT versions use int32."""
+    small = {tensor.name for tensor in tensors if tensor.datatype == "INT32"}
+    return {name: array.astype(np.int32) if name in small else array for name, array in arrays.items()}
+
+
+def same_names(tensors: Iterable[TensorSpec]) -> dict[str, str]:
+    """Map a step's tensors to pipeline tensors of the same names."""
+    return {tensor.name: tensor.name for tensor in tensors}
+
+
+def random_numbers() -> np.random.Generator:
+    """Return a random generator with a fixed seed."""
+    return np.random.default_rng(RANDOM_SEED)

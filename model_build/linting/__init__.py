@@ -1,0 +1,1 @@
+"""Check an existing Triton model repository against the contract of Triton on SageMaker."""

@@ -1,0 +1,132 @@
+"""Check a whole repository: open it, read its models, and apply every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from model_build.linting.batching import batching_rules
+from model_build.linting.configs import config_rules
+from model_build.linting.ensembles import ensemble_rules
+from model_build.linting.findings import Finding, LintOptions, ModelFolder, in_file, is_small
+from model_build.linting.graph_tensors import graph_rules
+from model_build.linting.hosting import (
+    choice_findings,
+    config_findings,
+    leading_finding,
+    leading_folder,
+    model_findings,
+    name_findings,
+)
+from model_build.linting.opening import open_repository
+from model_build.linting.python_models import python_rules
+from model_build.linting.stray_files import is_trace, pickle_findings, size_findings, trace_findings
+from model_build.repository.config import CONFIG_NAME
+from model_build.repository.existing import parse_file
+from model_build.repository.layout import is_ensemble, parts_of
+from tritonstack.base.errors import InvalidFilesError
+
+
+@dataclass(frozen=True)
+class RepositoryLint:
+    """The models of a repository, and what is wrong with it."""
+
+    models: tuple[str, ...]
+    entry: str | None
+    """The model that endpoints load; None if it is not certain."""
+    findings: tuple[Finding, ...]
+
+
+def lint_repository(path: Path, options: LintOptions) -> RepositoryLint:
+    """Check a folder or an archive; raise UsageError if the path is neither."""
+    with open_repository(path) as opened:
+        if not opened.complete:
+            return RepositoryLint((), None, opened.findings)
+        found = lint_folder(opened.root, opened.shown, options)
+        return RepositoryLint(found.models, found.entry, _sorted((*opened.findings, *found.findings)))
+
+
+def lint_folder(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
+    """Check an unpacked repository; `shown` is its path for messages."""
+    found = _lint(root, shown, options)
+    return RepositoryLint(found.models, found.entry, _sorted(found.findings))
+
+
+def _sorted(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    order = {"error": 0, "warning": 1}
+    return tuple(
+        sorted(
+            findings, key=lambda one: (order[one.severity], str(one.violation.file), one.violation.line or 0)
+        )
+    )
+
+
+def _lint(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
+    findings = [*pickle_findings(root, shown), *size_findings(root, shown)]
+    top, top_shown = root, shown
+    if (inner := leading_folder(root)) is not None:
+        findings.append(leading_finding(inner, shown))
+        root, shown = inner, shown / inner.name
+    findings += name_findings(root, shown)
+    if (root / CONFIG_NAME).exists():
+        model = _read(root, shown, findings)
+        if model is not None:
+            findings += _rules(model, root, options)
+        findings += trace_findings(top, top_shown, chosen=True)
+        return RepositoryLint((), None, tuple(findings))
+    folders = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not is_trace(entry.name))
+    models: dict[str, ModelFolder] = {}
+    for name in folders:
+        model = _read(root / name, shown / name, findings)
+        if model is not None:
+            models[name] = model
+            findings += model_findings(model, shown)
+            findings += _rules(model, root, options)
+    entry = _entry(models, folders, options)
+    chosen = entry is not None and (len(folders) > 1 or entry == options.default_model)
+    findings += trace_findings(top, top_shown, chosen=chosen)
+    configs = {name: model.config for name, model in models.items()}
+    loaded = {entry} | parts_of(entry, configs) if entry and chosen else set(folders)
+    for name in folders:
+        if name in loaded and not (root / name / CONFIG_NAME).exists():
+            findings += config_findings(root / name, shown)
+    findings += choice_findings(root, shown, models, folders, options)
+    findings += ensemble_rules(models)
+    return RepositoryLint(tuple(folders), entry, tuple(findings))
+
+
+def _rules(model: ModelFolder, root: Path, options: LintOptions) -> Iterator[Finding]:
+    yield from config_rules(model, options)
+    yield from batching_rules(model)
+    yield from graph_rules(model)
+    yield from python_rules(model, root, options)
+
+
+def _read(folder: Path, shown: Path, findings: list[Finding]) -> ModelFolder | None:
+    """Read a model's configuration, or add why it cannot be read."""
+    file = folder / CONFIG_NAME
+    if not file.exists():
+        return None
+    if not is_small(file):
+        findings.append(
+            in_file("error", "TS316", shown / CONFIG_NAME, "not a text file of at most 1 MiB", "replace it")
+        )
+        return None
+    try:
+        _, config, lines = parse_file(file, shown=shown / CONFIG_NAME)
+    except InvalidFilesError as error:
+        findings += [Finding("error", violation) for violation in error.violations]
+        return None
+    return ModelFolder(folder.name, folder, shown, config, lines)
+
+
+def _entry(models: dict[str, ModelFolder], folders: list[str], options: LintOptions) -> str | None:
+    if options.default_model in folders:
+        return options.default_model
+    configs = {name: model.config for name, model in models.items()}
+    inner = {part for name in models for part in parts_of(name, configs)}
+    ensembles = [name for name, config in configs.items() if is_ensemble(config) and name not in inner]
+    if len(ensembles) == 1:
+        return ensembles[0]
+    return folders[0] if len(folders) == 1 else None

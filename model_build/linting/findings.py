@@ -1,0 +1,83 @@
+"""What a check of a repository finds: errors, which fail, and warnings, which surprise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from model_build.repository.locating import FieldPlace, line_of
+from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml_reading import field_text
+
+Severity = Literal["error", "warning"]
+LARGEST_TEXT = 1 << 20
+"""Largest configuration or program that is read."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding: an error keeps a model from loading or answering, in one hosting mode at least."""
+
+    severity: Severity
+    violation: FileViolation
+
+
+@dataclass(frozen=True)
+class LintOptions:
+    """What is known about the endpoint."""
+
+    release: str
+    """The Triton release, such as 26.05."""
+    gpus: int | None = None
+    """GPUs of the instance type; None if unknown."""
+    default_model: str | None = None
+    """SAGEMAKER_TRITON_DEFAULT_MODEL_NAME of a single-model endpoint; None if unknown."""
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """One model of the repository, with its parsed configuration."""
+
+    name: str
+    folder: Path
+    shown: Path
+    """The path for messages: below the archive's own path if the repository was packed."""
+    config: Any
+    lines: Mapping[FieldPlace, int] = field(default_factory=dict)
+    has_config: bool = True
+
+    @property
+    def versions(self) -> list[Path]:
+        """The numeric version folders, lowest first."""
+        found = (entry for entry in self.folder.iterdir() if entry.is_dir() and entry.name.isdecimal())
+        return sorted(found, key=lambda entry: int(entry.name))
+
+    def error(self, code: str, message: str, remedy: str, *place: str | int) -> Finding:
+        """Return an error at a field of config.pbtxt."""
+        return Finding("error", self._violation(code, message, remedy, *place))
+
+    def warning(self, code: str, message: str, remedy: str, *place: str | int) -> Finding:
+        """Return a warning at a field of config.pbtxt."""
+        return Finding("warning", self._violation(code, message, remedy, *place))
+
+    def _violation(self, code: str, message: str, remedy: str, *place: str | int) -> FileViolation:
+        return FileViolation(
+            self.shown / "config.pbtxt" if self.has_config else self.shown,
+            line_of(self.lines, *place) if place else None,
+            field_text(tuple(part for part in place if isinstance(part, str))),
+            message,
+            remedy,
+            code=code,
+        )
+
+
+def in_file(severity: Severity, code: str, file: Path, message: str, remedy: str) -> Finding:
+    """Return a finding about a whole file or folder."""
+    return Finding(severity, FileViolation(file, None, "", message, remedy, code=code))
+
+
+def is_small(file: Path) -> bool:
+    """Return whether a path is a plain file of a size that people write."""
+    return file.is_file() and file.stat().st_size <= LARGEST_TEXT

@@ -1,0 +1,141 @@
+"""Rules for the files of models: the tensors in config.pbtxt must be those of the graph or the trees.
+
+Follows the ONNX Runtime backend, which rejects a model at load.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from model_build.errors import ExportError
+from model_build.linting.backends import completed
+from model_build.linting.findings import Finding, ModelFolder, in_file
+from model_build.repository.config import datatype_name
+from model_build.repository.existing import filled_in
+from tritonstack.base.documents import closest
+from tritonstack.records.manifests import TensorSpec
+
+_CODE = "TS343"
+LARGEST_GRAPH = 2 << 30
+"""protobuf reads no larger file: a larger graph has its weights in other files."""
+LARGEST_TREES = 64 << 20
+"""Larger files of trees are not read: parsing them takes seconds."""
+
+
+def graph_rules(model: ModelFolder) -> Iterator[Finding]:
+    """Yield findings about the files of a model's latest version."""
+    if not model.versions:
+        return
+    whole = completed(model.config, model.versions)
+    file = model.versions[-1] / whole.default_model_filename
+    if not whole.default_model_filename or not file.is_file():
+        return
+    if whole.backend == "onnxruntime" and file.stat().st_size <= LARGEST_GRAPH:
+        yield from _graph(model, file)
+    elif whole.backend == "fil" and file.suffix == ".json" and file.stat().st_size <= LARGEST_TREES:
+        yield from _trees(model, file)
+
+
+def _graph(model: ModelFolder, file: Path) -> Iterator[Finding]:
+    from model_build.graphs.onnx_tensors import graph_tensors  # noqa: PLC0415 - onnx imports slowly
+
+    shown = model.shown / file.relative_to(model.folder)
+    try:
+        needed = [tensor.name for tensor in graph_tensors(file)[0]]
+        inputs, outputs = graph_tensors(file, overridable=True)
+    except ExportError as error:
+        yield in_file("error", "TS306", shown, error.message, error.remedy or "export the graph again")
+        return
+    for kind, tensors in (("input", inputs), ("output", outputs)):
+        declared = list(getattr(model.config, kind))
+        if declared:
+            yield from _names(model, kind, declared, tensors, shown)
+            if kind == "input":
+                yield from _missing(model, needed, shown)
+            for index, one in enumerate(declared):
+                known = next((tensor for tensor in tensors if tensor.name == one.name), None)
+                if known is not None:
+                    yield from _tensor(model, kind, index, one, known)
+
+
+def _names(
+    model: ModelFolder, kind: str, declared: Sequence[Any], tensors: Sequence[TensorSpec], shown: Path
+) -> Iterator[Finding]:
+    names = [tensor.name for tensor in tensors]
+    for index, one in enumerate(declared):
+        if one.name and one.name not in names:
+            suggestion = closest(one.name, names)
+            yield model.error(
+                _CODE,
+                f"{shown.name} has no {kind} {one.name!r}",
+                f"did you mean '{suggestion}'?" if suggestion else f"the graph has {', '.join(names)}",
+                *(kind, index, "name"),
+            )
+
+
+def _missing(model: ModelFolder, needed: Sequence[str], shown: Path) -> Iterator[Finding]:
+    given = {one.name for one in model.config.input} | filled_in(model.config)
+    missing = [name for name in needed if name not in given]
+    if missing:
+        yield model.error(
+            _CODE,
+            f"{shown.name} also has the input {missing[0]!r}",
+            "declare every input of the graph",
+            *("input", 0),
+        )
+
+
+def _tensor(model: ModelFolder, kind: str, index: int, one: Any, known: TensorSpec) -> Iterator[Finding]:
+    datatype = datatype_name(one.data_type)
+    if datatype != known.datatype:
+        text = f"{one.name!r} is {datatype} here, and {known.datatype} in the graph"
+        name = "STRING" if known.datatype == "BYTES" else known.datatype
+        yield model.error(_CODE, text, f"set `data_type: TYPE_{name}`", *(kind, index, "data_type"))
+    batch = model.config.max_batch_size > 0
+    if batch and known.shape[:1] != (-1,):
+        yield model.error(
+            _CODE,
+            f"{one.name!r} is {list(known.shape)} in the graph, without a variable batch dimension; "
+            f"max_batch_size is {model.config.max_batch_size}",
+            "set `max_batch_size: 0`, or export the graph with a batch dimension",
+            "max_batch_size",
+        )
+        return
+    sizes = list(one.reshape.shape) if one.HasField("reshape") else list(one.dims)
+    expected = list(known.shape[1:] if batch else known.shape)
+    # A variable size of the graph may be fixed here; the reverse is rejected.
+    fits = len(sizes) == len(expected) and all(
+        graph in (-1, own) for own, graph in zip(sizes, expected, strict=True)
+    )
+    if not batch and not expected:
+        fits = all(size == 1 for size in sizes)  # Triton cannot describe a tensor without dimensions
+    if not fits and datatype == known.datatype:
+        yield model.error(
+            _CODE,
+            f"{one.name!r} has dims {sizes} here, and {expected} in the graph"
+            + (", without the batch" if batch else ""),
+            f"set `dims: {expected}`",
+            *(kind, index, "dims"),
+        )
+
+
+def _trees(model: ModelFolder, file: Path) -> Iterator[Finding]:
+    """Yield a wrong number of features of an XGBoost model."""
+    shown = model.shown / file.relative_to(model.folder)
+    try:
+        saved = json.loads(file.read_bytes())
+        features = int(saved["learner"]["learner_model_param"]["num_feature"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        yield in_file("error", "TS306", shown, "not an XGBoost model in JSON", "save it with save_model")
+        return
+    for index, one in enumerate(model.config.input):
+        if len(one.dims) == 1 and one.dims[0] not in (-1, features):
+            yield model.error(
+                _CODE,
+                f"{one.name!r} has {one.dims[0]} values here, and the trees have {features} features",
+                f"set `dims: [ {features} ]`",
+                *("input", index, "dims"),
+            )

@@ -1,0 +1,174 @@
+"""Rules of SageMaker's hosting modes: which folder is loaded, and what the archive must look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from model_build.linting.backends import COMPLETED, completed
+from model_build.linting.findings import Finding, LintOptions, ModelFolder, Severity, in_file, is_small
+from model_build.linting.stray_files import is_trace
+from model_build.repository.config import CONFIG_NAME, model_config_schema
+from model_build.repository.layout import (
+    LayoutViolation,
+    choice_violations,
+    is_ensemble,
+    is_seen_as_ensemble,
+    model_violations,
+    name_violations,
+    no_config,
+)
+from model_build.repository.locating import line_of
+from tritonstack.base.errors import FileViolation
+from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
+
+_LAYOUT, _FILES, _MODE = "TS326", "TS327", "TS331"
+RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
+    {
+        "flat": ("error", _LAYOUT, "move everything into a folder with the model's name"),
+        "name": ("error", _LAYOUT, "rename it: Triton passes names to a shell"),
+        "link": ("error", _LAYOUT, "replace it with a copy: `tar --dereference` packs the files"),
+        "special": ("error", _LAYOUT, "remove it"),
+        "no_config": ("error", _LAYOUT, f"add a {CONFIG_NAME}, or remove the folder"),
+        "folder_name": ("error", "TS317", "rename the folder, or remove `name`"),
+        "backend_ensemble": ("error", "TS329", 'set `platform: "ensemble"` and remove `backend`'),
+        "version_like": ("error", _LAYOUT, "rename it to a plain number from 1, or move it out"),
+        "no_version": ("error", _LAYOUT, "put the model's files into a folder named 1"),
+        "empty_version": ("error", _LAYOUT, "add the model's files, or remove the folder"),
+        "no_file": ("error", _FILES, "add it, or correct the configuration"),
+        "looks_ensemble": ("error", _MODE, 'remove the text `platform: "ensemble"` from its comments'),
+        "hidden_ensemble": ("error", _MODE, 'write `platform: "ensemble"` exactly like this'),
+        "no_model": ("error", _LAYOUT, f"add <model>/{CONFIG_NAME} and <model>/1/<files>"),
+        "many_ensembles": (
+            "error",
+            _MODE,
+            "pack each ensemble with its parts into an archive of its own; make the steps of a nested "
+            "ensemble steps of the outer one",
+        ),
+        "missing_part": ("error", "TS329", "add its folder, or correct `model_name`"),
+        "not_part": (
+            "warning",
+            _MODE,
+            "remove it; if Python code calls it, set SAGEMAKER_TRITON_ADDITIONAL_ARGS=--load-model=<name> "
+            "on a single-model endpoint",
+        ),
+        "many_models": (
+            "error",
+            _MODE,
+            "pack each model into an archive of its own; or name the model of a single-model endpoint in "
+            f"{DEFAULT_MODEL_NAME} and pass it as --default-model",
+        ),
+    }
+)
+"""Severity, code, and remedy of each rule of the layout."""
+_MULTI_MODEL_ONLY = {"looks_ensemble", "hidden_ensemble", "many_ensembles", "many_models"}
+"""Rules that do not concern single-model endpoints with SAGEMAKER_TRITON_DEFAULT_MODEL_NAME."""
+
+
+def leading_folder(root: Path) -> Path | None:
+    """Return the folder that holds the repository if it was packed with its parent."""
+    folders = [
+        entry
+        for entry in root.iterdir()
+        if entry.is_dir() and not entry.is_symlink() and not is_trace(entry.name)
+    ]
+    if len(folders) != 1 or (root / CONFIG_NAME).exists() or (folders[0] / CONFIG_NAME).exists():
+        return None
+    inner = [entry for entry in folders[0].iterdir() if entry.is_dir()]
+    if any(entry.name.isdecimal() for entry in inner):
+        return None
+    return folders[0] if any((entry / CONFIG_NAME).is_file() for entry in inner) else None
+
+
+def leading_finding(folder: Path, shown: Path) -> Finding:
+    """Return the finding about a repository below a leading folder."""
+    return in_file(
+        "error",
+        _LAYOUT,
+        shown,
+        f"the repository is below the folder {folder.name}; SageMaker expects the model folders at the "
+        "top level",
+        f"pack from inside: `tar -C {folder.name} -czf model.tar.gz .`",
+    )
+
+
+def name_findings(root: Path, shown: Path) -> Iterator[Finding]:
+    """Yield findings about names, links, and a configuration at the top level."""
+    for violation in name_violations(root):
+        yield finding_of(violation, shown)
+
+
+def model_findings(model: ModelFolder, shown: Path) -> Iterator[Finding]:
+    """Yield findings about a model's name, versions, and files."""
+    whole = completed(model.config, model.versions)
+    for violation in model_violations(model.folder, whole):
+        if violation.rule == "no_version" and is_ensemble(whole) and model.versions:
+            # Triton accepts it.
+            yield model.warning(
+                "TS326",
+                f"the version folder of {model.name} is empty, and some tools drop empty folders",
+                "put a file into it, such as a README.txt",
+            )
+        else:
+            yield finding_of(violation, shown, model)
+    if len(model.versions) > 1 and not model.config.HasField("version_policy"):
+        names = ", ".join(version.name for version in model.versions)
+        yield model.warning(
+            "TS332",
+            f"versions {names}: Triton loads only the latest, {model.versions[-1].name}",
+            "remove the others: SageMaker's callers cannot choose a version",
+        )
+
+
+def config_findings(folder: Path, shown: Path) -> Iterator[Finding]:
+    """Yield the finding about a folder without configuration, unless Triton completes it."""
+    from_file = _recognized(folder)
+    if from_file in COMPLETED:
+        yield in_file(
+            "warning",
+            _LAYOUT,
+            shown / folder.name,
+            f"{folder.name} has no {CONFIG_NAME}: Triton derives one of backend {from_file} without "
+            "batching, and fails with --disable-auto-complete-config",
+            f"add a {CONFIG_NAME}",
+        )
+    else:
+        yield finding_of(no_config(folder), shown)
+
+
+def _recognized(folder: Path) -> str:
+    model = ModelFolder(folder.name, folder, folder, model_config_schema().ModelConfig())
+    return str(completed(model.config, model.versions).backend)
+
+
+def choice_findings(
+    root: Path, shown: Path, models: Mapping[str, ModelFolder], folders: Sequence[str], options: LintOptions
+) -> Iterator[Finding]:
+    """Yield findings about which model the hosting modes load."""
+    if options.default_model is not None and options.default_model not in folders:
+        yield in_file(
+            "error",
+            _MODE,
+            shown,
+            f"{DEFAULT_MODEL_NAME} names {options.default_model!r}, which is missing",
+            f"folders: {', '.join(folders) or 'none'}",
+        )
+    seen = [
+        name for name in folders if is_small(root / name / CONFIG_NAME) and is_seen_as_ensemble(root / name)
+    ]
+    configs = {name: model.config for name, model in models.items()}
+    for violation in choice_violations(list(folders), seen, configs):
+        found = finding_of(violation, shown, models.get(violation.path.partition("/")[0]))
+        if options.default_model is not None and violation.rule in _MULTI_MODEL_ONLY:
+            found = Finding("warning", found.violation)
+        yield found
+
+
+def finding_of(violation: LayoutViolation, shown: Path, model: ModelFolder | None = None) -> Finding:
+    """Return a rule's violation as a finding, with the line of its field."""
+    severity, code, remedy = RULES[violation.rule]
+    path = violation.path
+    text = violation.message.removeprefix(path).removeprefix(":").strip() if path else violation.message
+    line = line_of(model.lines, violation.field) if model and violation.field else None
+    return Finding(severity, FileViolation(shown / path, line, violation.field, text, remedy, code=code))

@@ -1,0 +1,92 @@
+"""Open a repository: a folder, or a model.tar.gz in a private temporary folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from model_build.errors import ArchiveError, OversizedArchiveError, ResourceError
+from model_build.linting.findings import Finding, in_file
+from model_build.resources import free_space
+from model_build.store.archive import unpack
+from tritonstack.base.errors import UsageError
+
+LIMIT_BYTES = 100 << 30
+"""More than any instance type loads in SageMaker's 60 minutes."""
+LARGEST_RATIO = 200
+"""Weights compress to a tenth at best; only archives made to fill disks compress further."""
+SMALL_BYTES = 1 << 30
+"""Unpacked size that any archive may have."""
+LIMIT_MEMBERS = 200_000
+LISTED_ENTRIES = 20
+PACK = "pack plain files and folders: `tar --dereference -C <repository> -czf model.tar.gz .`"
+
+
+@dataclass(frozen=True)
+class OpenedRepository:
+    """A repository to read."""
+
+    root: Path
+    shown: Path
+    """The path for messages."""
+    findings: tuple[Finding, ...] = ()
+    complete: bool = True
+    """False if the archive could not be read to its end."""
+
+
+@contextmanager
+def open_repository(path: Path) -> Iterator[OpenedRepository]:
+    """Open a folder or an archive; raise UsageError if there is neither."""
+    if path.is_dir():
+        yield OpenedRepository(path, path)
+        return
+    if not path.is_file():
+        found = "not a file or folder" if path.exists() else "file not found"
+        raise UsageError(
+            f"{path}: {found}", remedy="name a Triton repository or a model.tar.gz", code="TS903"
+        )
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as name:
+        yield _unpacked(path, Path(name))
+
+
+def _unpacked(archive: Path, folder: Path) -> OpenedRepository:
+    findings: list[Finding] = []
+
+    def report(error: ArchiveError) -> None:
+        findings.append(_finding(archive, error))
+        if len(findings) == LISTED_ENTRIES:
+            raise ArchiveError(
+                f"{archive}: {LISTED_ENTRIES} entries that are not allowed; the rest is not checked",
+                remedy=PACK,
+            )
+
+    allowed = min(LIMIT_BYTES, max(SMALL_BYTES, LARGEST_RATIO * archive.stat().st_size))
+    free = free_space(folder)
+    try:
+        unpack(
+            archive,
+            folder,
+            limit_bytes=min(allowed, free),
+            limit_members=LIMIT_MEMBERS,
+            on_rejected=report,
+        )
+    except OversizedArchiveError as error:
+        if free < allowed:
+            raise ResourceError(
+                f"{archive} unpacks to more than the {free >> 20} MiB that are free in {folder.parent}",
+                remedy="set TMPDIR to a folder on a larger disk",
+            ) from error
+        findings.append(_finding(archive, error))
+        return OpenedRepository(folder, archive, tuple(findings), complete=False)
+    except ArchiveError as error:
+        findings.append(_finding(archive, error))
+        return OpenedRepository(folder, archive, tuple(findings), complete=False)
+    return OpenedRepository(folder, archive, tuple(findings))
+
+
+def _finding(archive: Path, error: ArchiveError) -> Finding:
+    message = error.message.removeprefix(f"{archive}").removeprefix(":").strip()
+    return in_file("error", "TS414", archive, message, PACK)

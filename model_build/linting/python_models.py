@@ -1,0 +1,187 @@
+"""Rules for Python models and TorchScript files: code, execution environment, and calls of other models."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from model_build.environments.given import read_environment
+from model_build.environments.packing import PARAMETER
+from model_build.errors import EnvironmentBuildError, ExportError, UnsafeWeightsError
+from model_build.exporters.torchscript_safety import check_torchscript
+from model_build.linting.backends import completed
+from model_build.linting.findings import Finding, LintOptions, ModelFolder, in_file, is_small
+from model_build.repository.contradictions import PLATFORMS
+from tritonstack.project.files.model_calls import called_models
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS
+from tritonstack.reference.releases import RELEASES
+
+TORCHSCRIPT = PLATFORMS["pytorch"]
+SAVE = "save it with torch.jit.trace(...).save(file) or torch.jit.script(...).save(file)"
+_CODE, _SURPRISE = "TS330", "TS332"
+MODEL_CLASS = "TritonPythonModel"
+_VARIABLE = "$$TRITON_MODEL_DIRECTORY"
+_PYTHON = re.compile(r"python(3\.\d+)")
+SLOW_BYTES = 1 << 30
+"""Unpacking a larger environment takes most of a minute."""
+
+
+def python_rules(model: ModelFolder, root: Path, options: LintOptions) -> Iterator[Finding]:
+    """Yield findings about a model's Python code, environment, and TorchScript."""
+    whole = completed(model.config, model.versions)
+    if whole.backend == "pytorch" and whole.platform in ("", *TORCHSCRIPT):
+        yield from _torchscript(model, whole.default_model_filename)
+    if whole.backend != "python":
+        return
+    for version in model.versions:
+        file = version / whole.default_model_filename
+        if file.is_file():
+            yield from _program(model, file)
+    yield from _environment(model, root, options)
+
+
+def _torchscript(model: ModelFolder, file_name: str) -> Iterator[Finding]:
+    for version in model.versions:
+        file = version / file_name
+        if not file.is_file():
+            continue
+        try:
+            check_torchscript(file)
+        except UnsafeWeightsError as error:
+            shown = model.shown / file.relative_to(model.folder)
+            yield in_file("warning", "TS332", shown, error.message, "use weights from a trusted source")
+        except ExportError as error:
+            shown = model.shown / file.relative_to(model.folder)
+            yield in_file("error", "TS307", shown, error.message.partition(";")[0], SAVE)
+
+
+def _program(model: ModelFolder, file: Path) -> Iterator[Finding]:
+    shown = model.shown / file.relative_to(model.folder)
+    if not is_small(file):
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        yield in_file(
+            "error", _CODE, shown, f"cannot be parsed: {error.args[0]}{line}", "correct the program"
+        )
+        return
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if MODEL_CLASS not in _names(tree):
+        yield in_file("error", _CODE, shown, f"no class {MODEL_CLASS}", "define it with the method execute")
+    elif (found := classes.get(MODEL_CLASS)) and not found.bases and "execute" not in _methods(found):
+        yield in_file("error", _CODE, shown, f"{MODEL_CLASS} has no method execute", "define it")
+    yield from _calls(tree, shown)
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """Return the names that some code binds; a star import may bind any."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                found.add(name)
+            case ast.Assign(targets=targets):
+                found |= {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                found |= {alias.asname or alias.name for alias in aliases}
+    return found | ({MODEL_CLASS} if "*" in found else set())
+
+
+def _methods(found: ast.ClassDef) -> set[str]:
+    return _names(ast.Module(body=found.body, type_ignores=[]))
+
+
+def _calls(tree: ast.Module, shown: Path) -> Iterator[Finding]:
+    """Yield calls of other models (BLS), which Triton does not load as dependencies."""
+    called = sorted({name for name, _ in called_models(tree)})
+    if called:
+        options = " ".join(f"--load-model={name}" for name in called)
+        yield in_file(
+            "warning",
+            _SURPRISE,
+            shown,
+            f"calls {', '.join(called)}, which Triton on SageMaker does not load by itself",
+            f"build it with `recipe: {{kind: python, calls: [{', '.join(called)}]}}`, which both hosting "
+            f"modes load; or set {ADDITIONAL_ARGS}={options!r} on a single-model endpoint",
+        )
+
+
+def _environment(model: ModelFolder, root: Path, options: LintOptions) -> Iterator[Finding]:
+    if PARAMETER not in model.config.parameters:
+        return
+    value = model.config.parameters[PARAMETER].string_value
+    if not value.startswith(_VARIABLE):
+        kind = (
+            "an absolute path, which SageMaker's image does not have"
+            if value.startswith("/")
+            else "a path relative to the server's working directory"
+        )
+        yield model.error(
+            _CODE,
+            f"{PARAMETER} {value!r} is {kind}",
+            f'pack the environment, and set "{_VARIABLE}/env.tar.gz"',
+            "parameters",
+        )
+        return
+    inner = posixpath.normpath(f"{model.name}/{value.removeprefix(_VARIABLE).lstrip('/')}")
+    file = root / inner
+    if inner.startswith("../") or inner == "..":
+        yield model.error(
+            _CODE, f"{PARAMETER} {value!r} is outside the repository", "move it inside", "parameters"
+        )
+    elif not file.exists():
+        yield model.error(_CODE, f"file not found: {inner}", f"add it, or correct {PARAMETER}", "parameters")
+    else:
+        yield from _packages(model, file, options)
+
+
+def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[Finding]:
+    """Yield findings about an environment: its Python, its size, and whether Triton can activate it."""
+    try:
+        names, size = _contents(file)
+    except EnvironmentBuildError as error:
+        text = error.message.removeprefix(str(file)).removeprefix(":").strip()
+        yield model.error(_CODE, f"{file.name} {text}", error.remedy or "pack it again", "parameters")
+        return
+    if "bin/activate" not in names:
+        yield model.error(
+            _CODE,
+            f"{file.name} has no bin/activate",
+            "pack the environment itself with conda-pack, without a leading folder",
+            "parameters",
+        )
+    pythons = {
+        found[1] for name in names if name.startswith(("bin/", "lib/")) and (found := _PYTHON.search(name))
+    }
+    python = RELEASES[options.release].python
+    if pythons and python not in pythons:
+        yield model.error(
+            _CODE,
+            f"{file.name} has Python {' and '.join(sorted(pythons))}; Triton {options.release} runs Python "
+            f"{python}",
+            f"create the environment with Python {python}, or pass the endpoint's --release",
+            "parameters",
+        )
+    if size > SLOW_BYTES:
+        yield model.warning(
+            _SURPRISE,
+            f"{file.name} unpacks to {size >> 20} MiB, into /tmp, before the model starts",
+            "remove packages that the model does not import",
+            "parameters",
+        )
+
+
+def _contents(file: Path) -> tuple[set[str], int]:
+    if file.is_file():
+        contents = read_environment(file, any_links=True)
+        return contents.names, contents.unpacked_bytes
+    files = [path for path in file.rglob("*") if not path.is_symlink()]
+    return {path.relative_to(file).as_posix() for path in files}, 0

@@ -1,0 +1,1 @@
+"""Recipes for language models, which answer in several responses."""

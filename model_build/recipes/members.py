@@ -1,0 +1,134 @@
+"""The other models in an artifact: the steps of an ensemble, and the models that Python code calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from model_build.data.context import BuildContext, WrittenRepository
+from model_build.errors import LayoutError
+from model_build.progress import BuildSteps
+from model_build.repository.called_models import add_called_models, called_folders
+from model_build.repository.flattening import MemberFolder
+from model_build.store.archive import most_members, unpack
+from model_build.store.artifacts import read_manifest
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest
+from tritonstack.reference.targets import Target, parse_target
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import Precision
+
+COARSENESS: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")
+"""From most to least precise: an artifact is as precise as its least precise model."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member model, as built."""
+
+    manifest: Manifest
+    unpacked: MemberFolder
+
+
+def build_members(names: Iterable[str], context: BuildContext) -> dict[str, Member]:
+    """Build models and unpack their artifacts."""
+    return {name: _build_member(name, context) for name in names}
+
+
+def _build_member(name: str, context: BuildContext) -> Member:
+    artifact = context.build_member(name)
+    manifest = read_manifest(artifact)
+    folder = context.folder / "members" / name
+    unpack(
+        artifact / ARCHIVE_NAME,
+        folder,
+        limit_bytes=manifest.unpacked_bytes,
+        limit_members=most_members(manifest.files),
+    )
+    return Member(manifest, MemberFolder(name, manifest.entry_model, folder))
+
+
+def add_calls(
+    alone: WrittenRepository, model: Document[ModelSpec], members: Mapping[str, Member], steps: BuildSteps
+) -> WrittenRepository:
+    """Add the models that Python code calls to its repository."""
+    name, max_batch = model.record.name, model.record.batching.max_batch
+    violations = [
+        model.violation(
+            ("test_inputs",),
+            f"{tensor.name} has one value per row; a model with `recipe.calls` needs a dimension",
+            remedy="write a list in the test inputs, and shape [1] in `tensors` if it is there",
+            code="TS315",
+        )
+        for tensor in (*alone.inputs, *alone.outputs)
+        if not tensor.shape
+    ]
+    if violations:
+        raise InvalidFilesError(violations)
+    unpacked = {written: member.unpacked for written, member in members.items()}
+    digests = {written: member.manifest.digest for written, member in members.items()}
+    called = called_folders(alone.folder, unpacked, digests)
+    used = steps.run(
+        "calls",
+        lambda: add_called_models(
+            alone.folder, called, name=name, inputs=alone.inputs, outputs=alone.outputs, max_batch=max_batch
+        ),
+        lambda _: ", ".join(folder.name for folder in called.values()),
+    )
+    kept = [report for report in alone.environments if used[report.path.partition("/")[0]] in report.path]
+    reports = (
+        (called[written], report)
+        for written, member in members.items()
+        for report in member.manifest.environments
+    )
+    return replace(
+        alone,
+        target=common_target([(name, alone.target), *members_targets(members.values())]),
+        precision=members_precision(members.values()),
+        tensorrt=next((one.manifest.tensorrt for one in members.values() if one.manifest.tensorrt), None),
+        choices=members_choices(members.values()),
+        environments=(*kept, *environment_reports(reports, used)),
+    )
+
+
+def members_precision(members: Iterable[Member]) -> Precision:
+    """Return the precision of the least precise member."""
+    known = {member.manifest.precision for member in members}
+    return max((precision for precision in COARSENESS if precision in known), key=COARSENESS.index)
+
+
+def members_choices(members: Iterable[Member]) -> dict[str, str]:
+    """Return what `precision: auto` chose for the members."""
+    return {name: choice for member in members for name, choice in member.manifest.choices.items()}
+
+
+def common_target(targets: Sequence[tuple[str, Target]]) -> Target:
+    """Return the common target of named models: bound to a Python if any of them is."""
+    pythons = {target.python for _, target in targets if target.python}
+    hardware = {target.hardware for _, target in targets}
+    if len(pythons) > 1 or len(hardware) > 1:
+        found = ", ".join(f"{model}: {target}" for model, target in targets)
+        raise LayoutError(
+            f"the models have different targets ({found})",
+            remedy="build all models of the artifact for the same hardware and Python version",
+        )
+    return Target(hardware.pop(), pythons.pop() if pythons else None)
+
+
+def members_targets(members: Iterable[Member]) -> list[tuple[str, Target]]:
+    """Return the members' names and targets."""
+    return [(member.manifest.model, parse_target(member.manifest.target)) for member in members]
+
+
+def environment_reports(
+    reports: Iterable[tuple[MemberFolder, EnvironmentReport]], used: Mapping[str, str]
+) -> list[EnvironmentReport]:
+    """Return the environments that remain after sharing, under their new paths."""
+    remaining = []
+    for folder, report in reports:
+        part, _, file = report.path.partition("/")
+        name = folder.part_name(part)
+        if used.get(name) == name:
+            remaining.append(report.model_copy(update={"path": f"{name}/{file}"}))
+    return remaining

@@ -1,0 +1,242 @@
+"""InvokeEndpointWithResponseStream: parts as they arrive, the error of each failure, and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from botocore.eventstream import EventStreamBuffer
+from botocore.exceptions import ClientError, EventStreamError
+
+from packages.local_cloud.tests.data_plane.conftest import NAME, eventually
+from tritonstack.client import (
+    EndpointClient,
+    RequestRejectedError,
+    ServiceFailedError,
+    StreamFailedError,
+)
+from tritonstack.client.light import LightRuntime
+from tritonstack.runtime.errors import TritonTimeoutError
+from tritonstack_local.sagemaker.runtime import invocations
+from tritonstack_local.sagemaker.runtime.streams import messages
+
+PATH = f"/endpoints/{NAME}/invocations-response-stream"
+EVENTS = ("one", "two", "three")
+
+
+def said(text):
+    return f'data: {{"text_output":"{text}"}}\n\n'
+
+
+def stream(endpoint, *script, **fields):
+    return endpoint.runtime.invoke_endpoint_with_response_stream(
+        **{
+            "EndpointName": NAME,
+            "Body": json.dumps(script).encode(),
+            "ContentType": "application/json",
+            **fields,
+        }
+    )
+
+
+def failure(endpoint, *script, **fields):
+    with pytest.raises(ClientError) as caught:
+        stream(endpoint, *script, **fields)
+    return caught.value.response
+
+
+def received(answer):
+    return b"".join(event["PayloadPart"]["Bytes"] for event in answer["Body"])
+
+
+def test_parts_arrive_one_by_one(endpoint, fake_tritons):
+    answer = stream(endpoint, "one", None, "two")
+    assert answer["ContentType"] == "text/event-stream; charset=utf-8"
+    assert answer["InvokedProductionVariant"] == "AllTraffic"
+    events = iter(answer["Body"])
+    assert next(events) == {"PayloadPart": {"Bytes": b"one"}}
+    assert endpoint.pool.requests == 1
+    fake_tritons.released.set()
+    assert [event["PayloadPart"]["Bytes"] for event in events] == [b"two"]
+    eventually(lambda: endpoint.pool.requests == 0)
+
+
+def test_a_large_response_arrives_whole(endpoint):
+    assert received(stream(endpoint, 3_000_000, "end")) == b"x" * 3_000_000 + b"end"
+    assert received(stream(endpoint)) == b""
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_an_error_before_the_response_is_a_model_error(endpoint, status):
+    response = failure(endpoint, f"status={status}", 'data: {"error":"no"}')
+    assert response["Error"]["Code"] == "ModelError"
+    assert response["OriginalStatusCode"] == status
+    assert response["OriginalMessage"] == 'data: {"error":"no"}'
+
+
+def test_a_broken_response_is_a_stream_error(endpoint):
+    answer = stream(endpoint, "one", "break")
+    events = iter(answer["Body"])
+    assert next(events)["PayloadPart"]["Bytes"] == b"one"
+    with pytest.raises(EventStreamError) as caught:
+        next(events)
+    assert caught.value.response["Error"]["Code"] == "ModelStreamError"
+    eventually(lambda: endpoint.pool.requests == 0)
+
+
+def test_a_stream_error_has_the_code_that_botocore_drops(endpoint):
+    with endpoint.connect() as connection:
+        connection.send(endpoint.request(b'["one", "break"]', path=PATH))
+        connection.head()
+        buffer = EventStreamBuffer()
+        buffer.add_data(connection.chunks())
+        part, error = list(buffer)
+    assert (part.headers[":event-type"], part.payload) == ("PayloadPart", b"one")
+    assert error.headers[":exception-type"] == "ModelStreamError"
+    assert json.loads(error.payload)["ErrorCode"] == "StreamBroken"
+
+
+def test_a_response_beyond_the_time_limit_is_a_stream_error(endpoint, monkeypatch):
+    monkeypatch.setattr(endpoint.cloud._sagemaker._invocations, "_stream_timeout_s", 0.0)
+    monkeypatch.setattr(invocations, "MIN_INVOCATION_S", 0.2)
+    client = EndpointClient(endpoint_name=NAME, runtime=Sending(endpoint.runtime, said("one"), None))
+    pieces = client.stream("any")
+    assert next(pieces) == "one"
+    with pytest.raises(StreamFailedError, match="did not finish its response within the time limit"):
+        next(pieces)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"EndpointName": "other"}, "Endpoint other of account"),
+        ({"TargetVariant": "other"}, "Variant other not found for endpoint e"),
+        ({"InferenceComponentName": "c"}, "InvokeEndpointWithResponseStream.InferenceComponentName"),
+        ({"SessionId": "s-1"}, "InvokeEndpointWithResponseStream.SessionId"),
+    ],
+)
+def test_invalid_requests_are_rejected(endpoint, fields, words):
+    error = failure(endpoint, **fields)["Error"]
+    assert error["Code"] == "ValidationError"
+    assert words in error["Message"]
+
+
+def test_requests_must_be_signed(endpoint):
+    assert endpoint.ask(b"[]", path=PATH, secret="x" * 40).status == 403
+
+
+def test_a_connection_is_reused_after_a_stream(endpoint):
+    with endpoint.connect() as connection:
+        for line in (None, f"POST {PATH} HTTP/1.1"):
+            connection.send(endpoint.request(b'["one"]', path=PATH, line=line))
+            status, headers = connection.head()
+            assert status == 200
+            assert headers["content-type"] == "application/vnd.amazon.eventstream"
+            assert headers["x-amzn-sagemaker-content-type"].startswith("text/event-stream")
+            assert b"one" in connection.chunks()
+        connection.send(endpoint.request())
+        assert connection.response().body == b"yes"
+
+
+def test_a_client_that_leaves_ends_the_request(endpoint):
+    answer = stream(endpoint, "one", None, "two")
+    next(iter(answer["Body"]))
+    assert endpoint.pool.requests == 1
+    answer["Body"].close()
+    assert endpoint.server.streamed.left.wait(10)
+    eventually(lambda: endpoint.pool.requests == 0)
+
+
+def test_the_general_server_streams_too(endpoint):
+    """It handles what the data plane does not, such as a chunked request."""
+    framing, sent = ("Transfer-Encoding: chunked",), b'7\r\n["one"]\r\n0\r\n\r\n'
+    with endpoint.connect() as connection:
+        connection.send(endpoint.request(b'["one"]', path=PATH, framing=framing, sent=sent))
+        assert b"one" in connection.rest()
+
+
+def test_an_unexpected_error_ends_the_stream_with_an_internal_failure(endpoint, monkeypatch):
+    async def broken(parts):
+        async for message in messages(failing(parts)):
+            yield message
+
+    async def failing(parts):
+        async for part in parts:
+            yield part
+            raise TritonTimeoutError("not translated")
+
+    monkeypatch.setattr(invocations, "messages", broken)
+    client = EndpointClient(endpoint_name=NAME, runtime=Sending(endpoint.runtime, said("one"), said("two")))
+    pieces = client.stream("any")
+    assert next(pieces) == "one"
+    with pytest.raises(ServiceFailedError, match="The stream failed in the local cloud"):
+        next(pieces)
+
+
+class Sending:
+    """A runtime that sends a script instead of the client's body."""
+
+    def __init__(self, runtime, *script):
+        self._runtime = runtime
+        self._script = script
+        self.sent = {}
+
+    def _scripted(self, call):
+        self.sent = json.loads(call["Body"])
+        return {**call, "Body": json.dumps(self._script).encode()}
+
+    def invoke_endpoint(self, **call):
+        return self._runtime.invoke_endpoint(**self._scripted(call))
+
+    def invoke_endpoint_with_response_stream(self, **call):
+        return self._runtime.invoke_endpoint_with_response_stream(**self._scripted(call))
+
+
+@pytest.fixture(params=["boto3", "light"])
+def client_of(request, endpoint):
+    """Return a client that sends a script, on each transport."""
+    runtime = endpoint.runtime
+    if request.param == "light":
+        session = endpoint.account.session()
+        runtime = LightRuntime(session=session, endpoint_url=endpoint.account.endpoint_url)
+
+    def make(*script):
+        return EndpointClient(endpoint_name=NAME, runtime=Sending(runtime, *script))
+
+    return make
+
+
+def test_the_client_yields_texts_as_they_arrive(client_of, fake_tritons):
+    first, second = said("one")[:9], said("one")[9:]
+    client = client_of(first, second + said("two"), None, said("three"))
+    pieces = client.stream("Once", parameters={"max_tokens": 3})
+    assert [next(pieces), next(pieces)] == ["one", "two"]
+    assert client._runtime.sent == {
+        "text_input": "Once",
+        "exclude_input_in_output": True,
+        "parameters": {"stream": True, "max_tokens": 3},
+    }
+    fake_tritons.released.set()
+    assert list(pieces) == ["three"]
+
+
+def test_the_client_closes_the_connection_when_the_caller_stops(client_of, endpoint):
+    for piece in client_of(said("one"), None).stream("Once"):
+        assert piece == "one"
+        break
+    assert endpoint.server.streamed.left.wait(10)
+
+
+def test_the_client_reports_failures(client_of):
+    reported = client_of(said("one"), 'data: {"error":"out of ink"}\n\n').stream("Once")
+    assert next(reported) == "one"
+    with pytest.raises(StreamFailedError, match=r"the model failed while it responded .*out of ink"):
+        next(reported)
+    broken = client_of(said("one"), "break").stream("Once")
+    assert next(broken) == "one"
+    with pytest.raises(StreamFailedError, match="connection to the model was closed"):
+        next(broken)
+    runtime = client_of(said("one"))._runtime
+    missing = EndpointClient(endpoint_name=NAME, runtime=runtime, target_variant="v").stream("Once")
+    with pytest.raises(RequestRejectedError, match="Variant"):
+        next(missing)

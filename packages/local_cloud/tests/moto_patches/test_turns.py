@@ -1,0 +1,37 @@
+"""Services that moto answers from memory take one request at a time."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from moto.ec2.models.security_groups import SecurityGroup
+
+GROUPS = 16
+
+
+@pytest.fixture
+def slow_searches(monkeypatch):
+    """Delay each look at a security group's name, so that searches and additions overlap."""
+
+    def name(group: SecurityGroup) -> str:
+        time.sleep(0.002)
+        return vars(group)["name"]
+
+    named = property(name, lambda group, value: vars(group).update(name=value))
+    monkeypatch.setattr(SecurityGroup, "name", named, raising=False)
+
+
+@pytest.mark.usefixtures("slow_searches")
+def test_concurrent_changes_do_not_fail(account):
+    ec2 = account.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.3.0.0/16")["Vpc"]["VpcId"]
+
+    def create(number: int) -> str:
+        made = ec2.create_security_group(GroupName=f"group-{number}", Description="for the test", VpcId=vpc)
+        return str(made["GroupId"])
+
+    with ThreadPoolExecutor(GROUPS) as pool:
+        made = list(pool.map(create, range(GROUPS)))
+    assert len(set(made)) == GROUPS

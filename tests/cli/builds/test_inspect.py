@@ -1,0 +1,209 @@
+"""`tritonstack inspect`: the contents of packed archives, of locks, and of models that were never built."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model_build.store.archive import pack
+from model_build.store.artifacts import ArtifactStore
+from tests.manifests import manifest, measured
+from tests.projects import edit
+from tests.sealed_locks import write_sealed
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.loading import load_models
+from tritonstack.records.examples import Examples
+from tritonstack.records.locks import Lock
+from tritonstack.records.manifests import CandidateReport, EnvironmentReport, Manifest, TensorSpec
+
+Command = Callable[..., tuple[int, str, str]]
+ENSEMBLE = """\
+name: "minilm"
+platform: "ensemble"
+ensemble_scheduling {
+  step {
+    model_name: "tokenizer"
+    model_version: -1
+    input_map { key: "TEXT" value: "TEXT" }
+    output_map { key: "ids" value: "input_ids" }
+    output_map { key: "mask" value: "attention_mask" }
+  }
+  step {
+    model_name: "graph"
+    model_version: -1
+    input_map { key: "input_ids" value: "input_ids" }
+    input_map { key: "attention_mask" value: "attention_mask" }
+    output_map { key: "embedding" value: "embedding" }
+  }
+}
+"""
+
+
+@pytest.fixture
+def inspect(project: Project, capfd: pytest.CaptureFixture[str]) -> Command:
+    def command(*arguments: str, json_output: bool = False) -> tuple[int, str, str]:
+        options = ["--project", str(project.root), *(["--json"] if json_output else [])]
+        code = run([*options, "inspect", *arguments])
+        return code, *capfd.readouterr()
+
+    return command
+
+
+def build(project: Project, folder: Path, *, weights: bytes = b"weights") -> Manifest:
+    """Pack an ensemble of two models as a build does, and store it for the present files."""
+    for name, config in {
+        "minilm": ENSEMBLE,
+        "tokenizer": 'name: "tokenizer"\nbackend: "python"\n',
+        "graph": 'name: "graph"\nbackend: "onnxruntime"\n',
+    }.items():
+        (folder / name / "1").mkdir(parents=True)
+        (folder / name / "config.pbtxt").write_text(config)
+    (folder / "graph" / "1" / "model.onnx").write_bytes(weights)
+    packed = pack(folder, folder.with_suffix(".tar.gz"))
+    made = manifest(
+        "minilm",
+        digest=packed.digest,
+        spec_hash=model_hash("minilm", load_models(project, "minilm")),
+        files=packed.files,
+        inputs=(TensorSpec(name="TEXT", datatype="BYTES", shape=(1,)),),
+        outputs=(TensorSpec(name="embedding", datatype="FP32", shape=(384,), labels=("a", "b")),),
+        archive_bytes=packed.size_bytes,
+        environments=(
+            EnvironmentReport(
+                path="tokenizer/env.tar.gz",
+                sha256="ab" * 32,
+                size_bytes=1,
+                unpacked_bytes=3 << 20,
+                packages=("tokenizers==0.23.3",),
+                pythons=("py310",),
+            ),
+        ),
+        candidates=(
+            CandidateReport(
+                name="int8", precision="int8", kept=False, reason="cosine 0.5 < 0.97", size_bytes=1 << 20
+            ),
+        ),
+        **measured(),
+    )
+    examples = Examples(model="minilm", digest=made.digest, texts=("a",))
+    ArtifactStore(artifacts_dir=project.artifacts_dir, model="minilm").keep(packed.file, examples, made)
+    return made
+
+
+def archive_of(project: Project, made: Manifest) -> Path:
+    return project.artifacts_dir / "models" / "minilm" / made.digest / "model.tar.gz"
+
+
+def test_a_built_model_is_shown_in_full(project: Project, inspect: Command, tmp_path: Path) -> None:
+    made = build(project, tmp_path / "repository")
+    write_sealed(project.lock_file("dev"), Lock().with_artifact(made))
+    code, out, err = inspect("minilm")
+    assert (code, err) == (0, "")
+    short = made.digest[:12]
+    for expected in (
+        f"  {short}  cpu  up to date, on this machine, locked in dev\n",
+        "  input TEXT: BYTES [1]\n",
+        "  output embedding: FP32 [384], labels a, b\n",
+        "    int8: rejected: cosine 0.5 < 0.97, 1.0 MiB\n",
+        "  parity (served, 8 cases): cosine ≥ 0.999900, error ≤ 1.0e-07\n",
+        "  latency, batch 1: p50 1 ms, p99 4.5 ms\n",
+        "  tokenizer/env.tar.gz: 3.0 MiB unpacked for py310\n    tokenizers==0.23.3\n",
+        "  graph:\n"
+        "    minilm (ensemble): TEXT -> embedding\n"
+        "      tokenizer (python): TEXT -> attention_mask, input_ids\n"
+        "      graph (onnxruntime): attention_mask, input_ids -> embedding\n",
+        'graph/config.pbtxt:\n  name: "graph"\n  backend: "onnxruntime"\n',
+    ):
+        assert expected in out
+    found = json.loads(inspect("minilm", json_output=True)[1])
+    assert found["configs"] == {
+        "minilm": ENSEMBLE,
+        "graph": 'name: "graph"\nbackend: "onnxruntime"\n',
+        "tokenizer": 'name: "tokenizer"\nbackend: "python"\n',
+    }
+    assert found["manifest"]["digest"] == found["shown"] == made.digest
+
+
+def test_the_artifact_of_the_present_files_is_preferred(
+    project: Project, inspect: Command, tmp_path: Path
+) -> None:
+    current = build(project, tmp_path / "now")
+    edit(project.model_file("minilm"), "text-embedding", "text-embedding\n  normalize: false")
+    other = build(project, tmp_path / "changed", weights=b"other")
+    assert json.loads(inspect("minilm", json_output=True)[1])["shown"] == other.digest
+    _, out, _ = inspect("minilm", "--digest", current.digest[:8])
+    assert f"\n{current.digest[:12]}:\n" in out
+    assert f"  {current.digest[:12]}  cpu  of other files or an earlier version" in out
+
+
+def test_an_artifact_only_in_a_lock_has_the_facts_of_the_lock(
+    project: Project, inspect: Command, tmp_path: Path
+) -> None:
+    made = manifest("minilm", archive_bytes=2 << 20, **measured())
+    write_sealed(project.lock_file("dev"), Lock().with_artifact(made))
+    code, out, _ = inspect("minilm")
+    assert code == 0
+    assert "not on this machine, locked in dev" in out
+    assert "  archive: 2.0 MiB, unpacked 0.0 MiB\n" in out
+    assert "min_cosine 0.9999" in out
+    assert "build it on this machine" in out
+
+
+def test_a_model_that_was_never_built(project: Project, inspect: Command) -> None:
+    edit(project.model_file("minilm"), "recipe:", "precision: auto\nrecipe:")
+    code, out, err = inspect("minilm")
+    assert (code, err) == (0, "")
+    assert "  precision: auto\n" in out
+    assert "none; `tritonstack build <environment>` decides:" in out
+    assert "precision: the fastest candidate within the tolerance (`accept`)" in out
+    assert not project.artifacts_dir.exists()
+
+
+def test_an_unknown_model(inspect: Command) -> None:
+    code, _, err = inspect("minlm")
+    assert code == 2
+    assert "did you mean 'minilm'?" in err
+
+
+@pytest.mark.parametrize(("digest", "count"), [("f00d", 0), ("", 2)])
+def test_an_unknown_or_ambiguous_digest(
+    project: Project, inspect: Command, tmp_path: Path, digest: str, count: int
+) -> None:
+    digests = [build(project, tmp_path / name, weights=name.encode()).digest for name in ("one", "two")]
+    code, _, err = inspect("minilm", "--digest", digest)
+    assert code == 2
+    assert f"digest '{digest}' matches {count} artifacts of 'minilm'" in err
+    assert all(one[:12] in err for one in digests)
+
+
+def test_a_damaged_archive(project: Project, inspect: Command, tmp_path: Path) -> None:
+    made = build(project, tmp_path / "repository")
+    archive = archive_of(project, made)
+    archive.write_bytes(archive.read_bytes()[:100])
+    code, _, err = inspect("minilm")
+    assert code == 1
+    assert str(archive) in err
+    assert "help:" in err
+
+
+def test_an_archive_with_another_config(project: Project, inspect: Command, tmp_path: Path) -> None:
+    made = build(project, tmp_path / "repository")
+    (tmp_path / "repository" / "graph" / "config.pbtxt").write_text('name: "graph"\nbackend: "onnxruntim3"\n')
+    pack(tmp_path / "repository", archive_of(project, made))
+    code, _, err = inspect("minilm")
+    assert code == 1
+    assert "graph/config.pbtxt is missing or differs from the manifest" in err
+
+
+def test_a_damaged_manifest_is_skipped_and_named(project: Project, inspect: Command, tmp_path: Path) -> None:
+    made = build(project, tmp_path / "repository")
+    archive_of(project, made).with_name("manifest.json").write_text("{")
+    code, out, err = inspect("minilm")
+    assert code == 0
+    assert "decides:" in out
+    assert "skipped: " in err

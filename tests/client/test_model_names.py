@@ -1,0 +1,244 @@
+"""Names of models on multi-model endpoints: published in SSM or a file, cached, renewed, and suggested."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+from botocore.exceptions import ClientError, NoCredentialsError
+
+from tests.moto_aws import simulated_aws
+from tritonstack.client import EndpointClient, ModelNames, errors
+
+PATH = "/t-dev/targets/shop"
+FOOD, FASHION = f"ncf-food/{'a' * 64}/model.tar.gz", f"ncf-fashion/{'b' * 64}/model.tar.gz"
+NEWER = f"ncf-food/{'c' * 64}/model.tar.gz"
+X = {"x": np.ones((1, 2), np.float32)}
+
+
+class Endpoint:
+    """Has some archives; answers with the inputs, and fails as SageMaker does for others."""
+
+    def __init__(self, *archives: str) -> None:
+        self.archives = archives
+        self.asked: list[str] = []
+
+    def invoke_endpoint(self, **call: Any) -> Mapping[str, Any]:
+        self.asked.append(call["TargetModel"])
+        if call["TargetModel"] not in self.archives:
+            message = f"Failed to download model data(bucket: b, key: {call['TargetModel']}). Please ensure …"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "InvokeEndpoint")
+        size = int(call["ContentType"].rpartition("=")[2])
+        inputs = json.loads(call["Body"][:size])["inputs"]
+        header = json.dumps({"outputs": inputs}).encode()
+        content_type = call["ContentType"].replace(f"={size}", f"={len(header)}")
+        return {"Body": io.BytesIO(header + call["Body"][size:]), "ContentType": content_type}
+
+
+class AsyncEndpoint(Endpoint):
+    """The same for asyncio."""
+
+    async def ainvoke_endpoint(self, **call: Any) -> Mapping[str, Any]:
+        return self.invoke_endpoint(**call)
+
+
+class Published:
+    """Names that a test changes, and the number of reads."""
+
+    def __init__(self, **names: str) -> None:
+        self.names = {name.replace("_", "-"): target for name, target in names.items()}
+        self.reads, self.now = 0, 0.0
+        self.failure: Exception | None = None
+
+    def read(self) -> Mapping[str, str]:
+        self.reads += 1
+        if self.failure is not None:
+            raise self.failure
+        return dict(self.names)
+
+    def model_names(self) -> ModelNames:
+        return ModelNames(self.read, source=PATH, refresh_s=60, clock=lambda: self.now)
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def infer(request: pytest.FixtureRequest) -> Any:
+    """Call `infer`, or `ainfer` on a runtime for asyncio."""
+    if request.param == "threads":
+        return lambda client: client.infer(X)
+    return lambda client: asyncio.run(client.ainfer(X))
+
+
+def client_of(endpoint: Endpoint, model: str, models: ModelNames | None) -> EndpointClient:
+    return EndpointClient(endpoint_name="e", runtime=endpoint, target_model=model, models=models)
+
+
+def test_a_name_becomes_its_target_with_one_read(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD, ncf_fashion=FASHION), AsyncEndpoint(FOOD, FASHION)
+    client = client_of(endpoint, "ncf-food", published.model_names())
+    for one in (client, client, client.with_model("ncf-fashion")):
+        assert infer(one)["x"].tolist() == [[1.0, 1.0]]
+    assert endpoint.asked == [FOOD, FOOD, FASHION]
+    assert published.reads == 1
+
+
+def test_names_are_read_again_after_the_interval(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD, NEWER)
+    client = client_of(endpoint, "ncf-food", published.model_names())
+    infer(client)
+    published.names["ncf-food"] = NEWER
+    published.now = 59
+    infer(client)
+    published.now = 61
+    infer(client)
+    assert endpoint.asked == [FOOD, FOOD, NEWER]
+
+
+def test_known_names_are_used_while_they_cannot_be_read(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
+    client = client_of(endpoint, "ncf-food", published.model_names())
+    infer(client)
+    published.failure, published.now = errors.ModelNamesError("unavailable"), 61
+    infer(client)
+    infer(client)
+    assert (len(endpoint.asked), published.reads) == (3, 2)
+
+
+def test_a_target_that_is_gone_is_looked_up_again(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(NEWER)
+    client = client_of(endpoint, "ncf-food", published.model_names())
+    infer_first = published.model_names()
+    assert infer_first.target("ncf-food") == FOOD
+    client._models = infer_first
+    published.names["ncf-food"], published.now = NEWER, 5
+    infer(client)
+    assert endpoint.asked == [FOOD, NEWER]
+
+
+def test_an_unknown_name_sends_nothing_and_suggests_another(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD, ncf_fashion=FASHION), AsyncEndpoint(FOOD)
+    client = client_of(endpoint, "ncf-fod", published.model_names())
+    for _ in range(3):
+        with pytest.raises(errors.UnknownModelError) as caught:
+            infer(client)
+    assert caught.value.message == f"no model 'ncf-fod' is published at {PATH}"
+    assert caught.value.remedy == "did you mean 'ncf-food'? known models: ncf-fashion, ncf-food"
+    assert (endpoint.asked, published.reads) == ([], 1)
+
+
+def test_a_new_name_is_found_without_waiting(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD, FASHION)
+    client = client_of(endpoint, "ncf-food", published.model_names())
+    infer(client)
+    published.names["ncf-fashion"], published.now = FASHION, 2
+    infer(client.with_model("ncf-fashion"))
+    assert endpoint.asked == [FOOD, FASHION]
+
+
+def test_a_wrong_target_lists_the_known_names(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
+    with pytest.raises(errors.TargetNotFoundError) as caught:
+        infer(client_of(endpoint, "ncf-foo/1/model.tar.gz", published.model_names()))
+    assert caught.value.remedy == "did you mean 'ncf-food'? known models: ncf-food"
+    with pytest.raises(errors.TargetNotFoundError) as caught:
+        infer(client_of(endpoint, "ncf-food", None))
+    assert "tritonstack targets" in str(caught.value.remedy)
+
+
+def test_what_the_endpoint_answered_is_reported_if_names_cannot_be_read_again(infer: Any) -> None:
+    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint()
+    client = client_of(endpoint, "ncf-food", published.model_names())
+    published.names["ncf-food"] = NEWER
+    with pytest.raises(errors.TargetNotFoundError):
+        infer(client)
+    published.failure, published.now = errors.ModelNamesError("unavailable"), 5
+    with pytest.raises(errors.TargetNotFoundError):
+        infer(client)
+    assert endpoint.asked == [NEWER, NEWER]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_threads_read_once(later: bool) -> None:
+    published = Published(ncf_food=FOOD)
+    names, start = published.model_names(), threading.Barrier(8)
+    if later:  # a deployment has replaced the artifact
+        names.known()
+        published.now, published.reads = 5, 0
+
+    def ask() -> None:
+        start.wait()
+        assert (names.refresh() if later else names.known())["ncf-food"] == FOOD
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert published.reads == 1
+
+
+@pytest.fixture
+def ssm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    with simulated_aws():
+        yield boto3.client("ssm")
+
+
+def test_published_names_are_read_from_all_parameters(ssm: Any) -> None:
+    expected = {f"m{number}": f"m{number}/{'a' * 64}/model.tar.gz" for number in range(25)}
+    for name, target in expected.items():
+        ssm.put_parameter(Name=f"{PATH}/{name}", Value=json.dumps({name: target}), Type="String")
+    ssm.put_parameter(Name=f"{PATH}-2/0", Value="{}", Type="String")
+    assert ModelNames.published(PATH, ssm=ssm).known() == expected
+    assert ModelNames.published(PATH).known() == expected  # boto3's default session
+
+
+def test_no_parameters_are_an_error(ssm: Any) -> None:
+    with pytest.raises(errors.ModelNamesError, match="no model names are published at /t-dev") as caught:
+        ModelNames.published(PATH, ssm=ssm).target("x")
+    assert "ModelNames of the endpoint's stack" in str(caught.value.remedy)
+
+
+def test_missing_rights_are_an_error() -> None:
+    class Denied:
+        def get_paginator(self, _: str) -> Any:
+            raise NoCredentialsError
+
+    with pytest.raises(errors.ModelNamesError, match="Unable to locate credentials") as caught:
+        ModelNames.published(PATH, ssm=Denied()).target("x")
+    assert "ssm:GetParametersByPath" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', "{"])
+def test_a_file_with_other_content_is_an_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "names.json"
+    with pytest.raises(errors.ModelNamesError, match="No such file"):
+        ModelNames.from_file(file).known()
+    file.write_text(text)
+    with pytest.raises(errors.ModelNamesError, match="expected a JSON object"):
+        ModelNames.from_file(file).known()
+
+
+def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "names.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(errors.ModelNamesError, match="invalid start byte"):
+        ModelNames.from_file(tmp_path / "names.json").known()
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "names.json"
+    file.write_text(json.dumps({"ncf-food": FOOD}))
+    endpoint = Endpoint(FOOD)
+    client_of(endpoint, "ncf-food", ModelNames.from_file(file)).infer(X)
+    assert endpoint.asked == [FOOD]

@@ -1,0 +1,118 @@
+"""Streamed responses that end early, are damaged, or cannot be requested."""
+
+from __future__ import annotations
+
+import binascii
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+from botocore.config import Config
+
+from tritonstack.client import EndpointClient, errors
+
+HEAD = (
+    b"HTTP/1.1 200 OK\r\nX-Amzn-SageMaker-Content-Type: text/event-stream\r\n"
+    b"Content-Type: application/vnd.amazon.eventstream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+END = b"0\r\n\r\n"
+
+
+def part(payload: bytes) -> bytes:
+    """Return one payload part of InvokeEndpointWithResponseStream, as an HTTP chunk."""
+    named = {":event-type": "PayloadPart", ":message-type": "event"}
+    headers = b"".join(
+        bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
+        for name, value in named.items()
+    )
+    prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+    message = prelude + struct.pack(">I", binascii.crc32(prelude)) + headers + payload
+    return chunk(message + struct.pack(">I", binascii.crc32(message)))
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(content), content)
+
+
+@pytest.fixture
+def streaming() -> Iterator[Callable[[bytes, bool], EndpointClient]]:
+    """Return a client whose requests get the given bytes; then the connection ends, or stays silent."""
+    ended, listener = threading.Event(), socket.create_server(("127.0.0.1", 0))
+
+    def client(answer: bytes, silent: bool = False) -> EndpointClient:
+        def serve() -> None:
+            with suppress(OSError), listener.accept()[0] as connection:
+                connection.recv(65536)
+                connection.sendall(HEAD + answer)
+                if silent:
+                    ended.wait(10)
+
+        threading.Thread(target=serve, daemon=True).start()
+        runtime = boto3.client(
+            "sagemaker-runtime",
+            region_name="eu-west-1",
+            endpoint_url=f"http://127.0.0.1:{listener.getsockname()[1]}",
+            aws_access_key_id="a",
+            aws_secret_access_key="b",
+            config=Config(read_timeout=0.3, retries={"total_max_attempts": 1}),
+        )
+        return EndpointClient(endpoint_name="writer", runtime=runtime)
+
+    with listener:
+        yield client
+        ended.set()
+
+
+FIRST = part(b'data: {"text_output":"Once"}\n\n')
+
+
+@pytest.mark.parametrize(
+    ("rest", "silent", "error"),
+    [
+        pytest.param(b"", False, errors.ConnectionFailedError, id="connection-broken"),
+        pytest.param(b"", True, errors.InvocationTimeoutError, id="silence"),
+        pytest.param(chunk(b"x" * 64) + END, False, errors.ConnectionFailedError, id="damaged-part"),
+        pytest.param(part(b'data: {"te') + END, False, errors.MalformedReplyError, id="half-an-event"),
+        pytest.param(part(b"data: [1]\n") + END, False, errors.MalformedReplyError, id="not-an-object"),
+        pytest.param(part(b'data: {"error":"x"}\n') + END, False, errors.StreamFailedError, id="model-fails"),
+    ],
+)
+def test_a_stream_that_fails_yields_what_arrived_and_raises(
+    streaming: Any, rest: bytes, silent: bool, error: type[Exception]
+) -> None:
+    pieces = streaming(FIRST + rest, silent).stream("x")
+    assert next(pieces) == "Once"
+    with pytest.raises(error) as caught:
+        next(pieces)
+    assert isinstance(caught.value, errors.EndpointClientError)
+    assert caught.value.remedy
+
+
+def test_a_whole_stream_ends_without_an_error(streaming: Any) -> None:
+    rest = part(b'data: {"text_output":') + part(b'" upon"}\n\n') + END
+    assert list(streaming(FIRST + rest).stream("x")) == ["Once", " upon"]
+
+
+class NoRuntime:
+    """Has no operation, so that a request fails."""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "target", "words"),
+    [
+        ({"x": float("nan")}, None, "Out of range float values"),
+        ({"x": np.zeros(2)}, None, "ndarray is not JSON serializable"),
+        ({"x": 1}, "m/1/model.tar.gz", "multi-model endpoint"),
+    ],
+)
+def test_what_cannot_be_streamed_is_not_sent(inputs: Any, target: str | None, words: str) -> None:
+    client = EndpointClient(endpoint_name="e", runtime=NoRuntime(), target_model=target)  # type: ignore[arg-type]
+    with pytest.raises(errors.RequestEncodingError, match=words) as caught:
+        list(client.stream_responses(inputs))
+    assert caught.value.remedy

@@ -1,0 +1,131 @@
+"""tools/examples.py: which commands it runs, and how it reports those that fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tools import examples
+from tools.examples import ExampleFailedError, ExampleResult, ServedModel, documented_commands, example_names
+from tritonstack.base.paths import Project
+from tritonstack.workflows.local_cloud import read_address
+
+README = f"""\
+# An example
+
+```console
+python train.py   # comment
+eval "$(tritonstack up --shell)" \\
+  # another
+tritonstack invoke local a "Number #1"
+```
+
+```yaml
+# no command
+```
+
+```console
+tritonstack destroy local --yes
+```
+
+{examples.NOT_RUN}
+
+```console
+tritonstack deploy dev-gpu
+```
+"""
+
+
+def test_the_commands_above_the_last_section_run_without_comments() -> None:
+    assert documented_commands(README) == [
+        "python train.py",
+        'eval "$(tritonstack up --shell)"',
+        'tritonstack invoke local a "Number #1"',
+        "tritonstack destroy local --yes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [(examples.NOT_RUN, "no section"), ("tritonstack destroy local --yes", "not show")],
+)
+def test_a_readme_without_a_required_part_is_an_error(missing: str, message: str) -> None:
+    with pytest.raises(ExampleFailedError, match=message):
+        documented_commands(README.replace(missing, ""))
+
+
+def test_commands_share_a_shell_and_the_first_that_fails_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    commands = ["export WORD=shared", 'echo "$WORD" > word', "echo wrong answer && false", "touch never"]
+    with pytest.raises(ExampleFailedError, match="`echo wrong answer && false` exited with 1") as raised:
+        examples._run(commands, Project(tmp_path), log)
+    assert (tmp_path / "word").read_text() == "shared\n"
+    assert not (tmp_path / "never").exists()
+    assert "wrong answer" in str(raised.value)
+    assert log.read_text().startswith("+ export WORD=shared\n")
+
+
+def test_a_command_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples, "TIMEOUT_S", 0.5)
+    with pytest.raises(ExampleFailedError, match="`sleep 60` timed out"):
+        examples._run(["sleep 60"], Project(tmp_path), tmp_path / "log.txt")
+
+
+MODEL = ServedModel(
+    model="mpnet",
+    kind="ensemble",
+    size_bytes=4_100_000,
+    min_cosine=0.99999,
+    max_absolute_error=1e-6,
+    p50_ms=1.5,
+)
+
+
+def test_a_failed_example_fails_the_command_and_the_others_are_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = []
+
+    def run(name: str, _folder: Path, *, log: Path) -> ExampleResult:
+        ran.append((name, log.name))
+        if name == "first":
+            raise ExampleFailedError("`python compare.py` exited with 1")
+        return ExampleResult(example=name, seconds=1, models=(MODEL,), yaml_lines=20)
+
+    monkeypatch.setattr(examples, "run_example", run)
+    monkeypatch.setattr(examples, "example_names", lambda: ["first", "second"])
+    assert examples.main([]) == 1
+    table = capsys.readouterr().out
+    assert "`python compare.py` exited with 1" in table
+    assert "4.1 MB" in table
+    assert examples.main(["second"]) == 0
+    capsys.readouterr()
+    assert examples.main(["--json"]) == 1
+    reported = json.loads(capsys.readouterr().out)
+    assert [(result["example"], bool(result["failure"])) for result in reported] == [
+        ("first", True),
+        ("second", False),
+    ]
+    assert [name for name, _ in ran] == ["first", "second", "second", "first", "second"]
+
+
+@pytest.mark.e2e
+def test_the_cloud_of_a_failed_example_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = ["tritonstack up --detach", "echo no such answer && exit 3", "tritonstack destroy local --yes"]
+    monkeypatch.setattr(examples, "documented_commands", lambda _: commands)
+    log = tmp_path / "log.txt"
+    with pytest.raises(ExampleFailedError, match="`echo no such answer && exit 3` exited with 3"):
+        examples.run_example("sentence-embeddings", tmp_path / "it", log=log)
+    ran = [line for line in log.read_text().splitlines() if line.startswith("+ ")]
+    assert ran == ["+ tritonstack up --detach", f"+ {commands[1]}", "+ tritonstack down --forget"]
+    assert read_address(Project(tmp_path / "it").cloud_dir()) is None
+
+
+def test_an_unknown_example_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        examples.main(["no-example"])
+    message = capsys.readouterr().err
+    assert "unknown example: no-example" in message
+    assert all(name in message for name in example_names())

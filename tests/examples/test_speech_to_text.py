@@ -1,0 +1,209 @@
+"""examples/speech-to-text: its README, the code of its models, and its image."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.examples.running import passed
+from tools.examples import GALLERY, NOT_RUN
+from tritonstack.base.paths import Project
+from tritonstack.workflows.project.repository import create_repository
+from tritonstack.workflows.project.validate import validate
+from tritonstack.workflows.session import Session
+
+FOLDER = GALLERY / "speech-to-text"
+MODELS = ("speech", "whisper-small")
+RATE = 16_000
+
+Import = Callable[[str, Path], Any]
+
+
+class TritonError(str):
+    """An error of Triton's Python backend, by its message."""
+
+    INVALID_ARG = 3
+
+    def __new__(cls, message: str, code: int) -> TritonError:
+        assert code == cls.INVALID_ARG
+        return super().__new__(cls, message)
+
+
+@pytest.mark.soak
+def test_its_readme_runs(tmp_path: Path) -> None:
+    result = passed("speech-to-text", tmp_path)
+    assert [(model.model, model.kind) for model in result.models] == [("speech", "single, python")]
+    assert result.models[0].max_absolute_error == 0
+    log = (tmp_path / "log.txt").read_text()
+    assert len(re.findall(r"of the words right, equal to transformers$", log, re.MULTILINE)) == 3
+    assert "12 callers at the same time: the same texts" in log
+    assert "rejected with 400: RATE is 8000, expected 16000 samples per second" in log
+    assert "rejected with 400: AUDIO has 0 samples, expected 1 to 9600000" in log
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> Import:
+    """Return a function that imports a module from a folder, with records instead of Triton's classes."""
+    backend = ModuleType("triton_python_backend_utils")
+    backend.__dict__.update(
+        Tensor=lambda name, array: SimpleNamespace(name=name, array=array),
+        TritonError=TritonError,
+        InferenceResponse=lambda tensors=(), error=None: SimpleNamespace(
+            error=error, texts=[row[0].decode() for tensor in tensors for row in tensor.array]
+        ),
+        get_input_tensor_by_name=lambda request, name: SimpleNamespace(as_numpy=lambda: request[name]),
+    )
+    monkeypatch.setitem(sys.modules, backend.__name__, backend)
+
+    def load(name: str, folder: Path) -> Any:
+        monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+        for module in ("answers", "model", "right", "sounds", "tones", "train"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        return importlib.import_module(name)
+
+    return load
+
+
+def request(*sounds: np.ndarray, rate: int = RATE) -> dict[str, Any]:
+    """Return a request with sounds of one length."""
+    return {"AUDIO": np.stack(sounds), "RATE": np.full((len(sounds), 1), rate, np.int32)}
+
+
+def noise(samples: int) -> Any:
+    return np.random.default_rng(samples).uniform(-0.5, 0.5, samples).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["answers.py", "sounds.py"])
+def test_both_models_share_code(name: str) -> None:
+    """Each artifact has the files of its own folder only."""
+    first, second = ((FOLDER / "models" / model / name).read_text() for model in MODELS)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("sound", "rate", "message"),
+    [
+        (noise(10), 8000, "RATE is 8000, expected 16000 samples per second; resample the sound, for example"),
+        (noise(0), RATE, "AUDIO has 0 samples, expected 1 to 9600000 (600 s)"),
+        (np.zeros(9_600_001, np.float32), RATE, "AUDIO has 9600001 samples"),
+        (np.array([0, np.nan], np.float32), RATE, "AUDIO has values that are not finite"),
+        (np.array([0, -32768], np.float32), RATE, "AUDIO has values up to 32768, expected -1 to 1; divide"),
+    ],
+)
+def test_an_invalid_request_is_rejected_alone(
+    sound: np.ndarray, rate: int, message: str, imported: Import
+) -> None:
+    answers = imported("answers", FOLDER / "models/speech")
+    asked = [request(noise(5), noise(6)[:5]), request(sound, rate=rate), request(noise(70_000))]
+    first, second, third = answers.answer_requests(
+        asked, 48_000, lambda windows: [f" {len(window)} " for window in windows]
+    )
+    assert first.texts == ["5", "5"]
+    assert second.error.startswith(message)
+    assert second.texts == []
+    assert sum(map(int, third.texts[0].split())) == 70_000
+
+
+def test_long_sounds_are_cut_in_their_pauses(imported: Import) -> None:
+    split = imported("sounds", FOLDER / "models/speech").split
+    sound = noise(150_000)
+    pauses = [(40_000, 41_000), (80_000, 81_000), (120_000, 121_000)]
+    for begin, end in pauses:
+        sound[begin:end] = 0
+    parts = split(sound, 48_000)
+    np.testing.assert_array_equal(np.concatenate(parts), sound)
+    assert all(0 < len(part) <= 48_000 for part in parts)
+    cuts = np.cumsum([len(part) for part in parts])[:-1]
+    assert all(begin < cut < end for cut, (begin, end) in zip(cuts, pauses, strict=True))
+    assert [len(part) for part in split(sound[:48_000], 48_000)] == [48_000]
+
+
+def test_features_are_those_of_transformers(imported: Import) -> None:
+    extractor = imported("train", FOLDER).extractor()
+    model = imported("model", FOLDER / "models/speech")
+    for samples in (100, model.WINDOW):
+        expected = extractor(noise(samples), sampling_rate=RATE, return_tensors="np").input_features[0]
+        found = model.features_of(noise(samples), extractor.mel_filters.astype(np.float32))
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_the_code_of_the_pretrained_model_answers_batches_as_transformers(
+    tmp_path: Path, imported: Import
+) -> None:
+    """With a random Whisper: any text is right that transformers gives for the same window."""
+    import torch
+
+    train = imported("train", FOLDER)
+    torch.manual_seed(8)
+    whisper = train.new_model()
+    whisper.generation_config.suppress_tokens = [train.PAD, train.BEGIN, train.END]
+    with torch.no_grad():
+        for name, weights in whisper.named_parameters():
+            if weights.dim() > 1 and "embed" not in name:
+                weights.mul_(16)  # so that the words depend on the sound
+    for part in (whisper, train.extractor(), train.tokenizer()):
+        part.save_pretrained(tmp_path / "1")
+    right = imported("right", FOLDER / "models/whisper-small")
+    model = imported("model", FOLDER / "models/whisper-small").TritonPythonModel()
+    arguments = {"model_repository": str(tmp_path), "model_version": "1", "model_instance_kind": "CPU"}
+    model.initialize(arguments)
+    random = np.random.default_rng(1)
+    sounds = [train.speak(words, random) for words in (["do"], ["mi", "so", "la"], ["ti", "re"] * 6)]
+    answered = model.execute([request(sound) for sound in sounds])
+    for sound, answer in zip(sounds, answered, strict=True):
+        assert answer.texts == [right.transcribe(request(sound), tmp_path / "1")["TEXT"].item().decode()]
+    assert len({text.split()[0] for answer in answered for text in answer.texts}) > 1
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Project:
+    """Return a copy of the example, with files where train.py writes the weights."""
+    create_repository(tmp_path / "it", example="speech-to-text")
+    weights = tmp_path / "it/models/speech/weights"
+    (weights / "served").mkdir(parents=True)
+    (weights / "served/mel_filters.npy").write_bytes(b"")
+    (weights / "samples").mkdir()
+    pretrained = tmp_path / "it/models/whisper-small/weights"
+    pretrained.mkdir()
+    for name in ("short", "window", "long"):
+        np.savez(weights / f"samples/{name}.npz", **request(noise(RATE)))
+    np.savez(pretrained / "tones.npz", **request(noise(RATE)))
+    return Project(tmp_path / "it")
+
+
+def test_the_environments_are_valid(repository: Project) -> None:
+    checked = validate(Session(repository))
+    assert {"dev-gpu", "dev-image", "local"} <= {*checked.environments}
+    assert checked.models == MODELS
+
+
+def test_the_steps_to_the_image_give_a_valid_repository(repository: Project) -> None:
+    """The commands of the README up to `tritonstack validate`; the rest needs Docker and AWS."""
+    text = (FOLDER / "README.md").read_text().partition(NOT_RUN)[2]
+    script = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[-1]
+    steps, command, _ = script.partition("tritonstack validate\n")
+    assert command
+    subprocess.run(["bash", "-e", "-c", steps], cwd=repository.root, check=True, timeout=60)
+    assert "dev-image" in validate(Session(repository)).environments
+    model = (repository.root / "models/speech/model.yaml").read_text()
+    assert "requirements" not in model
+    for folder in ("builder", "speech"):
+        files = repository.container(folder)
+        assert files == repository.root / "containers" / folder
+        assert "--requirement /opt/speech/speech.txt" in (files / "Dockerfile").read_text()
+        assert (files / "speech.txt").read_bytes() == (FOLDER / "containers/speech/speech.txt").read_bytes()
+
+
+def test_the_image_has_the_packages_of_the_model() -> None:
+    required = (FOLDER / "models/speech/requirements.txt").read_text().split()
+    installed = (FOLDER / "containers/speech/speech.txt").read_text()
+    assert [name for name in required if f"\n{name} \\\n" not in installed] == []

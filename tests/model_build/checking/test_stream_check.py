@@ -1,0 +1,239 @@
+"""Decoupled models: a real Triton streams every response, and each failure has its own error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model_build.build import BuildFolders, build_model
+from model_build.checking.stream_check import StreamCheck
+from model_build.data.cases import Case
+from model_build.errors import ModelBuildError, ParityError, ServingError
+from model_build.store.archive import pack
+from tests.model_build.supplied_models import write_supplied
+from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.paths import find_project
+from tritonstack.client.streaming import flat_inputs
+from tritonstack.records.examples import parse_examples
+from tritonstack.runtime import find_installation
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.tolerance import ModelTolerance
+
+COUNTING = """\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            sender = request.get_response_sender()
+            for number in range(int(x.ravel()[0])):
+                word = np.array([[f"näch {number}".encode()]], dtype=np.object_)
+                y = pb_utils.Tensor("y", (x + number).astype(np.float32))
+                sender.send(pb_utils.InferenceResponse([y, pb_utils.Tensor("word", word)]))
+            if x.ravel()[-1] == 99:
+                error = pb_utils.TritonError("out of ink")
+                sender.send(pb_utils.InferenceResponse(error=error), flags=FINAL)
+            elif x.ravel()[-1] != 98:
+                sender.send(flags=FINAL)
+"""
+RIGHT = """\
+def right(request):
+    x = request["x"]
+    for number in range(int(x[0, 0])):
+        yield {"y": x + number, "word": [[f"näch {number}"]]}
+"""
+TEST_INPUTS = [
+    {
+        "inputs": {"x": [2.0, 0.5]},
+        "responses": [{"y": [2.0, 0.5], "word": ["näch 0"]}, {"y": [3.0, 1.5], "word": ["näch 1"]}],
+    },
+    {"inputs": {"x": [1.0]}, "responses": [{"y": [1.0], "word": ["näch 0"]}]},
+]
+
+
+def counting(folder: Path, **more: Any) -> Document[ModelSpec]:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.py").write_text(COUNTING)
+    (folder / "right.py").write_text(RIGHT)
+    recipe = {"kind": "python", "decoupled": True, **more.pop("recipe", {})}
+    return write_supplied(folder, recipe, **{"source": None, "test_inputs": TEST_INPUTS, **more})
+
+
+def case(*x: float, right: int) -> Case:
+    """A request that should get `right` responses."""
+    sent = np.array([x], np.float32)
+    word = np.array([["näch 0"]], np.object_)
+    first = {"y": sent, "word": word}
+    responses = [{"y": sent + number, "word": first["word"]} for number in range(right)]
+    return Case("one", {"x": sent}, {}, responses=responses)
+
+
+def check(folder: Path, *cases: Case, within_s: float = 20.0) -> None:
+    written = write_repository(counting(folder / "model"), folder / "work")
+    StreamCheck(
+        installation=find_installation(home=find_project(Path(__file__)).server_dir),
+        packed=pack(written.folder, folder / "model.tar.gz"),
+        entry="tiny",
+        cases=cases,
+        accept=ModelTolerance(),
+        precision="fp32",
+        work=folder / "serving",
+        within_s=within_s,
+        notify=lambda message: None,
+    ).run()
+
+
+@pytest.mark.e2e
+def test_a_decoupled_model_end_to_end(tmp_path: Path, folders: BuildFolders) -> None:
+    built = build_model(model=counting(tmp_path / "model"), folders=folders)
+    (parity,) = built.manifest.parity
+    assert (parity.stage, parity.cases, parity.max_absolute_error) == ("served", 18, 0.0)
+    assert [(report.batch, report.requests) for report in built.manifest.latency] == [(1, 50)]
+    file = built.artifact_dir / "examples.json"
+    small, large = parse_examples(file.read_bytes(), origin=file).requests
+    assert [[right.name for right in outputs] for outputs in small.responses] == [["y", "word"]]
+    assert [[right.values for right in outputs] for outputs in large.responses] == [
+        [(2.0, 0.5), ("näch 0",)],
+        [(3.0, 1.5), ("näch 1",)],
+    ]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("wrong", "kind", "words"),
+    [
+        (case(0.0, right=1), ServingError, "one got the final flag without any response"),
+        (case(1.0, 99.0, right=1), ServingError, "one failed after 1 responses: out of ink"),
+        (case(2.0, 98.0, right=2), ServingError, "one got 2 responses, and no final flag within 3 s"),
+        (case(2.0, right=1), ParityError, "one got 2 responses; expected 1"),
+        (case(2.0, right=2), ParityError, "one, response 2"),
+    ],
+)
+def test_responses_that_fail(tmp_path: Path, wrong: Case, kind: type[ModelBuildError], words: str) -> None:
+    with pytest.raises(kind) as caught:
+        check(tmp_path, wrong, within_s=3.0)
+    assert words in str(caught.value)
+    assert caught.value.code == ("TS375" if kind is ServingError else "TS312")
+
+
+def test_a_reference_yields_the_responses(tmp_path: Path) -> None:
+    asked = [{"inputs": {"x": [2.0, 5.0]}}, {"inputs": {"x": [1.0, 5.0]}}]
+    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
+    written = write_repository(model, tmp_path / "work")
+    assert tensors(written) == [("x", "FP32", (2,)), ("y", "FP32", (2,)), ("word", "BYTES", (1,))]
+    assert [len(one.responses) for one in written.cases] == [2, 1]
+    np.testing.assert_array_equal(written.cases[0].responses[1]["y"], [[3.0, 6.0]])
+    config = contents(written.folder)["tiny/config.pbtxt"].decode()
+    assert "decoupled: true" in config
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def right(request):\n    return {'y': request['x']}\n", "returned a dict, not a list of responses"),
+        ("def right(request):\n    yield 3\n", "returned a int, not a dictionary"),
+        ("def right(request):\n    return []\n", "no expected answer"),
+        ("def right(request):\n    yield {'y': request['x']}\n    1 / 0\n", "right.py:3: ZeroDivisionError"),
+    ],
+)
+def test_references_that_fail(tmp_path: Path, code: str, message: str) -> None:
+    asked = [{"inputs": {"x": [2.0, 5.0]}}]
+    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
+    (tmp_path / "right.py").write_text(code)
+    assert message in error_of(lambda: model, tmp_path)
+
+
+def test_test_inputs_without_responses(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", **{"x": np.ones((2, 3), np.float32), "outputs/y": np.ones((2, 3))})
+    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=[{"file": "rows.npz"}])
+    assert "a row of an .npz file holds one" in error_of(lambda: model, tmp_path)
+    asked = [{"inputs": {"x": [2.0]}}]
+    assert "write `responses: [{...}, ...]`" in error_of(
+        lambda: counting(tmp_path, test_inputs=asked), tmp_path
+    )
+
+
+def test_shapes_that_flat_lists_cannot_describe(tmp_path: Path) -> None:
+    asked = [
+        {"inputs": {"x": rows}, "responses": [{"y": rows}]}
+        for rows in ([[1.0, 2.0]], [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    ]
+    model = counting(tmp_path, test_inputs=asked)
+    with pytest.raises(InvalidFilesError) as caught:
+        write_repository(model, tmp_path / "work")
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.code) == ("test_inputs.1", "TS376")
+    assert "x has the shape [1, 2, 3] and the dims [-1, -1, -1]" in violation.message
+
+
+def test_inputs_that_json_cannot_hold() -> None:
+    assert flat_inputs({"x": np.array([[1, 2], [3, 4]]), "t": np.array([b"a", "ä"], np.object_)}) == {
+        "x": [1, 2, 3, 4],
+        "t": ["a", "ä"],
+    }
+    for array in (np.array([np.nan]), np.array([b"\xff"], np.object_)):
+        with pytest.raises(Exception, match="cannot be written as JSON"):
+            flat_inputs({"x": array})
+
+
+@pytest.mark.parametrize(
+    ("config", "recipe", "words"),
+    [
+        (
+            "true",
+            {"decoupled": False},
+            "decoupled here, and model.yaml, which endpoints follow, does not say",
+        ),
+        ("false", {}, "not decoupled here, and model.yaml, which endpoints follow, has `decoupled: true`"),
+    ],
+)
+def test_a_config_that_says_otherwise(
+    tmp_path: Path, config: str, recipe: dict[str, Any], words: str
+) -> None:
+    (tmp_path / "config.pbtxt").write_text(f"model_transaction_policy {{ decoupled: {config} }}\n")
+    answer = {"outputs": {"y": [2.0, 0.5]}} if recipe else {"responses": TEST_INPUTS[0]["responses"]}
+    model = counting(
+        tmp_path,
+        recipe=recipe,
+        triton={"config": "config.pbtxt"},
+        test_inputs=[{"inputs": {"x": [2.0, 0.5]}, **answer}],
+    )
+    assert words in error_of(lambda: model, tmp_path)
+
+
+def test_a_config_that_agrees(tmp_path: Path) -> None:
+    (tmp_path / "config.pbtxt").write_text("model_transaction_policy { decoupled: true }\n")
+    model = counting(tmp_path, triton={"config": "config.pbtxt"})
+    config = contents(write_repository(model, tmp_path / "work").folder)["tiny/config.pbtxt"].decode()
+    assert config.count("decoupled: true") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"triton": {"response_cache": True}}, "Triton does not cache streamed responses"),
+        ({"triton": {"warm_up": True}}, "and the model is decoupled"),
+        ({"triton": {"sequences": {"start": "s"}}}, "and the model is decoupled"),
+        ({"recipe": {"calls": ["other"]}}, "is served as an ensemble"),
+        ({"recipe": {"decoupled": False}}, "only decoupled Python models send several responses"),
+        (
+            {"test_inputs": [{"inputs": {"x": [1.0]}, "outputs": {"y": [1.0]}}]},
+            "a decoupled model sends several responses",
+        ),
+        ({"test_inputs": [{"file": "x.npz", "responses": [{"y": [1.0]}]}]}, "`responses` requires `inputs`"),
+    ],
+)
+def test_options_that_exclude_each_other(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        counting(tmp_path, **more)
+    assert words in str(caught.value)

@@ -1,0 +1,181 @@
+"""Text pairs: scores are those of transformers with the settings that sentence-transformers saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from model_build.errors import ExportError, FieldError
+from model_build.exporters.text_framework import TextFramework
+from model_build.sources import FetchedSource
+from tests.model_build.tiny_tasks import save_text_model
+from tritonstack.spec.models import recipes
+
+NLI = {0: "contradiction", 1: "entailment", 2: "neutral"}
+ONE = {0: "LABEL_0"}
+SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
+PAIRS = [
+    ("a man", "is eating food"),
+    ("two men", "the girl is carrying a baby " * 20),
+    ("the girl is carrying a baby " * 20, "food"),
+    ("a man is eating food " * 9, "the girl is carrying a baby " * 9),
+]
+Saved = Callable[..., Path]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Saved:
+    def save(labels: dict[int, str], files: Mapping[str, Any], *, architecture: str = "Bert") -> Path:
+        save_text_model(tmp_path, f"{architecture}ForSequenceClassification", labels=labels)
+        for name, changes in {"tokenizer_config.json": {"model_max_length": 50}, **files}.items():
+            file = tmp_path / name
+            before = json.loads(file.read_text()) if file.is_file() else {}
+            file.write_text(json.dumps(changes if isinstance(changes, list) else {**before, **changes}))
+        return tmp_path
+
+    return save
+
+
+def framework_of(folder: Path, **fields: object) -> TextFramework:
+    kind = "text-pair-classification"
+    recipe: Any = TypeAdapter(recipes.Recipe).validate_python({"kind": kind, **fields})
+    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe)
+
+
+def logits(folder: Path, length: int) -> np.ndarray:
+    """Return what transformers computes."""
+    import torch
+    import transformers
+
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    model: Any = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    texts, pairs = (list(column) for column in zip(*PAIRS, strict=True))
+    tokens = tokenizer(texts, pairs, padding=True, truncation=True, max_length=length, return_tensors="pt")
+    with torch.inference_mode():
+        found: np.ndarray = model(**tokens).logits.numpy()
+    return found
+
+
+def sigmoid(numbers: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-numbers))
+
+
+def softmax(numbers: np.ndarray) -> np.ndarray:
+    return np.exp(numbers) / np.exp(numbers).sum(axis=1, keepdims=True)
+
+
+def plain(numbers: np.ndarray) -> np.ndarray:
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("labels", "files", "activation"),
+    [
+        pytest.param(ONE, {}, sigmoid, id="one label"),
+        pytest.param(NLI, {}, softmax, id="NLI"),
+        pytest.param(ONE, {"config.json": {"problem_type": "regression"}}, plain, id="regression"),
+        pytest.param(
+            ONE, {"config.json": {"sbert_ce_default_activation_function": IDENTITY}}, plain, id="before 4"
+        ),
+        pytest.param(
+            NLI, {"config.json": {"sentence_transformers": {"activation_fn": SIGMOID}}}, sigmoid, id="4 and 5"
+        ),
+        pytest.param(
+            ONE,
+            {
+                "config_sentence_transformers.json": {"activation_fn": IDENTITY},
+                "config.json": {"sentence_transformers": {"activation_fn": SIGMOID}},
+            },
+            plain,
+            id="6",
+        ),
+    ],
+)
+def test_scores_are_those_of_the_source(
+    saved: Saved, labels: dict[int, str], files: Mapping[str, Any], activation: Callable[..., np.ndarray]
+) -> None:
+    folder = saved(labels, files)
+    framework = framework_of(folder)
+    assert framework.max_length == 50
+    assert framework.inputs == ("input_ids", "attention_mask", "token_type_ids")
+    assert framework.head.labels == {"scores": tuple(labels.values())}
+    answer = framework.answer(framework.tokenize(PAIRS))["scores"]
+    np.testing.assert_allclose(answer, activation(logits(folder, 50)), atol=1e-6)
+
+
+def test_the_recipe_overrides_the_source(saved: Saved) -> None:
+    folder = saved(ONE, {"config_sentence_transformers.json": {"activation_fn": SIGMOID}})
+    framework = framework_of(folder, activation="none", max_length=20)
+    np.testing.assert_allclose(
+        framework.answer(framework.tokenize(PAIRS))["scores"], logits(folder, 20), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("architecture", ["Bert", "Roberta"])
+def test_served_tokenizer_truncates_the_longer_text(saved: Saved, architecture: str) -> None:
+    from tokenizers import Tokenizer
+
+    framework = framework_of(saved(ONE, {}, architecture=architecture))
+    served = Tokenizer.from_str(framework.served_tokenizer()).encode_batch(PAIRS)
+    expected = framework.tokenize(PAIRS, extra=("token_type_ids",))
+    np.testing.assert_array_equal([row.ids for row in served], expected["input_ids"])
+    np.testing.assert_array_equal([row.type_ids for row in served], expected["token_type_ids"])
+    both = [served[3].sequence_ids.count(place) for place in (0, 1)]
+    assert abs(both[0] - both[1]) <= 1
+    assert served[2].sequence_ids.count(1) == len(framework.tokenize([("", "food")])["input_ids"][0]) - 3
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "message"),
+    [
+        (
+            {"config.json": {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.GELU"}}},
+            FieldError,
+            r"config.json: sentence_transformers.activation_fn in the source is .*GELU.*Identity, Sigmoid",
+        ),
+        (
+            {"config_sentence_transformers.json": {"activation_fn": "own.code.Scale"}},
+            FieldError,
+            r"activation_fn in the source is 'own.code.Scale'",
+        ),
+        (
+            {"config_sentence_transformers.json": {"prompts": {"q": "query: "}, "default_prompt_name": "q"}},
+            ExportError,
+            r"sets the prompt 'query: '",
+        ),
+        (
+            {
+                "modules.json": [
+                    {"type": "sentence_transformers.models.Transformer", "path": ""},
+                    {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+                ]
+            },
+            ExportError,
+            r"modules.json lists Transformer, Pooling; expected a cross-encoder",
+        ),
+        (
+            {"sentence_bert_config.json": {"transformer_task": "text-generation"}},
+            ExportError,
+            r"transformer_task is 'text-generation', which the recipe text-pair-classification",
+        ),
+        (
+            {
+                "tokenizer_config.json": {"model_max_length": 9000},
+                "config.json": {"max_position_embeddings": 10**4},
+            },
+            FieldError,
+            r"allows 9000 tokens; the recipe allows at most 8192",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_applied(
+    saved: Saved, files: Mapping[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        framework_of(saved(ONE, files))

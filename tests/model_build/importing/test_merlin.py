@@ -1,0 +1,308 @@
+"""Merlin exports: those that become an ensemble answer as their steps do; the others are rejected by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model_build.build import BuildFolders, build_model
+from model_build.repository.config import read_config
+from tests.model_build.importing.merlin_exports import (
+    BRANCHES,
+    FIXED,
+    FIXED_LISTS,
+    FOREST,
+    LISTS,
+    PRICE,
+    RAGGED,
+    RAGGED_TORCH,
+    TENSORFLOW_STEP,
+    TWO_WORKFLOWS,
+    Arrays,
+    Column,
+    Export,
+    Step,
+    answers,
+    lengths,
+    older,
+    ragged,
+)
+from tests.projects import write_project
+from tritonstack.base.documents import load_document
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.workflows import Session
+from tritonstack.workflows.artifacts.importing import ImportOptions, ImportResult, import_model
+
+TRUST = "The pickles were written by this very test."
+EXPORTS: dict[str, tuple[Export, Arrays]] = {
+    "ragged": (RAGGED_TORCH, RAGGED),
+    "fixed": (FIXED_LISTS, FIXED),
+    "two-workflows": (TWO_WORKFLOWS, FIXED),
+    "branches": (BRANCHES, FIXED),
+    "nnzs": (older("nnzs"), lengths("nnzs")),
+    "lengths": (older("lengths"), lengths("lengths")),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "project").mkdir()
+    return write_project(tmp_path / "project")
+
+
+def save_answers(file: Path, export: Export, inputs: Arrays) -> Path:
+    """Write one request with the answers of the steps, run one after the other."""
+    right = {f"outputs/{name}": array[None] for name, array in answers(export, inputs).items()}
+    arrays: dict[str, Any] = {**{name: array[None] for name, array in inputs.items()}, **right}
+    np.savez(file, **arrays)
+    return file
+
+
+def convert(project: Project, export: Export, folder: Path, **options: Any) -> ImportResult:
+    """Import an export as the model `shop`."""
+    root = export.write(folder / "export")
+    return import_model(
+        Session(project), root, ImportOptions(**{"name": "shop", "trust_pickle": TRUST, **options})
+    )
+
+
+def scheduling(project: Project) -> list[tuple[str, dict[str, str], dict[str, str]]]:
+    """Return the steps of the ensemble."""
+    config = read_config(project.models_dir / "shop/source/shop/config.pbtxt")
+    assert config.platform == "ensemble"
+    return [
+        (step.model_name, dict(step.input_map), dict(step.output_map))
+        for step in config.ensemble_scheduling.step
+    ]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", EXPORTS)
+def test_an_export_answers_as_its_steps_do(
+    name: str, project: Project, tmp_path: Path, folders: BuildFolders
+) -> None:
+    """The build serves the ensemble in both hosting modes, and compares with the composed steps."""
+    export, inputs = EXPORTS[name]
+    file = save_answers(tmp_path / "requests.npz", export, inputs)
+    convert(project, export, tmp_path, inputs=file)
+    built = build_model(model=load_document(project.model_file("shop"), ModelSpec), folders=folders)
+    (parity,) = built.manifest.parity
+    assert (parity.stage, built.manifest.unverified) == ("served", ())
+    assert parity.max_absolute_error < 1e-5
+    assert {spec.name for spec in built.manifest.outputs} == answers(export, inputs).keys()
+
+
+def test_steps_stay_as_they_are_and_the_executor_is_replaced(project: Project, tmp_path: Path) -> None:
+    result = convert(project, RAGGED_TORCH, tmp_path)
+    source = project.models_dir / "shop/source"
+    assert sorted(entry.name for entry in source.iterdir()) == [
+        "0_transformworkflowtriton",
+        "1_predictpytorchtriton",
+        "shop",
+    ]
+    for file in (tmp_path / "export").rglob("*_*/**/*"):
+        if file.is_file() and "executor_model" not in file.parts:
+            assert (source / file.relative_to(tmp_path / "export")).read_bytes() == file.read_bytes()
+    assert scheduling(project) == [
+        (
+            "0_transformworkflowtriton",
+            {"item__values": "item__values", "item__offsets": "item__offsets"},
+            {"item__values": "item__values_0", "item__offsets": "item__offsets_0"},
+        ),
+        (
+            "1_predictpytorchtriton",
+            {"item__values": "item__values_0", "item__offsets": "item__offsets_0"},
+            {"next": "next"},
+        ),
+    ]
+    assert result.kind == "Merlin export"
+    assert result.changes == (
+        "replaced executor_model, a Python model that calls the steps, with an ensemble",
+        "the output item__values of 0_transformworkflowtriton is named item__values_0 between the steps",
+        "the output item__offsets of 0_transformworkflowtriton is named item__offsets_0 between the steps",
+    )
+    spec = load_document(project.model_file("shop"), ModelSpec).record
+    (first,) = spec.test_inputs
+    assert first.inputs is not None
+    assert first.inputs["item__offsets"] == [0, 3, 5]
+    assert len(first.inputs["item__values"]) == 5
+
+
+def test_recurring_names_are_renamed_between_the_steps(project: Project, tmp_path: Path) -> None:
+    convert(project, TWO_WORKFLOWS, tmp_path)
+    assert [(taken["item"], made.get("item")) for _, taken, made in scheduling(project)] == [
+        ("item", "item_0"),
+        ("item_0", "item_1"),
+        ("item_1", None),
+    ]
+
+
+def test_unused_outputs_are_left_out_and_branches_join(project: Project, tmp_path: Path) -> None:
+    convert(project, BRANCHES, tmp_path)
+    steps = {name: (taken, made) for name, taken, made in scheduling(project)}
+    assert steps["0_transformworkflowtriton"][1] == {"item": "item_0", "price": "price_0"}
+    assert steps["1_transformworkflowtriton"] == ({"item": "item_0"}, {"code": "code"})
+    assert steps["3_transformworkflowtriton"][0] == {"code": "code", "cost": "cost"}
+
+
+def test_a_tensorflow_step_needs_a_release_with_the_backend(project: Project, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Triton 26.05 has no TensorFlow backend; 25.02 has the last"):
+        convert(project, TENSORFLOW_STEP, tmp_path, release="26.05")
+    assert not (project.models_dir / "shop").exists()
+    (tmp_path / "older").mkdir()
+    convert(project, TENSORFLOW_STEP, tmp_path / "older", release="24.09")
+    assert scheduling(project)[1] == (
+        "1_predicttensorflowtriton",
+        {"item": "item_0", "price": "price_0"},
+        {"click/binary": "click/binary"},
+    )
+
+
+def test_an_ensemble_beside_the_executor_is_kept(project: Project, tmp_path: Path) -> None:
+    """Merlin up to 0.9 wrote one, and people write one by hand."""
+    convert(project, RAGGED_TORCH, tmp_path)
+    root = tmp_path / "export"
+    (project.models_dir / "shop/source/shop").rename(root / "ensemble_model")
+    file = root / "ensemble_model/config.pbtxt"
+    file.write_text(file.read_text().replace('"shop"', '"ensemble_model"'))
+    result = import_model(Session(project), root, ImportOptions("mine", trust_pickle=TRUST))
+    assert result.kind == "Triton repository"
+    assert result.changes == (
+        "left out executor_model: ensemble_model does not use them as steps",
+        "renamed the model ensemble_model to mine; callers do not see its name",
+    )
+
+
+def test_libraries_that_the_image_lacks_are_named(project: Project, tmp_path: Path) -> None:
+    root = RAGGED_TORCH.write(tmp_path / "export")
+    file = root / "0_transformworkflowtriton/1/model.py"
+    file.write_text(f"import nvtabular\nfrom merlin.core import dispatch\n{file.read_text()}")
+    result = import_model(Session(project), root, ImportOptions("shop", trust_pickle=TRUST))
+    assert [
+        finding.violation.message for finding in result.findings if finding.violation.code == "TS345"
+    ] == ["imports merlin, nvtabular, which SageMaker's Triton images lack"]
+
+
+def changed(export: Export, number: int, **changes: Any) -> Export:
+    """Return an export with a changed step."""
+    steps = list(export.steps)
+    steps[number] = replace(steps[number], **changes)
+    return replace(export, steps=steps)
+
+
+FLOAT = Column("item", "INT32", (-1, 3))
+LONGER = Column("item", "INT64", (-1, 4))
+REJECTED: Mapping[str, tuple[Export, str]] = {
+    "types": (
+        changed(TWO_WORKFLOWS, 1, inputs=[FLOAT, PRICE]),
+        "item is INT32 here, and 0_transformworkflowtriton gives INT64",
+    ),
+    "sizes": (
+        changed(TWO_WORKFLOWS, 1, inputs=[LONGER, PRICE]),
+        r"item has dims \[-1, 4\] here, and 0_transformworkflowtriton gives \[-1, 3\]",
+    ),
+    "casted inputs": (
+        replace(TWO_WORKFLOWS, inputs=[FLOAT, PRICE]),
+        "item is INT64 here, and the executor takes INT32",
+    ),
+    "ragged to fixed": (
+        changed(TWO_WORKFLOWS, 0, outputs=[*ragged(), PRICE]),
+        "item: a fixed-length column here; elsewhere it is ragged",
+    ),
+    "fixed to ragged": (
+        changed(RAGGED_TORCH, 0, outputs=[LISTS]),
+        "item__values: a ragged column here; elsewhere it has a fixed length: item",
+    ),
+    "two versions of Merlin": (
+        changed(RAGGED_TORCH, 0, outputs=ragged("nnzs")),
+        "item__offsets: the rows of item are described here, and by item__nnzs elsewhere",
+    ),
+    "forest": (
+        replace(FIXED_LISTS, steps=[*FIXED_LISTS.steps, Step(FOREST, [PRICE], [PRICE], max_batch=8192)]),
+        "a forest: the executor packs columns into input__0, and an ensemble cannot",
+    ),
+    "operator of Merlin": (
+        replace(RAGGED_TORCH, operators=["merlin.systems.dag.ops.softmax_sampling"]),
+        "the operator softmax_sampling runs in the executor, without a step of its own",
+    ),
+    "files of an operator": (
+        replace(RAGGED_TORCH, files={"ensemble/model.npz": b"factors"}),
+        "an operator without a step of its own has the file ensemble/model.npz",
+    ),
+    "computed by the executor": (
+        replace(RAGGED_TORCH, outputs=[Column("ordered_ids", "INT64", (-1, 5))]),
+        "no step gives ordered_ids: the executor computes it",
+    ),
+    "used by the executor": (
+        replace(RAGGED_TORCH, inputs=[*ragged(), Column("user", "INT64", (-1, 1))]),
+        "no step uses user: only the executor does",
+    ),
+    "made by the executor": (
+        changed(RAGGED_TORCH, 1, inputs=[*ragged(), Column("filtered", "INT64", (-1,))]),
+        "no earlier step gives filtered, and the executor does not take it",
+    ),
+    "same name": (
+        replace(TWO_WORKFLOWS, steps=TWO_WORKFLOWS.steps[:2], outputs=[LISTS, PRICE]),
+        "item is the name of an input and of an output of the whole export",
+    ),
+    "passed through": (
+        replace(RAGGED_TORCH, outputs=[*RAGGED_TORCH.outputs, Column("user", "INT64", (-1, 1))]),
+        "no step gives user: the executor computes it",
+    ),
+    "no steps": (replace(RAGGED_TORCH, steps=[]), "the export has no steps"),
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_what_only_the_executor_can_do_is_rejected(name: str, project: Project, tmp_path: Path) -> None:
+    export, message = REJECTED[name]
+    with pytest.raises(UsageError, match=message) as caught:
+        convert(project, export, tmp_path)
+    assert {violation.code for violation in caught.value.violations} == {"TS341"}
+    assert all(violation.remedy for violation in caught.value.violations)
+    assert sorted(entry.name for entry in project.models_dir.iterdir()) == ["minilm"]
+
+
+DAMAGES: Mapping[str, tuple[Callable[[Path], Any], str]] = {
+    "a step is missing": (
+        lambda root: (root / "0_transformworkflowtriton").rename(root / "2_transformworkflowtriton"),
+        "step 0 is missing",
+    ),
+    "the graph is no pickle": (
+        lambda root: (root / "executor_model/1/ensemble/ensemble.pkl").write_bytes(b"text"),
+        "not a pickle",
+    ),
+    "another model": (
+        lambda root: (root / "other/1").mkdir(parents=True),
+        "neither the executor nor a step of the export",
+    ),
+    "a broken configuration": (
+        lambda root: (root / "1_predictpytorchtriton/config.pbtxt").write_text("input {"),
+        "1_predictpytorchtriton/config.pbtxt:1",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_export_is_rejected(damage: str, project: Project, tmp_path: Path) -> None:
+    change, message = DAMAGES[damage]
+    root = RAGGED_TORCH.write(tmp_path / "export")
+    change(root)
+    with pytest.raises(UsageError, match=message):
+        import_model(Session(project), root, ImportOptions("shop", trust_pickle=TRUST))
+    assert sorted(entry.name for entry in project.models_dir.iterdir()) == ["minilm"]
+
+
+def test_pickles_need_a_reason(project: Project, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"workflow/workflow.pkl") as caught:
+        convert(project, RAGGED_TORCH, tmp_path, trust_pickle=None)
+    assert caught.value.code == "TS217"
+    assert "--trust-pickle" in (caught.value.remedy or "")
+    assert sorted(entry.name for entry in project.models_dir.iterdir()) == ["minilm"]

@@ -1,0 +1,110 @@
+"""Which layout `precision: auto` chooses, from measured CPU times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from model_build.checking.layout_timing import LayoutTime
+from model_build.errors import ServingError
+from model_build.layouts import choose as code
+from model_build.layouts.choose import choose_layout
+from model_build.progress import BuildSteps
+
+CHEAP, DEAR = LayoutTime(1.0), LayoutTime(1.3)
+BROKEN = LayoutTime(violation="the server ended")
+
+
+class Served:
+    """Layouts whose times are given instead of measured."""
+
+    def __init__(
+        self, times: Mapping[str, LayoutTime], monkeypatch: pytest.MonkeyPatch, kind: str = "embedded"
+    ) -> None:
+        self.times, self.kind = times, kind
+        self.lines: list[str] = []
+        tried = {name: code._Tried(SimpleNamespace(name=name), time, 7) for name, time in times.items()}
+        monkeypatch.setattr(code, "_timed", lambda *_: tried)
+
+    def choose(self, recorded: str | None = None) -> Any:
+        layouts = {name: SimpleNamespace(name=name) for name in self.times}
+        layout = SimpleNamespace(name="itself", alternatives=lambda *_: layouts)
+        context = SimpleNamespace(
+            installation=SimpleNamespace(kind=self.kind),
+            recorded_choice=recorded,
+            recorded_layout=(recorded or "").partition("; ")[2],
+        )
+        steps = BuildSteps(lambda progress: self.lines.append(progress.detail))
+        graph = SimpleNamespace(precision="fp32")
+        return choose_layout(layout, graph, None, (), context, steps)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "kept"),
+    [
+        (CHEAP, DEAR, "one"),
+        (DEAR, CHEAP, "two"),
+        (LayoutTime(1.1), CHEAP, "one"),
+        (BROKEN, DEAR, "two"),
+        (DEAR, BROKEN, "one"),
+    ],
+)
+def test_another_layout_must_be_clearly_cheaper(
+    one: LayoutTime, two: LayoutTime, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served({"one": one, "two": two}, monkeypatch)
+    layout, candidates = served.choose()
+    assert layout.name == kept
+    assert {candidate.name: candidate.kept for candidate in candidates} == {
+        name: name == kept for name in ("one", "two")
+    }
+    assert f"chose {kept}" in served.lines[-1]
+    for candidate in candidates:
+        time = served.times[candidate.name]
+        assert candidate.latency_ms == ({"32 callers": time.milliseconds} if time.milliseconds else {})
+        assert time.violation in candidate.reason
+
+
+def test_the_manifest_has_the_error_of_a_layout_without_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = LayoutTime(
+        violation="the served artifact returned 500: out of memory\nI1123 loading\nE1123 ended"
+    )
+    _, candidates = Served({"one": failed, "two": DEAR}, monkeypatch).choose()
+    assert candidates[0].reason == "the served artifact returned 500: out of memory"
+
+
+def test_a_build_fails_if_no_layout_can_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ServingError, match="one: the server ended; two: the server ended"):
+        Served({"one": BROKEN, "two": BROKEN}, monkeypatch).choose()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "kept"), [("int8", "one"), ("int8; two", "two"), ("int8, GELU fused; two", "two")]
+)
+def test_a_recorded_layout_is_not_measured_again(
+    recorded: str, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served({"one": CHEAP, "two": DEAR}, monkeypatch)
+    layout, (candidate,) = served.choose(recorded)
+    assert (layout.name, candidate.name, candidate.kept) == (kept, kept, True)
+    assert not served.lines
+
+
+def test_the_image_measures_what_the_local_server_did_not_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local server's Python backends say little about the image's own ones."""
+    served = Served({"one": DEAR, "two": CHEAP}, monkeypatch, kind="container")
+    assert served.choose("int8")[0].name == "two"
+    assert served.choose("int8; one")[0].name == "one"
+
+
+def test_an_unknown_recorded_layout_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, candidates = Served({"one": CHEAP, "two": DEAR}, monkeypatch).choose("int8; three")
+    assert (layout.name, len(candidates)) == ("one", 2)
+
+
+def test_a_layout_without_alternatives_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, candidates = Served({}, monkeypatch).choose()
+    assert (layout.name, candidates) == ("itself", ())

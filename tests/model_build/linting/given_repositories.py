@@ -1,0 +1,138 @@
+"""Small Triton repositories that people could have written, and what `doctor` finds in them."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.text_format import ParseError
+
+from model_build.linting.check import lint_repository
+from model_build.linting.findings import Finding, LintOptions
+from model_build.repository.config import datatype_name, parse_config
+
+Files = dict[str, str]
+
+ONNX = """\
+name: "scores"
+backend: "onnxruntime"
+max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { count: 2 kind: KIND_CPU } ]
+"""
+PYTHON = """\
+name: "cut"
+backend: "python"
+max_batch_size: 8
+input [ { name: "TEXT" data_type: TYPE_STRING dims: [ 1 ] } ]
+output [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+"""
+PROGRAM = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return []
+"""
+ENSEMBLE = """\
+name: "whole"
+platform: "ensemble"
+max_batch_size: 8
+input [ { name: "TEXT" data_type: TYPE_STRING dims: [ 1 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 2 ] } ]
+ensemble_scheduling {
+  step [
+    {
+      model_name: "cut"
+      model_version: -1
+      input_map { key: "TEXT" value: "TEXT" }
+      output_map { key: "x" value: "features" }
+    },
+    {
+      model_name: "scores"
+      model_version: -1
+      input_map { key: "x" value: "features" }
+      output_map { key: "y" value: "y" }
+    }
+  ]
+}
+"""
+SINGLE = {"scores/config.pbtxt": ONNX, "scores/1/model.onnx": "graph"}
+CUT = {"cut/config.pbtxt": PYTHON, "cut/1/model.py": PROGRAM}
+TRIO = {**SINGLE, **CUT, "whole/config.pbtxt": ENSEMBLE, "whole/1/README.txt": "kept"}
+OPTIONS = LintOptions("26.05")
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    """Write a repository; the text `graph` stands for an ONNX graph with the tensors of the configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in files:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content(files, name))
+    return folder
+
+
+def content(files: Files, name: str) -> bytes:
+    """Return the bytes of a file of a repository."""
+    if files[name] != "graph":
+        return files[name].encode()
+    folder = name.removesuffix("/1/model.onnx").removesuffix("1/model.onnx")
+    return graph(files.get(f"{folder}/config.pbtxt".removeprefix("/"), ""))
+
+
+def graph(text: str) -> bytes:
+    """Return an ONNX graph with the tensors of a config.pbtxt; without tensors if that is invalid."""
+    from onnx import TensorProto, helper
+
+    try:
+        config = parse_config(text)
+    except ParseError:
+        config = parse_config("")
+    batch = ["batch"] if config.max_batch_size > 0 else []
+
+    def infos(tensors: Any) -> list[Any]:
+        types = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "INT32": TensorProto.INT32}
+        return [
+            helper.make_tensor_value_info(
+                one.name,
+                types.get(datatype_name(one.data_type), TensorProto.FLOAT),
+                [*batch, *(size if size > 0 else None for size in one.dims)],
+            )
+            for one in tensors
+        ]
+
+    made = helper.make_graph([], "graph", infos(config.input), infos(config.output))
+    return bytes(helper.make_model(made).SerializeToString())
+
+
+def packed(folder: Path, archive: Path) -> Path:
+    """Pack a folder as people do: `tar -C folder -czf archive .`"""
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder, ".")
+    return archive
+
+
+def findings(path: Path, options: LintOptions = OPTIONS) -> list[Finding]:
+    return list(lint_repository(path, options).findings)
+
+
+def lines(path: Path, options: LintOptions = OPTIONS) -> list[str]:
+    """Return the findings as `error path:line: field: message [code]`, below the path."""
+    return [
+        f"{one.severity} {one.violation.coded()}".replace(f"{path}/", "").partition("\n")[0]
+        for one in findings(path, options)
+    ]
+
+
+def assert_found(folder: Path, files: Files, line: str, form: str) -> None:
+    """Write a repository, perhaps pack it, and expect a finding whose line starts like this."""
+    path = write(folder / "given", files)
+    if form == "archive":
+        path = packed(path, folder / "model.tar.gz")
+    found = lines(path)
+    assert [one for one in found if one.startswith(line.replace("{path}", str(path)))], found
+    assert all(one.violation.remedy for one in findings(path))

@@ -1,0 +1,138 @@
+"""Hostile archives: nothing outside a private folder is written, and time and memory stay bounded."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from model_build.errors import ResourceError
+from model_build.linting import opening
+from tests.model_build.linting.given_repositories import CUT, PYTHON, SINGLE, content, findings, lines, write
+from tritonstack.base.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary folders."""
+    folder = tmp_path / "private"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def archive(folder: Path, *members: tarfile.TarInfo) -> Path:
+    file = folder / "model.tar.gz"
+    with tarfile.open(file, "w:gz") as tar:
+        for name in SINGLE:
+            data = content(SINGLE, name)
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+        for member in members:
+            tar.addfile(member, io.BytesIO(bytes(member.size)))
+    return file
+
+
+def entry(name: str, *, kind: bytes = tarfile.REGTYPE, target: str = "", size: int = 0) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname, member.size = kind, target, size
+    return member
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (entry("../outside"), "unsafe name '../outside'"),
+        (entry("/tmp/outside"), "unsafe name '/tmp/outside'"),  # noqa: S108 - never written
+        (entry("scores/1/../../../outside"), "unsafe name 'scores/1/../../../outside'"),
+        (entry("scores/1/$(id)"), "unsafe name 'scores/1/$(id)'"),
+        (entry("scores/1/a", kind=tarfile.SYMTYPE, target="/etc/x"), "scores/1/a is not a file or folder"),
+        (entry("scores/1/a", kind=tarfile.LNKTYPE, target="../../x"), "scores/1/a is not a file or folder"),
+        (entry("scores/1/pipe", kind=tarfile.FIFOTYPE), "scores/1/pipe is not a file or folder"),
+        (entry("scores/1/disk", kind=tarfile.BLKTYPE), "scores/1/disk is not a file or folder"),
+        (entry("scores/1/model.onnx"), "duplicate entry scores/1/model.onnx"),
+    ],
+)  # fmt: skip
+def test_entries_that_are_not_allowed(
+    tmp_path: Path, private: Path, member: tarfile.TarInfo, message: str
+) -> None:
+    file = archive(tmp_path, member)
+    assert lines(file) == [f"error {file}: {message} [TS414]"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.tar.gz", "private"]
+    assert list(private.iterdir()) == []
+
+
+def test_only_some_of_many_are_listed(tmp_path: Path) -> None:
+    file = archive(tmp_path, *(entry(f"../{number}") for number in range(100)))
+    found = lines(file)
+    assert len(found) == opening.LISTED_ENTRIES + 1
+    assert found[-1].endswith("20 entries that are not allowed; the rest is not checked [TS414]")
+
+
+def test_an_archive_made_to_fill_disks(
+    tmp_path: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "SMALL_BYTES", 1 << 16)
+    file = archive(tmp_path, entry("scores/1/zeros", size=50_000_000))
+    assert lines(file) == [f"error {file}: exceeds its unpacked size limit [TS414]"]
+    assert list(private.iterdir()) == []
+
+
+def test_a_full_disk_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "free_space", lambda folder: 1000)
+    with pytest.raises(ResourceError, match="unpacks to more than") as caught:
+        findings(archive(tmp_path, entry("scores/1/weights", size=1 << 20)))
+    assert "TMPDIR" in (caught.value.remedy or "")
+
+
+def test_a_header_that_would_fill_memory(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 500_000_000
+    file = tmp_path / "model.tar.gz"
+    with gzip.open(file, "wb") as stream:
+        stream.write(header.tobuf(tarfile.USTAR_FORMAT))
+        stream.write(bytes(1 << 20))
+    assert lines(file) == [f"error {file}: cannot be unpacked: extended header of 500000000 bytes [TS414]"]
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["archive", "environment"])
+def test_headers_without_end(tmp_path: Path, nested: bool) -> None:
+    header = tarfile.TarInfo("x")
+    header.type = tarfile.GNUTYPE_LONGNAME
+    file = tmp_path / "model.tar.gz"
+    if nested:
+        text = 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/e" } }'
+        file = write(tmp_path / "given", {**CUT, "cut/config.pbtxt": PYTHON + text}) / "cut/e"
+    with gzip.open(file, "wb") as stream:
+        stream.write(header.tobuf(tarfile.GNU_FORMAT) * 5000)
+    (line,) = lines(tmp_path / "given" if nested else file)
+    assert "maximum recursion depth" in line
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 a zip", b"\x1f\x8b broken"])
+def test_other_files(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "model.tar.gz"
+    file.write_bytes(content)
+    (line,) = lines(file)
+    assert line.startswith(f"error {file}: cannot be unpacked: ")
+
+
+def test_a_configuration_of_any_size_is_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "given/scores/1"
+    folder.mkdir(parents=True)
+    (folder / "model.onnx").touch()
+    with (folder.parent / "config.pbtxt").open("wb") as file:
+        file.truncate(8 << 30)
+    assert lines(tmp_path / "given") == [
+        "error scores/config.pbtxt: not a text file of at most 1 MiB [TS316]"
+    ]
+
+
+def test_no_file_is_a_wrong_argument(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="file not found"):
+        findings(tmp_path / "none.tar.gz")

@@ -1,0 +1,236 @@
+"""scikit-learn models as ONNX graphs: their answers, labels, columns, and what cannot be converted."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import onnxruntime
+import pandas
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.decomposition import PCA
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+from model_build.recipes import recipe_for
+from model_build.repository.config import read_config
+from tests.model_build.supplied_models import CLASSES, FEATURES, ROWS, VALUES, write_supplied
+from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+
+TRUST = {"pickle": "made by this very test"}
+RANDOM = [{"random": {"rows": 20}}]
+NAMES = np.array(["low", "middle", "high"])[CLASSES]
+X = ("X", "FP32", (FEATURES,))
+FRAME = pandas.DataFrame(
+    {
+        "age": ROWS[:, 0] * 60,
+        "city": np.array(["Oslo", "Paris", "Rome"])[CLASSES],
+        "income": np.where(ROWS[:, 1] < 0.1, np.nan, ROWS[:, 1] * 3000),
+        "kids": (ROWS[:, 2] * 4).astype(int),
+    }
+)
+COLUMNS = {"age": [31.5, 58.0], "city": ["Oslo", "Madrid"], "income": [2100.0, np.nan], "kids": [2.0, 0.0]}
+
+
+def saved(folder: Path, estimator: Any, test_inputs: Any, **more: Any) -> Document[ModelSpec]:
+    (folder / "weights").mkdir()
+    joblib.dump(estimator, folder / "weights/m.joblib")
+    recipe = {"kind": "scikit-learn", "file": "m.joblib"}
+    batching = {"max_batch": 64}
+    return write_supplied(folder, recipe, test_inputs=test_inputs, trust=TRUST, batching=batching, **more)
+
+
+def mixed(numbers: Any = ("age", "income", "kids"), texts: Any = ("city",)) -> Any:
+    columns = [
+        ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), numbers),
+        ("texts", OneHotEncoder(handle_unknown="ignore"), texts),
+    ]
+    pipeline = make_pipeline(ColumnTransformer(columns), LogisticRegression())
+    return pipeline.fit(FRAME, np.where(FRAME["age"] > 30, "yes", "no"))
+
+
+@pytest.mark.parametrize(
+    ("make", "outputs"),
+    [
+        pytest.param(
+            lambda: make_pipeline(StandardScaler(), LogisticRegression()).fit(ROWS, NAMES),
+            [("label", "BYTES", (1,)), ("probabilities", "FP32", (3,))],
+            id="classes with names",
+        ),
+        pytest.param(
+            lambda: CalibratedClassifierCV(LinearSVC(), cv=2).fit(ROWS, CLASSES),
+            [("label", "INT64", (1,)), ("probabilities", "FP32", (3,))],
+            id="numbered classes",
+        ),
+        pytest.param(
+            lambda: make_pipeline(StandardScaler(), LinearSVC()).fit(ROWS, NAMES),
+            [("label", "BYTES", (1,))],
+            id="no probabilities",
+        ),
+        pytest.param(
+            lambda: make_pipeline(PCA(3), Ridge()).fit(ROWS, VALUES),
+            [("prediction", "FP32", (1,))],
+            id="regression",
+        ),
+        pytest.param(lambda: Ridge().fit(ROWS, ROWS[:, :2]), [("prediction", "FP32", (2,))], id="two values"),
+        pytest.param(
+            lambda: make_pipeline(StandardScaler(), PCA(2)).fit(ROWS),
+            [("transformed", "FP32", (2,))],
+            id="transformer",
+        ),
+        pytest.param(
+            lambda: KMeans(3, n_init=1, random_state=0).fit(ROWS), [("label", "INT64", (1,))], id="clusters"
+        ),
+        pytest.param(
+            lambda: GridSearchCV(
+                RandomForestClassifier(4, max_depth=3, random_state=0), {"max_features": [2, 3]}, cv=2
+            ).fit(ROWS, CLASSES),
+            [("label", "INT64", (1,)), ("probabilities", "FP32", (3,))],
+            id="search",
+        ),
+    ],
+)
+def test_answers_are_those_of_scikit_learn(
+    tmp_path: Path, make: Callable[[], Any], outputs: list[tuple[str, str, tuple[int, ...]]]
+) -> None:
+    model = saved(tmp_path, make(), RANDOM)
+    written = write_repository(model, tmp_path / "work")
+    assert tensors(written) == [X, *outputs]
+    assert written.parity[0].max_absolute_error < 1e-5
+    assert written.unverified == ()
+    assert {case.origin for case in written.cases} == {"framework"}
+    assert read_config(written.folder / "tiny" / "config.pbtxt").backend == "onnxruntime"
+    again = write_repository(model, tmp_path / "again")
+    assert contents(written.folder) == contents(again.folder)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "texts"),
+    [
+        (["age", "income", "kids"], ["city"]),
+        (make_column_selector(dtype_include="number"), make_column_selector(dtype_exclude="number")),
+        ([0, 2, 3], [1]),
+    ],
+)
+def test_columns_of_numbers_and_texts(tmp_path: Path, numbers: Any, texts: Any) -> None:
+    """The reference is the model itself on a data frame."""
+    pipeline = mixed(numbers, texts)
+    rows = {name: np.array(values)[:, None] for name, values in COLUMNS.items()}
+    np.savez(
+        tmp_path / "rows.npz", **{n: v.astype(np.float32) if n != "city" else v for n, v in rows.items()}
+    )
+    inputs = [{"inputs": {"age": [1.0], "city": [""], "income": [2.0], "kids": [3.0]}}, {"file": "rows.npz"}]
+    written = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
+    assert tensors(written) == [
+        ("age", "FP32", (1,)),
+        ("city", "BYTES", (1,)),
+        ("income", "FP32", (1,)),
+        ("kids", "FP32", (1,)),
+        ("label", "BYTES", (1,)),
+        ("probabilities", "FP32", (2,)),
+    ]
+    assert written.outputs[1].labels == ("no", "yes")
+    session = onnxruntime.InferenceSession(str(written.folder / "tiny/1/model.onnx"))
+    frame = pandas.DataFrame(COLUMNS)
+    requests = {
+        name: frame[[name]].to_numpy(object if name == "city" else np.float32) for name in frame.columns
+    }
+    label, probabilities = session.run(["label", "probabilities"], requests)
+    np.testing.assert_allclose(probabilities, pipeline.predict_proba(frame), atol=1e-6)
+    assert list(label) == list(pipeline.predict(frame))
+    for row, case in enumerate(written.cases[1:]):
+        np.testing.assert_allclose(case.expected["probabilities"][0], pipeline.predict_proba(frame)[row])
+
+
+def test_numeric_columns_are_one_tensor_or_several(tmp_path: Path) -> None:
+    pipeline = make_pipeline(StandardScaler(), Ridge()).fit(FRAME[["age", "kids"]], VALUES)
+    inputs = [{"inputs": {"X": [30.0, 1.0]}}, {"inputs": {"X": [60.0, 0.0]}}]
+    written = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
+    assert tensors(written) == [("X", "FP32", (2,)), ("prediction", "FP32", (1,))]
+
+
+def test_double_precision(tmp_path: Path) -> None:
+    pipeline = make_pipeline(StandardScaler(), Ridge()).fit(ROWS, VALUES)
+    model = saved(tmp_path, pipeline, RANDOM, tensors={"X": {"datatype": "FP64"}})
+    written = write_repository(model, tmp_path / "work")
+    assert [(spec.name, spec.datatype) for spec in written.inputs] == [("X", "FP64")]
+    assert written.parity[0].max_absolute_error < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("make", "test_inputs", "message"),
+    [
+        (
+            lambda: make_pipeline(FunctionTransformer(np.log1p), Ridge()).fit(ROWS, VALUES),
+            RANDOM,
+            "skl2onnx cannot convert the model: RuntimeError: FunctionTransformer is not supported unless "
+            "the transform function is None (= identity).",
+        ),
+        (
+            lambda: RandomForestClassifier(2, random_state=0).fit(ROWS, np.stack([CLASSES, CLASSES], 1)),
+            RANDOM,
+            "m.joblib has several targets",
+        ),
+        (Ridge, RANDOM, "m.joblib does not take rows of features, or is not fitted"),
+        (mixed, [{"inputs": {"age": [1.0], "town": ["Oslo"]}}], "got age, town; the model was fitted on age"),
+        (
+            mixed,
+            [{"inputs": {"age": [1.0, 2.0], "city": ["Oslo"], "income": [1.0], "kids": [1.0]}}],
+            "age has shape [2]; expected one value",
+        ),
+        (
+            lambda: Ridge().fit(ROWS, VALUES),
+            [{"inputs": {"X": [1.0, 2.0]}}],
+            "X has shape [2]; the model takes [5]",
+        ),
+    ],
+)
+def test_models_that_cannot_be_served(
+    tmp_path: Path, make: Callable[[], Any], test_inputs: Any, message: str
+) -> None:
+    assert message in error_of(lambda: saved(tmp_path, make(), test_inputs), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("whole", "remedy"),
+    [(False, "use `recipe: {kind: trees"), (True, "serve it alone with a recipe of kind `trees`")],
+)
+def test_rounded_thresholds_fail_with_a_remedy(tmp_path: Path, whole: bool, remedy: str) -> None:
+    random = np.random.default_rng(0).random((400, FEATURES))
+    trees = HistGradientBoostingClassifier(max_iter=20, random_state=0)
+    estimator = make_pipeline(StandardScaler(), trees) if whole else trees
+    estimator.fit(random, (random[:, 0] * 3).astype(int))
+    np.savez(tmp_path / "rows.npz", X=random[:100].astype(np.float32))
+    model = saved(tmp_path, estimator, [{"file": "rows.npz"}])
+    message = error_of(lambda: model, tmp_path)
+    assert "the exported graph differs from the framework" in message
+    assert remedy in message
+
+
+def test_pickles_need_trust_and_batches(tmp_path: Path) -> None:
+    recipe = {"kind": "scikit-learn", "file": "m.joblib"}
+    model = write_supplied(tmp_path, recipe, test_inputs=RANDOM, batching={"max_batch": 0})
+    with pytest.raises(InvalidFilesError) as caught:
+        recipe_for(model)
+    assert [violation.code for violation in caught.value.violations] == ["TS217", "TS110"]
+
+
+def test_other_pickles(tmp_path: Path) -> None:
+    model = saved(tmp_path, Ridge(), RANDOM)
+    (tmp_path / "weights/m.joblib").write_bytes(pickle.dumps({"a": 1}))
+    assert "m.joblib holds a builtins.dict, not a scikit-learn model" in error_of(lambda: model, tmp_path)

@@ -1,0 +1,71 @@
+"""Pairs of texts and the graph in one model, called as Triton does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from model_build import served
+from tests.model_build.served.loading import load_served
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a model whose scores are the sums of the token ids and of the token types of a pair."""
+    folder = tmp_path / "1"
+    folder.mkdir()
+    words = {word: place for place, word in enumerate(["[PAD]", "[SEP]", "a", "b", "c", "d"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[PAD]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", pair="$A [SEP] $B:1", special_tokens=[("[SEP]", 1)]
+    )
+    tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = ("input_ids", "token_type_ids")
+    graph = helper.make_graph(
+        [
+            *(helper.make_node("ReduceSum", [name, "axes"], [f"{name}_sum"]) for name in names),
+            helper.make_node("Concat", [f"{name}_sum" for name in names], ["scores"], axis=1),
+        ],
+        "sums",
+        [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in names],
+        [helper.make_tensor_value_info("scores", TensorProto.INT64, ["batch", 2])],
+        [helper.make_tensor("axes", TensorProto.INT64, [1], [1])],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
+        folder / "model.onnx",
+    )
+    monkeypatch.syspath_prepend(Path(served.__file__).parent)  # Triton appends the model's folder
+    return load_served("text_pair_model", tmp_path, monkeypatch, outputs=("scores",))
+
+
+def request(*pairs: tuple[bytes, bytes]) -> dict[str, Any]:
+    return {
+        name: SimpleNamespace(
+            as_numpy=lambda place=place: np.array([[pair[place]] for pair in pairs], object)
+        )
+        for place, name in enumerate(("TEXT", "TEXT_PAIR"))
+    }
+
+
+def test_each_pair_gets_its_own_answer(model: Any) -> None:
+    first, second = model.execute([request((b"a b", b"c")), request((b"d", b"a a a"), (b"a", b""))])
+    np.testing.assert_array_equal(first.outputs["scores"], [[2 + 3 + 1 + 4, 1]])
+    np.testing.assert_array_equal(second.outputs["scores"], [[5 + 1 + 6, 3], [2 + 1, 0]])
+
+
+def test_bad_text_does_not_fail_other_requests(model: Any) -> None:
+    before, bad, after = model.execute(
+        [request((b"a", b"b")), request((b"a", b"\xff")), request((b"b", b"a"))]
+    )
+    assert "TEXT_PAIR is not UTF-8" in bad.error
+    np.testing.assert_array_equal(before.outputs["scores"], after.outputs["scores"])

@@ -1,0 +1,77 @@
+"""When requests are due, and traces that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tritonstack.operations.loads.arrivals import (
+    MAX_REQUESTS,
+    UnreadableLoadError,
+    constant,
+    poisson,
+    read_trace,
+)
+
+
+def test_random_arrivals_have_the_rate_and_the_variation_of_a_poisson_process() -> None:
+    trace = poisson(50, 400, seed=3)
+    per_second = np.bincount(trace.offsets.astype(int), minlength=400)
+    assert per_second.mean() == pytest.approx(50, rel=0.03)
+    assert per_second.var() == pytest.approx(50, rel=0.25)
+    assert (np.diff(trace.offsets) >= 0).all()
+
+
+def test_the_same_seed_gives_the_same_arrivals() -> None:
+    assert (poisson(10, 20, seed=1).offsets == poisson(10, 20, seed=1).offsets).all()
+    assert len(poisson(10, 20, seed=1).offsets) != len(poisson(10, 20, seed=2).offsets)
+
+
+def test_even_arrivals() -> None:
+    assert constant(4, 1).offsets.tolist() == [0.0, 0.25, 0.5, 0.75]
+
+
+def test_a_trace_of_rates(tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("seconds,rate\n10,100\n5,0\n10,400\n")
+    trace = read_trace(file, seed=1)
+    counts = np.histogram(trace.offsets, bins=[0, 10, 15, 25])[0]
+    assert trace.seconds == 25
+    assert counts[1] == 0
+    assert counts[[0, 2]].tolist() == pytest.approx([1000, 4000], rel=0.1)
+
+
+def test_a_trace_of_arrivals(tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("at\n0\n0.5\n0.5\n2\n")
+    trace = read_trace(file, seed=1)
+    assert (trace.offsets.tolist(), trace.seconds) == ([0.0, 0.5, 0.5, 2.0], 2.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", ":1: the first line is neither"),
+        ("rate\n1\n", ":1: the first line is neither"),
+        ("seconds,rate\n", ":2: there are no requests"),
+        ("seconds,rate\n10,0\n", ":2: there are no requests"),
+        ("seconds,rate\n10,x\n", ":2: could not convert string to float: 'x'"),
+        ("seconds,rate\n10,1\n10\n", ":3: expected 2 numbers from 0 on, got '10'"),
+        ("seconds,rate\n-1,5\n", ":2: expected 2 numbers from 0 on"),
+        ("seconds,rate\ninf,5\n", ":2: expected 2 numbers from 0 on"),
+        ("at\n2\n1\n", ":3: 1 comes after 2; sort the lines"),
+        (f"seconds,rate\n1,{MAX_REQUESTS + 1}\n", ":2: there are 5,000,001 requests, more than 5,000,000"),
+        (b"at\n\xff\n", ":1: 'utf-8' codec"),
+        (None, ":1: No such file"),
+    ],
+)
+def test_an_unreadable_trace(tmp_path: Path, content: str | bytes | None, message: str) -> None:
+    file = tmp_path / "day.csv"
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UnreadableLoadError) as caught:
+        read_trace(file, seed=1)
+    assert f"{file}{message}" in caught.value.message
+    assert "seconds,rate" in str(caught.value.remedy)

@@ -1,0 +1,134 @@
+"""Slices, the warm-up, steadiness, comparisons, and charts of runs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tritonstack.operations.loads.arrivals import UnreadableLoadError
+from tritonstack.operations.loads.charts import draw_runs
+from tritonstack.operations.loads.comparing import compare_runs
+from tritonstack.operations.loads.runs import (
+    LoadRun,
+    SavedRuns,
+    find_steady,
+    load_runs,
+    save_runs,
+    summarize,
+)
+from tritonstack.operations.loads.sending import Sent
+
+SECONDS = 20.0
+
+
+def run_of(latency: Any, *, rate: float = 100, seed: int = 1, errors: Any = lambda _: "") -> LoadRun:
+    """A run whose latency is a function of the second, with 20 % of noise."""
+    generator = np.random.default_rng(seed)
+    sent = Sent()
+    for due in np.arange(0, SECONDS, 1 / rate):
+        took = latency(due) * generator.lognormal(0, 0.2)
+        sent.note(due, due + 0.0001, due + took, errors(due))
+    return summarize(sent, load="open loop", seconds=SECONDS, is_trace=False)
+
+
+def test_a_slow_start_is_left_out() -> None:
+    run = run_of(lambda due: 0.2 if due < 3 else 0.01)
+    assert 3 <= run.warm_up * run.slice_s <= 4
+    assert run.steady
+    assert run.percentiles_ms()[99.0] < 20
+    assert run.answered_per_s == pytest.approx(100, rel=0.1)
+
+
+def test_a_rising_latency_is_not_steady() -> None:
+    assert not run_of(lambda due: 0.01 * (1 + due)).steady
+    assert run_of(lambda _: 0.01).steady
+    assert find_steady([1.0, 1.0]) == (0, False)
+
+
+def test_answers_after_the_end_count_for_latency_but_not_for_throughput() -> None:
+    """An overloaded server answers late; leaving those requests out would hide the longest waits."""
+    run = run_of(lambda due: 1 + due)
+    assert run.latencies.sum() > 900
+    assert sum(one.answered for one in run.slices) < 1100
+    assert run.percentiles_ms()[99.0] > 15_000
+
+
+def test_errors_are_counted_by_class_and_not_as_answers() -> None:
+    run = run_of(lambda _: 0.01, errors=lambda due: "ModelError 503" if due % 1 < 0.25 else "")
+    assert set(run.errors) == {"ModelError 503"}
+    assert run.failed_share == pytest.approx(0.25, abs=0.03)
+    assert run.answered_per_s == pytest.approx(75, rel=0.05)
+
+
+def test_rare_percentiles_need_enough_answers() -> None:
+    assert set(run_of(lambda _: 0.01).percentiles_ms()) == {50.0, 90.0, 99.0}
+    assert set(run_of(lambda _: 0.01, rate=2).percentiles_ms()) == {50.0}
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "no difference shown"), (1.2, "worse"), (0.8, "better")]
+)
+def test_verdicts(factor: float, verdict: str) -> None:
+    before, after = run_of(lambda _: 0.01), run_of(lambda _: 0.01 * factor, seed=2)
+    found = compare_runs(before, after)
+    assert found.verdict == verdict
+    median = next(one for one in found.differences if one.measure == "p50 ms")
+    assert median.low <= median.ratio <= median.high
+    assert median.ratio == pytest.approx(factor, rel=0.03)
+
+
+def test_equal_runs_rarely_differ() -> None:
+    """Of runs that differ by chance alone, at most few may get a verdict."""
+    runs = [run_of(lambda _: 0.01, seed=seed) for seed in range(12)]
+    verdicts = [compare_runs(runs[0], other).verdict for other in runs[1:]]
+    assert verdicts.count("no difference shown") >= 10
+
+
+def test_more_failures_are_worse() -> None:
+    before = run_of(lambda _: 0.01)
+    after = run_of(lambda _: 0.01, errors=lambda due: "timeout" if due % 1 < 0.05 else "")
+    assert compare_runs(before, after).verdict in ("worse", "mixed")
+
+
+def saved(*runs: LoadRun) -> SavedRuns:
+    return SavedRuns("dev", "tritonstack-dev-search", "minilm", "ab", "ml.c7i.xlarge", "2026-11-24", runs)
+
+
+def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
+    before = saved(run_of(lambda _: 0.01, errors=lambda due: "timeout" if due > 19 else ""))
+    save_runs(before, tmp_path / "new" / "a.json")
+    after = load_runs(tmp_path / "new" / "a.json")
+    assert after.to_json() == before.to_json()
+    assert compare_runs(before.runs[0], after.runs[0]).verdict == "no difference shown"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "",
+        lambda text: text[:500],
+        lambda text: "[]",
+        lambda text: text.replace('"format": 1', '"format": 2'),
+        lambda text: json.dumps({**json.loads(text), "runs": 3}),
+        lambda text: text.replace('"warm_up": 0', '"warm_up": 99'),
+    ],
+)
+def test_a_damaged_file_is_rejected(tmp_path: Path, change: Any) -> None:
+    file = tmp_path / "a.json"
+    save_runs(saved(run_of(lambda _: 0.01)), file)
+    whole = file.read_text().replace(f'"warm_up": {load_runs(file).runs[0].warm_up}', '"warm_up": 0')
+    file.write_text(change(whole))
+    with pytest.raises(UnreadableLoadError, match=r"cannot read .*a\.json"):
+        load_runs(file)
+
+
+def test_charts_are_whole_documents() -> None:
+    run = run_of(lambda _: 0.01)
+    chart = ET.fromstring(draw_runs("a <b> & c", [run], before=[run]))  # noqa: S314 - from this process
+    assert chart.findtext("{http://www.w3.org/2000/svg}title") == "a <b> & c"
+    assert len(chart.findall(".//{http://www.w3.org/2000/svg}polyline")) == 4

@@ -1,0 +1,80 @@
+"""The latest build of a model, among CodeBuild's builds and Processing jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.operations.builds.test_build_jobs import GROUND, ON_L4, account
+from tests.operations.strict_aws import BEGAN, StrictCodeBuild, StrictProcessing, client_error
+from tritonstack.base.naming import PROCESSING_LOG_GROUP
+from tritonstack.operations.aws import MissingPermissionError
+from tritonstack.operations.builds.processing import ProcessingJobs
+from tritonstack.operations.logs.builds import latest_build
+
+CPU, SM86 = "t-dev-build-cpu", "t-dev-build-sm86"
+
+
+def build(codebuild: StrictCodeBuild, project: str, model: str) -> str:
+    token = f"{project}{model}{len(codebuild.started)}"
+    variables = [{"name": "MODEL", "value": model, "type": "PLAINTEXT"}]
+    started = codebuild.start_build(
+        projectName=project, environmentVariablesOverride=variables, idempotencyToken=token
+    )
+    return str(started["build"]["id"])
+
+
+def test_the_latest_build_of_all_projects_is_found() -> None:
+    codebuild = StrictCodeBuild(CPU, SM86)
+    build(codebuild, CPU, "m")
+    latest = build(codebuild, SM86, "m")
+    build(codebuild, CPU, "other")
+    cloud = account(codebuild=codebuild)
+    found = latest_build(cloud, "t-dev", "m", projects=[CPU, SM86], processing=False)
+    assert found is not None
+    assert (found.state.id, found.state.log_group, found.state.status) == (latest, "", "running")
+    codebuild.write_log(latest)
+    codebuild.end(latest, "FAILED")
+    assert found.read_state().status == "failed"
+    assert found.read_state().log_group == "/t-dev/builds"
+    assert latest_build(cloud, "t-dev", "absent", projects=[CPU], processing=False) is None
+
+
+def test_projects_that_do_not_exist_have_no_builds() -> None:
+    cloud = account(codebuild=StrictCodeBuild(CPU))
+    assert latest_build(cloud, "t-dev", "m", projects=[CPU, SM86], processing=False) is None
+
+
+def test_processing_jobs_are_found_by_their_model() -> None:
+    sagemaker, codebuild = StrictProcessing(), StrictCodeBuild(CPU)
+    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
+    first = service.start(ON_L4, "0" * 16, 1).id
+    service.start(replace(ON_L4, model="other"), "1" * 16, 1)
+    sagemaker.put("t-dev-other-build-job", "InProgress")  # of another environment
+    cloud = account(sagemaker=sagemaker, codebuild=codebuild)
+    found = latest_build(cloud, "t-dev", ON_L4.model, projects=[CPU], processing=True)
+    assert found is not None
+    assert (found.state.id, found.state.log_group) == (first, PROCESSING_LOG_GROUP)
+    assert found.state.log_stream == f"{first}/"
+    sagemaker.jobs[first]["ProcessingJobStatus"] = "Completed"
+    assert found.read_state().status == "succeeded"
+
+    build(codebuild, CPU, "other")
+    sagemaker.jobs[first]["CreationTime"] = BEGAN + timedelta(hours=1)
+    build(codebuild, CPU, ON_L4.model)
+    latest = latest_build(cloud, "t-dev", ON_L4.model, projects=[CPU], processing=True)
+    assert latest is not None
+    assert latest.state.id == first
+
+
+def test_a_missing_permission_names_its_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    codebuild = StrictCodeBuild(CPU)
+
+    def denied(**_: object) -> None:
+        raise client_error("ListBuildsForProject", "AccessDeniedException", "User: ann is not authorized")
+
+    monkeypatch.setattr(codebuild, "list_builds_for_project", denied)
+    with pytest.raises(MissingPermissionError, match="codebuild:ListBuildsForProject"):
+        latest_build(account(codebuild=codebuild), "t-dev", "m", projects=[CPU], processing=False)

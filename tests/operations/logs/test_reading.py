@@ -1,0 +1,178 @@
+"""Lines of logs: each once, in order of time, from all pages and streams."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.operations.logs.strict_events import StrictEvents
+from tritonstack.operations.aws import MissingPermissionError
+from tritonstack.operations.logs.reading import (
+    OVERLAP_MS,
+    LogCursor,
+    LogLine,
+    LogSource,
+    MergedLog,
+    exact_pattern,
+    follow_log,
+)
+
+SEARCH, RANKER = "/aws/sagemaker/Endpoints/t-dev-search", "/aws/sagemaker/Endpoints/t-dev-ranker"
+BEGIN = 1_900_000_000_000
+
+
+class Account:
+    """An account whose only service is CloudWatch Logs."""
+
+    def __init__(self, events: StrictEvents) -> None:
+        self._events = events
+
+    def client(self, service: str) -> StrictEvents:
+        assert service == "logs"
+        return self._events
+
+
+def cursor(events: StrictEvents, group: str = SEARCH, **options: Any) -> LogCursor:
+    contains = options.pop("contains", "")
+    source = LogSource(group.rpartition("-")[2], group, **options)
+    account: Any = Account(events)
+    return LogCursor(account, source, since_ms=BEGIN, contains=contains)
+
+
+def messages(lines: Sequence[LogLine]) -> list[str]:
+    return [line.message for line in lines]
+
+
+@pytest.fixture
+def events() -> StrictEvents:
+    return StrictEvents(SEARCH, RANKER)
+
+
+def test_all_pages_of_all_groups_are_read_in_order_of_time(events: StrictEvents) -> None:
+    for number in range(9):
+        events.put((SEARCH, RANKER)[number % 2], f"main/i-{number % 3}", BEGIN + number, str(number))
+    events.put(SEARCH, "main/i-0", BEGIN - 1, "before the requested time")
+    log = MergedLog([cursor(events), cursor(events, RANKER)])
+    assert messages(log.poll()) == [str(number) for number in range(9)]
+    assert log.poll() == []
+
+
+def test_lines_are_selected_by_variant_instance_and_text(events: StrictEvents) -> None:
+    events.put(SEARCH, "main/i-0a1", BEGIN, 'failed to load "bert"')
+    events.put(SEARCH, "main/i-0b2", BEGIN + 1, "loaded")
+    events.put(SEARCH, "challenger/i-0b3", BEGIN + 2, "loaded")
+    assert messages(cursor(events, stream_prefix="main/").new_lines()) == ['failed to load "bert"', "loaded"]
+    assert messages(cursor(events, instance="i-0b").new_lines()) == ["loaded", "loaded"]
+    assert messages(cursor(events, stream_prefix="main/", instance="i-0b2").new_lines()) == ["loaded"]
+    assert messages(cursor(events, contains='load "').new_lines()) == ['failed to load "bert"']
+    assert cursor(events, instance="0a1").new_lines() == []
+
+
+def test_quotes_and_backslashes_are_escaped_in_patterns() -> None:
+    assert exact_pattern(r'C:\models "a"') == r'"C:\\models \"a\""'
+
+
+def test_follow_loses_and_repeats_no_line_that_arrives_late(events: StrictEvents) -> None:
+    """Two streams deliver their lines in random batches, out of order, up to the tolerated delay."""
+    chance = random.Random(7)  # noqa: S311 - no secret
+    times = [BEGIN + 500 * number for number in range(200)]
+    arrival = {at: at + chance.randrange(0, OVERLAP_MS - 500) for at in times}
+    log, shown = MergedLog([cursor(events)]), []
+    for now in range(BEGIN, max(arrival.values()) + 4000, 2000):
+        for at in times:
+            if arrival[at] <= now < arrival[at] + 2000:
+                events.put(SEARCH, f"main/i-{at % 3}", at, str(at))
+        shown += messages(log.poll())
+    shown += messages(log.rest())
+    assert sorted(shown) == [str(at) for at in times]
+
+
+def test_follow_orders_lines_of_streams_that_deliver_at_different_polls(events: StrictEvents) -> None:
+    log = MergedLog([cursor(events)])
+    log.poll()
+    events.put(SEARCH, "main/i-1", BEGIN + 20, "second")
+    shown = log.poll()
+    events.put(SEARCH, "main/i-2", BEGIN + 10, "first")
+    shown += log.poll()
+    shown += log.poll()
+    assert messages(shown) == ["first", "second"]
+
+
+def test_lines_with_equal_times_and_texts_are_all_shown(events: StrictEvents) -> None:
+    for _ in range(3):
+        events.put(SEARCH, "main/i-1", BEGIN, "again")
+    assert messages(MergedLog([cursor(events)]).poll()) == ["again"] * 3
+
+
+def test_seen_lines_are_forgotten_after_the_overlap(events: StrictEvents) -> None:
+    one = cursor(events)
+    for number in range(50):
+        events.put(SEARCH, "main/i-1", BEGIN + number * OVERLAP_MS, str(number))
+        one.new_lines()
+    assert len(one._seen) == 2
+    assert events.calls[-1]["startTime"] == BEGIN + 47 * OVERLAP_MS
+
+
+def test_a_log_group_may_appear_and_vanish(events: StrictEvents) -> None:
+    del events.groups[SEARCH]
+    one = cursor(events)
+    assert (one.new_lines(), one.group_exists) == ([], False)
+    events.put(SEARCH, "main/i-1", BEGIN, "started")
+    assert (messages(one.new_lines()), one.group_exists) == (["started"], True)
+    del events.groups[SEARCH]
+    assert (one.new_lines(), one.group_exists) == ([], False)
+
+
+def test_a_missing_permission_names_its_action(events: StrictEvents) -> None:
+    events.denied = "User: arn:aws:iam::1:user/ann is not authorized to perform: logs:FilterLogEvents"
+    with pytest.raises(MissingPermissionError, match="lack the permission logs:FilterLogEvents") as raised:
+        cursor(events).new_lines()
+    assert "add logs:FilterLogEvents to the IAM policy" in str(raised.value)
+
+
+def test_following_ends_with_the_build_after_its_last_line(events: StrictEvents) -> None:
+    shown: list[str] = []
+    late = {1: "in time", 2: "at the end", 3: "after the end"}
+    polls = itertools.count(1)
+
+    def ended() -> bool:
+        poll = next(polls)
+        if poll in late:
+            events.put(SEARCH, "x", BEGIN + poll, late[poll])
+        return poll >= 2
+
+    log = MergedLog([cursor(events)])
+    follow_log(log, on_lines=lambda lines: shown.extend(messages(lines)), ended=ended, pause=lambda: None)
+    assert shown == list(late.values())
+    assert next(polls) < 10
+
+
+def test_ctrl_c_shows_the_lines_that_were_read(events: StrictEvents) -> None:
+    shown: list[str] = []
+    log = MergedLog([cursor(events)])
+    log.poll()
+
+    def pause() -> None:
+        raise KeyboardInterrupt
+
+    events.put(SEARCH, "main/i-1", BEGIN, "read, and waiting for older ones")
+    events.put(SEARCH, "main/i-1", BEGIN + 5, "newest")
+    with pytest.raises(KeyboardInterrupt):
+        follow_log(
+            log, on_lines=lambda lines: shown.extend(messages(lines)), ended=lambda: False, pause=pause
+        )
+    assert shown == ["read, and waiting for older ones", "newest"]
+
+
+def test_times_are_shown_in_utc_with_milliseconds() -> None:
+    line = LogLine(1_900_000_000_007, "search", "main/i-1", "ready")
+    assert line.to_json() == {
+        "time": "2030-03-17T17:46:40.007Z",
+        "source": "search",
+        "stream": "main/i-1",
+        "message": "ready",
+    }

@@ -1,0 +1,360 @@
+"""Send inputs to an endpoint: what is sent by default, what a person gives, and what is asked for."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+
+from tests.operations.smoke.smoke_environment import (
+    ASKED,
+    StreamingEndpoint,
+    model_error,
+    sequence,
+)
+from tests.operations.strict_aws import checked
+from tests.projects import MODEL
+from tests.workflows.invocation.invoked_site import (
+    COUNTER,
+    QUEUED,
+    SCORES,
+    SINGLE,
+    TOKENS,
+    Arrays,
+    Site,
+    X,
+    Y,
+)
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.cli.main import run
+from tritonstack.client import ModelRequestError, QueuedRequestError
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.manifests import TensorSpec
+from tritonstack.workflows import Session, invoke
+from tritonstack.workflows.invocation.request_inputs import GivenInputs
+
+
+def length(inputs: Arrays) -> Arrays:
+    return {"length": np.array([[len(row[0])] for row in inputs["TEXT"]], np.float32)}
+
+
+def double(inputs: Arrays) -> Arrays:
+    return {"y": inputs["x"] * 2}
+
+
+def test_texts_need_no_manifest(site: Site) -> None:
+    endpoints = site.answers(length)
+    answer = site.invoke("a text")
+    assert answer.to_json() == {"inputs": ["a text"], "outputs": {"length": [[6.0]]}}
+    assert endpoints.calls[0]["EndpointName"] == "tritonstack-dev-search"
+
+
+def test_test_texts_are_sent_by_default(site: Site) -> None:
+    site.answers(length)
+    spec = load_workspace(site.project, "dev").models["minilm"].record
+    assert site.invoke().inputs == spec.test_texts
+
+
+def test_an_unknown_endpoint_is_named(site: Site) -> None:
+    with pytest.raises(UsageError, match="environment 'dev' has no endpoint 'serch'"):
+        invoke(Session(site.project), "dev", "serch")
+
+
+def test_given_inputs_are_sent_with_the_parameters(site: Site) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    endpoints = site.answers(double)
+    answer = site.invoke(given=GivenInputs(["x=[1, 2, 3]"]), parameters={"priority": 2})
+    assert answer.outputs["y"].tolist() == [[2.0, 4.0, 6.0]]
+    assert endpoints.headers[0]["parameters"] == {"binary_data_output": True, "priority": 2}
+
+
+def test_the_stored_example_is_sent_by_default(site: Site) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    site.answers(double)
+    answer = site.invoke()
+    assert answer.inputs["x"].tolist() == ASKED.tolist()
+    assert answer.outputs["y"].tolist() == (ASKED * 2).tolist()
+
+
+def test_the_first_step_of_a_sequence_is_a_whole_one(site: Site) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(*sequence(3), inputs=(X,), outputs=(Y,))
+    endpoints = site.answers(double)
+    site.invoke()
+    parameters = endpoints.headers[0]["parameters"]
+    assert parameters["sequence_id"] > 0
+    assert (parameters["sequence_start"], parameters["sequence_end"]) == (True, True)
+
+
+def test_texts_go_to_the_only_input_of_another_model(site: Site) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(inputs=(TensorSpec(name="PROMPT", datatype="BYTES", shape=(1,)),))
+    site.answers(lambda inputs: {"seen": np.array([[float(inputs["PROMPT"].tolist() == [[b"a"], [b"[b"]])]])})
+    assert site.invoke("a", "[b").outputs["seen"].tolist() == [[1.0]]
+
+
+# Streams
+
+WRITER = """\
+name: minilm
+description: Continues a story.
+source: file://weights
+recipe: {kind: text-generation}
+test_inputs: [Once]
+"""
+STREAMED = SINGLE.replace("}", ", environment: {SAGEMAKER_TRITON_INFERENCE_TYPE: generate_stream}}")
+
+
+class Writer:
+    """A runtime that streams a completion, or returns it whole."""
+
+    def invoke_endpoint(self, **call: Any) -> dict[str, Any]:
+        reply = self.invoke_endpoint_with_response_stream(**call)
+        whole = b"".join(part["PayloadPart"]["Bytes"] for part in reply["Body"])
+        return {**reply, "Body": io.BytesIO(whole)}
+
+    def invoke_endpoint_with_response_stream(self, **call: Any) -> dict[str, Any]:
+        self.asked = json.loads(call["Body"])
+        data = b"".join(b'data: {"text_output":"%b"}\n\n' % piece for piece in (b" upon", b" a", b" time"))
+        return {"Body": Events(data[:30], data[30:]), "ContentType": "text/event-stream"}
+
+
+class Events:
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = parts
+        self.closed = False
+
+    def __iter__(self) -> Any:
+        return iter([{"PayloadPart": {"Bytes": part}} for part in self.parts])
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_completion_is_streamed(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.model(WRITER, STREAMED)
+    runtime = Writer()
+    site.use(runtime)
+    pieces: list[str] = []
+    answer = site.invoke("Once", on_piece=pieces.append, parameters={"max_tokens": 3})
+    assert pieces == [" upon", " a", " time", "\n"]
+    assert answer.outputs["text_output"].tolist() == [" upon a time"]
+    assert runtime.asked["parameters"] == {"stream": True, "max_tokens": 3}
+    command = ["--project", str(site.root), "invoke", "dev", "search", "Once", "--stream"]
+    assert run(command) == 0
+    assert capsys.readouterr().out == " upon a time\n"
+    assert run(command[:-1]) == 0
+    assert "upon a time  Once" in capsys.readouterr().out
+    assert run(["--json", *command]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"] == {"text_output": [" upon a time"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "endpoint", "words"),
+    [
+        (TOKENS, SINGLE, "the model 'minilm' returns one response, which cannot be streamed"),
+        (WRITER, SINGLE, "the endpoint 'search' returns whole answers"),
+    ],
+)
+def test_what_cannot_be_streamed_is_not_sent(site: Site, model: str, endpoint: str, words: str) -> None:
+    site.model(model, endpoint)
+    with pytest.raises(UsageError, match=words):
+        site.invoke("Once", on_piece=print)
+    with pytest.raises(UsageError, match="--stream completes texts"):
+        site.invoke(given=GivenInputs(["x=1"]), on_piece=print)
+
+
+def test_the_responses_of_a_decoupled_model(
+    site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    site.model(COUNTER, SINGLE)
+    word = TensorSpec(name="word", datatype="BYTES", shape=(1,))
+    site.stock(inputs=(X,), outputs=(Y, word))
+    runtime = StreamingEndpoint()
+    site.use(runtime)
+    pieces: list[str] = []
+    answer = site.invoke(on_piece=pieces.append, parameters={"most": 3})
+    assert runtime.sent == {"x": [1.0, 2.0, 3.0], "parameters": {"most": 3}}
+    assert pieces == ['{"y": [1.0, 2.0, 3.0]}\n', '{"y": 2.5, "word": "näch"}\n']
+    first, second = answer.responses
+    assert (first["y"].dtype, first["y"].tolist()) == (np.float32, [1.0, 2.0, 3.0])
+    assert second["word"].tolist() == ["näch".encode()]
+    assert answer.to_json()["responses"] == [{"y": [1.0, 2.0, 3.0]}, {"y": [2.5], "word": ["näch"]}]
+    command = ["--project", str(site.root), "invoke", "dev", "search", "--input", "x=[4, 5, 6]"]
+    assert run([*command, "--save", str(tmp_path / "saved.npz")]) == 0
+    assert runtime.sent["x"] == [4.0, 5.0, 6.0]
+    assert "response 2:\n  y: float32,   2.5000\n  word: object, näch" in capsys.readouterr().out
+    assert sorted(np.load(tmp_path / "saved.npz").files) == ["0/y", "1/word", "1/y"]
+    assert run([*command, "--stream"]) == 0
+    assert capsys.readouterr().out == "".join(pieces)
+    with pytest.raises(UsageError, match="streams its responses, which have no classes"):
+        site.invoke(top=1)
+
+
+# Labels
+
+
+def test_labels_are_requested_from_triton(site: Site) -> None:
+    class Classifier:
+        def invoke_endpoint(self, **call: Any) -> dict[str, Any]:
+            size = int(call["ContentType"].rpartition("=")[2])
+            self.asked = json.loads(call["Body"][:size])["outputs"]
+            texts = [b"0.9:1:positive", b"0.1:0:negative"]
+            data = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+            shape = {"shape": [1, 2], "parameters": {"binary_data_size": len(data)}}
+            header = json.dumps({"outputs": [{"name": "scores", "datatype": "BYTES", **shape}]}).encode()
+            return {
+                "Body": io.BytesIO(header + data),
+                "ContentType": call["ContentType"].replace(f"={size}", f"={len(header)}"),
+            }
+
+    site.stock(inputs=(X,), outputs=(SCORES,))
+    runtime = Classifier()
+    site.use(runtime)
+    answer = site.invoke("good", top=5)
+    assert runtime.asked == [{"name": "scores", "parameters": {"classification": 2, "binary_data": True}}]
+    assert [(one.label, one.value) for one in answer.classes["scores"][0]] == [
+        ("positive", 0.9),
+        ("negative", 0.1),
+    ]
+    assert answer.outputs == {}
+    file = site.root / "answer.npz"
+    answer.save(file)
+    assert np.load(file)["scores"].tolist() == [["positive", "negative"]]
+
+
+def test_labels_of_a_model_without_labels_are_an_error(site: Site) -> None:
+    site.stock(inputs=(X,), outputs=(Y,))
+    endpoints = site.answers(length)
+    with pytest.raises(
+        UsageError, match=r"no output of the model 'minilm' has labels; its outputs: y \(FP32"
+    ):
+        site.invoke("good", top=1)
+    assert endpoints.calls == []
+
+
+# Bad input sends nothing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (["--input", "xx=[1,2,3]"], "the model 'minilm' has no input 'xx'", "TS912"),
+        (["--input", "x=[1,2]"], "expected shape [3], or rows of that shape for input 'x', got [2]", "TS912"),
+        (["--input", "x=@none.npy"], "cannot read none.npy", "TS913"),
+        (["--data", "none.npz"], "cannot read none.npz", "TS913"),
+        (["caf\udce9"], "text: expected text in UTF-8, got 'caf\\udce9'", "TS912"),
+        (["a text"], "the model 'minilm' does not accept texts alone; its inputs: x (FP32", "TS908"),
+        (["a text", "--input", "x=[1,2,3]"], "texts and other inputs exclude each other", "TS904"),
+        (["--parameter", "priority"], "--parameter priority: expected NAME=VALUE", "TS907"),
+        (["--save", "out.csv"], "expected a name with .npz", "TS907"),
+        (["--save", "none/out.npz"], "its folder does not exist", "TS907"),
+        (["--top", "2"], "no output of the model 'minilm' has labels", "TS908"),
+        (["--top", "0"], "Input should be greater than or equal to 1", "TS901"),
+    ],
+)
+def test_bad_input_sends_nothing(
+    site: Site, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str, code: str
+) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    endpoints = site.answers(double)
+    assert run(["--project", str(site.project.root), "invoke", "dev", "search", *arguments]) == 2
+    output = capsys.readouterr().err
+    assert message in output
+    assert f"[{code}]" in output
+    assert endpoints.calls == []
+    assert not list(site.root.glob("*.npz"))
+
+
+def test_a_model_without_examples_needs_inputs(site: Site) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(None, inputs=(X,), outputs=(Y,))
+    site.answers(double)
+    with pytest.raises(TritonstackError, match="has no examples: the test has none") as caught:
+        site.invoke()
+    assert "--input NAME=VALUE" in str(caught.value.remedy)
+
+
+def test_an_artifact_that_is_not_published_is_an_error(site: Site) -> None:
+    site.model(TOKENS, SINGLE)
+    site.answers(double)
+    with pytest.raises(TritonstackError, match="the manifest of 'minilm' is missing") as caught:
+        site.invoke(given=GivenInputs(["x=[1, 2, 3]"]))
+    assert "tritonstack deploy dev" in str(caught.value.remedy)
+
+
+def test_errors_of_the_model_are_reported(site: Site) -> None:
+    def fail(_: Arrays) -> Arrays:
+        raise model_error("[x] is no text", status=400)
+
+    site.answers(fail)
+    with pytest.raises(ModelRequestError, match=r"\[x\] is no text"):
+        site.invoke("a")
+
+
+# Outputs
+
+
+def test_outputs_are_printed_and_saved(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    site.answers(double)
+    file = site.root / "answer.npz"
+    arguments = ["--input", "x=[[1, 2, 3], [4, 5, 6]]", "--save", str(file)]
+    assert run(["--project", str(site.project.root), "invoke", "dev", "search", *arguments]) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines()[0] == "y: float32, shape [2, 3]"
+    assert f"wrote {file}" in output.err
+    assert np.load(file)["y"].tolist() == [[2.0, 4.0, 6.0], [8.0, 10.0, 12.0]]
+
+
+# Asynchronous endpoints
+
+
+class Queue:
+    """InvokeEndpointAsync that stores an answer or a failure in moto's S3."""
+
+    def __init__(self, failure: str = "") -> None:
+        self.failure = failure
+
+    def invoke_endpoint_async(self, **fields: Any) -> dict[str, Any]:
+        checked("sagemaker-runtime", "InvokeEndpointAsync", fields)
+        s3 = boto3.client("s3", region_name="us-east-1")
+        bucket, _, key = fields["InputLocation"].removeprefix("s3://").partition("/")
+        self.asked = key
+        request = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        size = int(fields["ContentType"].rpartition("=")[2])
+        header = json.dumps({"outputs": json.loads(request[:size])["inputs"]}).encode()
+        found = self.failure.encode() or header + request[size:]
+        place = "failures/1" if self.failure else "answers/1"
+        s3.put_object(Bucket=bucket, Key=place, Body=found)
+        return {
+            "OutputLocation": f"s3://{bucket}/answers/1",
+            "FailureLocation": f"s3://{bucket}/failures/1",
+        }
+
+
+def test_an_asynchronous_endpoint_is_called_through_s3(site: Site) -> None:
+    site.model(MODEL, QUEUED)
+    site.stock(inputs=(X,), outputs=(Y,))
+    queue = Queue()
+    site.use(queue)
+    answer = site.invoke("a text")
+    assert answer.to_json()["outputs"] == {"TEXT": [["a text"]]}
+    assert queue.asked.startswith("requests/tritonstack-dev-search/invoke/")
+
+
+def test_a_failure_of_an_asynchronous_endpoint_is_reported(site: Site) -> None:
+    site.model(MODEL, QUEUED)
+    site.stock(inputs=(X,), outputs=(Y,))
+    site.use(Queue(failure="the model said no"))
+    with pytest.raises(QueuedRequestError, match="the model said no"):
+        site.invoke("a text")

@@ -1,0 +1,253 @@
+"""Printed requests: the right address, tensors, and body in each language. Others run them: tests/e2e."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.operations.smoke.smoke_environment import DIGESTS, RIGHT, example
+from tests.projects import MODEL, edit
+from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
+from tritonstack.base.errors import UsageError
+from tritonstack.cli.main import run
+from tritonstack.client.codec import decode_reply
+from tritonstack.records.example_tensors import tensor_of
+from tritonstack.records.examples import Example, RightAnswer
+from tritonstack.spec.models.tolerance import Tolerance
+from tritonstack.workflows import Session, snippet
+from tritonstack.workflows.invocation.snippet import LANGUAGES, Snippet, body_of
+from tritonstack.workflows.invocation.snippet_texts import WRITERS, SnippetRequest
+
+ROOT = Path(__file__).parents[3]
+
+MANY = PLAIN.replace("kind: ensemble, model: minilm", "kind: multi-model, models: [minilm, other]")
+COMPARED = PLAIN.replace("}", ", challenger: {model: other}}")
+COMPONENTS = PLAIN.replace("}", ", components: {memory_mb: 512}}")
+TARGET = f"minilm/{DIGESTS['minilm']}/model.tar.gz"
+
+
+def printed(site: Site, language: str = "curl", **selected: str) -> Snippet:
+    return snippet(Session(site.project), "dev", "search", language, **selected)
+
+
+def request_with(array: np.ndarray) -> Example:
+    right = RightAnswer(**dict(tensor_of("y", RIGHT)), tolerance=Tolerance(cosine=0.9999))
+    return Example(name="input", origin="framework", inputs=(tensor_of("x", array),), outputs=(right,))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_documentation_shows_what_the_command_prints(language: str) -> None:
+    inputs = {"TEXT": np.array([["A man is eating food."]], dtype=object)}
+    body, content_type = body_of(inputs, {})
+    shown = SnippetRequest(
+        endpoint="tritonstack-dev-minilm",
+        region="eu-west-1",
+        url="https://runtime.sagemaker.eu-west-1.amazonaws.com",
+        own_url=False,
+        model="minilm-embedding",
+        inputs=inputs,
+        parameters={},
+        body=body,
+        content_type=content_type,
+        body_file="request.json",
+        inline=True,
+    )
+    assert WRITERS[language](shown) in (ROOT / "docs/client.md").read_text()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_language_names_the_endpoint_and_the_text(site: Site, language: str) -> None:
+    found = printed(site, language)
+    assert "tritonstack-dev-search" in found.text
+    assert "us-east-1" in found.text
+    assert "A man is eating food." in found.text
+    assert "TargetModel" not in found.text
+    assert found.content_type == "application/json"
+    (tensor,) = json.loads(found.body)["inputs"]
+    assert tensor["name"] == "TEXT"
+    assert (tensor["shape"], tensor["datatype"]) == ([1, 1], "BYTES")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_language_calls_a_decoupled_model(site: Site, language: str) -> None:
+    site.model(COUNTER, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    found = printed(site, language)
+    assert json.loads(found.body) == {"x": [1.0, 2.0, 3.0]}
+    assert "1.0, 2.0, 3.0" in found.text
+    if language == "python":
+        assert "in client.stream_responses({'x': [1.0, 2.0, 3.0]}):" in found.text
+        ast.parse(found.text)
+    assert "JSON.parse" not in found.text  # the answer is a series of events
+
+
+def test_curl_signs_the_request_for_the_region(site: Site) -> None:
+    text = printed(site).text
+    assert '--aws-sigv4 "aws:amz:us-east-1:sagemaker"' in text
+    assert '"https://runtime.sagemaker.us-east-1.amazonaws.com/endpoints/tritonstack-dev-search/inv' in text
+    assert "X-Amz-Security-Token: $AWS_SESSION_TOKEN" in text
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("curl", f'--header "X-Amzn-SageMaker-Target-Model: {TARGET}"'),
+        ("aws-cli", f"--target-model {TARGET}"),
+        ("javascript", f'TargetModel: "{TARGET}"'),
+        ("java", f'.targetModel("{TARGET}")'),
+        ("python", 'ModelNames.published("/tritonstack-dev/targets/search", ssm=ssm)'),
+    ],
+)
+def test_a_model_of_several_is_addressed(site: Site, language: str, expected: str) -> None:
+    site.model(MODEL, MANY)
+    text = printed(site, language, model="minilm").text
+    assert expected in text
+    if language == "python":
+        assert 'target_model="minilm"' in text
+    else:
+        assert "`tritonstack targets dev search` prints the current one" in text
+
+
+def test_variants_and_components_are_addressed(site: Site) -> None:
+    site.model(MODEL, COMPARED)
+    assert 'Target-Variant: challenger"' in printed(site, variant="challenger").text
+    edit(site.project.environment_file("dev"), COMPARED, COMPONENTS)
+    assert 'inference_component="tritonstack-dev-search-component"' in printed(site, "python").text
+
+
+def test_numbers_come_from_the_stored_example(site: Site) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(example(), inputs=(X,), outputs=(Y,))
+    found = printed(site, "python")
+    assert '"x": np.array([[1.0, 2.0, 3.0]], dtype=np.float32)' in found.text
+    ast.parse(found.text)
+    assert json.loads(found.body) == {
+        "inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1.0, 2.0, 3.0]}]
+    }
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ones((1, 3, 500), np.float32),
+        np.array([[b"\xff\xd8"]], object),
+        np.array([[np.nan]], np.float32),
+        np.array([[1.5]], np.float16),
+    ],
+    ids=["long", "bytes", "nan", "fp16"],
+)
+def test_a_body_that_is_long_or_no_text_is_a_file(site: Site, array: np.ndarray) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(request_with(array), inputs=(X,), outputs=(Y,))
+    file = site.root / "body.bin"
+    for language in LANGUAGES:
+        found = printed(site, language, body_file=file)  # type: ignore[arg-type]
+        assert "FILE" in found.text or "np.zeros" in found.text or "body.bin" in found.text
+        assert len(found.text) < 2500
+    assert file.read_bytes() == found.body
+    assert re.fullmatch(
+        r"application/vnd\.sagemaker-triton\.binary\+json;json-header-size=\d+", found.content_type
+    )
+    size = int(found.content_type.rpartition("=")[2])
+    header = json.loads(found.body[:size])
+    assert "parameters" not in header or "binary_data_output" not in header["parameters"]
+    renamed = found.body[:size].replace(b'{"inputs"', b'{"outputs"')
+    sent = decode_reply(
+        renamed + found.body[size:], content_type=found.content_type.replace(f"={size}", f"={size + 1}")
+    )
+    np.testing.assert_array_equal(sent.outputs["x"], array)
+
+
+HOSTILE = 'it\'s "$HOME" `id` $(id) \\ \\u0041 \'\'\' """ %s\nEOF\n${x} // </script> \u2028 é \U0001f600'
+
+
+def hostile(file: Path, language: str, number: int = 1) -> tuple[str, bytes]:
+    """Return a snippet with texts that shells and languages interpret, and its body."""
+    inputs = {"TEXT": np.array([[HOSTILE]], object), "id": np.array([[number]])}
+    body, content_type = body_of(inputs, {})
+    request = SnippetRequest(
+        endpoint="e",
+        region="r",
+        url="https://e",
+        own_url=True,
+        model="m",
+        inputs=inputs,
+        parameters={},
+        body=body,
+        content_type=content_type,
+        body_file=str(file),
+        inline=True,
+    )
+    return WRITERS[language](request), body
+
+
+@pytest.mark.parametrize(("language", "sent"), [("curl", "@{}"), ("aws-cli", "fileb://{}")])
+def test_shells_leave_texts_and_files_as_they_are(tmp_path: Path, language: str, sent: str) -> None:
+    file, seen = tmp_path / "it's $(id).json", tmp_path / "seen"
+    text, body = hostile(file, language)
+    program = (
+        f'run() {{ printf \'%s\\0\' "$@" > \'{seen}\'; }}; curl() {{ run "$@"; }}; aws() {{ run "$@"; }}\n'
+    )
+    subprocess.run(
+        ["bash", "-euc", program + text],
+        check=True,
+        env={"AWS_ACCESS_KEY_ID": "i", "AWS_SECRET_ACCESS_KEY": "s"},
+    )
+    assert file.read_bytes() == body + b"\n"
+    assert sent.format(file) in seen.read_text().split("\0")
+
+
+@pytest.mark.parametrize("number", [7, 2**53 + 1])
+def test_javascript_and_python_send_the_same_values(tmp_path: Path, number: int) -> None:
+    text, body = hostile(tmp_path / "body", "javascript", number)
+    assert ("JSON.stringify({" in text) == (number == 7), "JavaScript rounds integers above 2**53"
+    expression = re.search(r"^    Body: (.*),$", text, re.MULTILINE)
+    assert expression
+    node = subprocess.run(
+        ["node", "-e", f"process.stdout.write({expression[1]})"], check=True, capture_output=True
+    )
+    assert json.loads(node.stdout) == json.loads(body)
+    program = ast.parse(hostile(tmp_path / "body", "python", number)[0])
+    calls = [one for one in ast.walk(program) if isinstance(one, ast.Call)]
+    arrays = [ast.literal_eval(one.args[0]) for one in calls if ast.unparse(one.func) == "np.array"]
+    assert arrays == [[[HOSTILE]], [[number]]]
+
+
+def test_asynchronous_endpoints_have_snippets_with_s3(site: Site) -> None:
+    site.model(MODEL, QUEUED)
+    prefix = "s3://tritonstack-dev-data-123456789012-us-east-1/requests/tritonstack-dev-search/"
+    assert f'input_prefix="{prefix}"' in printed(site, "python").text
+    commands = printed(site, "aws-cli").text
+    assert f"aws s3 cp request.json {prefix}request.json" in commands
+    assert "invoke-endpoint-async" in commands
+    with pytest.raises(UsageError, match="the endpoint 'search' is asynchronous") as caught:
+        printed(site, "curl")
+    assert caught.value.remedy == "choose one of: aws-cli, python"
+
+
+def test_an_unknown_language_is_an_error(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["snippet", "dev", "search", "--language", "jav", "--body", str(site.root / "body")]
+    assert run(["--project", str(site.project.root), *arguments]) == 2
+    output = capsys.readouterr().err
+    assert "there is no snippet for the language 'jav'" in output
+    assert "did you mean 'java'?" in output
+    assert not (site.root / "body").exists()
+
+
+def test_the_command_prints_text_and_json(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    project = ["--project", str(site.project.root)]
+    file = site.root / "body.json"
+    assert run([*project, "snippet", "dev", "search", "-l", "java", "--body", str(file)]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("// software.amazon.awssdk:sagemakerruntime\n")
+    assert f"wrote {file}" in output.err
+    assert run([*project, "--json", "snippet", "dev", "search"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["body_file"] == "request.json"
+    assert Path(file).read_bytes() == printed(site).body

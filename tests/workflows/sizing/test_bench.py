@@ -1,0 +1,209 @@
+"""Load on an endpoint that answers over HTTP: what is sent, what is measured, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+
+from tests.client.light.wire import WireRequest, WireServer, reply
+from tests.operations.loads.test_captures import record
+from tests.projects import edit
+from tests.workflows.invocation.invoked_site import PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.cli.main import run
+from tritonstack.client.tensor_decoding import decode_tensors
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.loads.runs import load_runs
+from tritonstack.project.loading import load_workspace
+from tritonstack.workflows import LoadOptions, Session, bench, plan_bench
+
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+
+@dataclass(frozen=True)
+class SplitCloud(Cloud):
+    """The endpoint is an HTTP server; S3 is moto's."""
+
+    def client(self, service: str) -> Any:
+        return boto3.client("s3", region_name="us-east-1") if service == "s3" else super().client(service)
+
+
+@pytest.fixture
+def site(tmp_path: Path, account: str, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(tmp_path, account, monkeypatch)
+
+
+@pytest.fixture
+def served(site: Site):
+    """Start the endpoint; `answer` gets each request and returns a reply."""
+    servers = []
+
+    def start(answer: Callable[[WireRequest], object]) -> WireServer:
+        server = WireServer(answer)
+        servers.append(server)
+
+        def cloud(_: Session, spec: Any, **__: Any) -> Cloud:
+            return SplitCloud(spec.account, spec.region, {**KEYS, "AWS_ENDPOINT_URL": server.url})
+
+        site.patch.setattr(Session, "cloud", cloud)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def measured(
+    site: Site, *texts: str, save: Path | None = None, compare: Path | None = None, **load: Any
+) -> Any:
+    session = Session(site.project)
+    plan = plan_bench(session, "dev", "search", texts, options=LoadOptions(**{"seconds": 1.0, **load}))
+    return bench(session, plan, save=save, compare=compare)
+
+
+def inputs_of(request: WireRequest) -> dict[str, np.ndarray]:
+    size = int(request.headers["content-type"].rpartition("=")[2])
+    header = json.loads(request.body[:size])
+    return decode_tensors(header["inputs"], request.body, offset=size)
+
+
+def test_users_send_the_given_texts_in_turn_and_the_result_is_saved(
+    site: Site, served: Any, tmp_path: Path
+) -> None:
+    server = served(lambda _: reply())
+    result = measured(site, "one", "two", users=(2,), save=tmp_path / "a.json")
+    sent = [inputs_of(request)["TEXT"].tolist() for request in server.requests]
+    assert {text[0][0] for text in sent} == {b"one", b"two"}
+    assert {request.target for request in server.requests} == {
+        "/endpoints/tritonstack-dev-search/invocations"
+    }
+    (run_,) = result.saved.runs
+    assert run_.load == "closed loop, 2 users"
+    assert run_.errors == {}
+    assert load_runs(tmp_path / "a.json").to_json() == result.saved.to_json()
+    assert "slices" not in result.to_json()["runs"][0]
+
+
+def test_the_examples_of_the_build_are_sent_by_default(site: Site, served: Any) -> None:
+    site.model(TOKENS, SINGLE)
+    server = served(lambda _: reply())
+    site.stock(inputs=(X,), outputs=(Y,))
+    measured(site, rates=(20,), is_even=True)
+    assert len(server.requests) == 20
+    assert inputs_of(server.requests[0])["x"].shape == (1, 3)
+
+
+def test_errors_are_counted_by_class_and_not_retried(site: Site, served: Any) -> None:
+    failed = reply(
+        json.dumps({"OriginalStatusCode": 503, "Message": "full"}).encode(),
+        status=424,
+        x_amzn_ErrorType="ModelError:",
+    )
+    throttled = reply(b"{}", status=400, x_amzn_ErrorType="ThrottlingException")
+    answers = [reply(), failed, throttled, reply(b"<html>", status=502)]
+    seen = []
+
+    def answer(_: WireRequest) -> object:
+        seen.append(None)
+        return answers[len(seen) % 4]
+
+    served(answer)
+    (run_,) = measured(site, "a", rates=(40,), is_even=True).saved.runs
+    assert len(seen) == 40
+    assert run_.errors == {"ModelError 503": 10, "ThrottlingException": 10, "HTTP 502": 10}
+    assert run_.failed_share == pytest.approx(0.75)
+
+
+def test_no_answer_at_all_is_an_error_and_the_run_is_saved(site: Site, served: Any, tmp_path: Path) -> None:
+    served(lambda _: reply(b"{}", status=503, x_amzn_ErrorType="ServiceUnavailable"))
+    with pytest.raises(TritonstackError, match=r"answered no request .* ServiceUnavailable \(10\)") as caught:
+        measured(site, "a", rates=(10,), is_even=True, save=tmp_path / "a.json")
+    assert caught.value.code == "TS915"
+    assert sum(load_runs(tmp_path / "a.json").runs[0].errors.values()) == 10
+
+
+def test_a_comparison_needs_the_same_load_before_anything_is_sent(
+    site: Site, served: Any, tmp_path: Path
+) -> None:
+    server, file = served(lambda _: reply()), tmp_path / "a.json"
+    measured(site, "a", users=(1,), save=file)
+    count = len(server.requests)
+    with pytest.raises(UsageError, match="other loads: closed loop, 1 user"):
+        measured(site, "a", rates=(10,), compare=file)
+    assert len(server.requests) == count
+    (comparison,) = measured(site, "a", users=(1, 2), compare=file).comparisons
+    assert comparison.load == "closed loop, 1 user"
+
+
+def test_a_replay_sends_what_was_captured(site: Site, served: Any) -> None:
+    edit(
+        site.project.environment_file("dev"),
+        PLAIN,
+        PLAIN.replace("}", ", data_capture: {sampling_percent: 20}}"),
+    )
+    server = served(lambda _: reply())
+    spec = load_workspace(site.project, "dev").spec
+    s3 = boto3.client("s3", region_name="us-east-1")
+    s3.create_bucket(Bucket=spec.data_bucket)
+    lines = "".join(f"{json.dumps(record(second, f'body {second}'.encode()))}\n" for second in (0, 0, 2))
+    key = "capture/tritonstack-dev-search/tritonstack-dev-search/main/2026/11/24/09/00.jsonl"
+    s3.put_object(Bucket=spec.data_bucket, Key=key, Body=lines.encode())
+    command = ["bench", "dev", "search", "--replay", "2026-11-24T09:00/30m", "--speed", "5", "--yes"]
+    assert run(["--project", str(site.root), *command]) == 0
+    assert [request.body for request in server.requests] == [b"body 0", b"body 0", b"body 2"]
+
+
+@pytest.mark.parametrize(
+    ("load", "message"),
+    [
+        ({"users": (1,), "rates": (2,)}, "--users and --rate exclude each other"),
+        ({"trace": Path("a.csv")}, "--trace has its own duration"),
+    ],
+)
+def test_loads_that_do_not_fit_together(site: Site, served: Any, load: Any, message: str) -> None:
+    served(lambda _: reply())
+    with pytest.raises(UsageError, match=message):
+        measured(site, "a", **load)
+
+
+def test_an_asynchronous_endpoint_has_no_latency(site: Site, served: Any) -> None:
+    edit(site.project.environment_file("dev"), PLAIN, QUEUED)
+    served(lambda _: reply())
+    with pytest.raises(UsageError, match="asynchronous"):
+        measured(site, "a")
+
+
+def test_the_cost_on_aws_is_said_before_and_needs_consent(
+    site: Site, served: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(
+        site.project.environment_file("dev"),
+        PLAIN,
+        PLAIN.replace("}", ", scaling: {min_instances: 1, max_instances: 5}}")
+        + "prices: {ml.c7i.xlarge: 0.25}\n",
+    )
+    server = served(lambda _: reply())
+    command = ["--project", str(site.root), "bench", "dev", "search", "a", "--duration", "1"]
+    assert run(command) == 2
+    told = capsys.readouterr().err
+    assert "from 1 to 5 instances of ml.c7i.xlarge: up to 1.3 instance hours; about 0.33" in told
+    assert "add --yes" in told
+    assert server.requests == []
+    assert run([*command, "--yes"]) == 0
+    assert server.requests
+
+
+def test_the_local_cloud_costs_nothing(site: Site, served: Any) -> None:
+    file = site.project.environment_file("dev")
+    account = load_workspace(site.project, "dev").spec.account
+    edit(file, account, EMBEDDED_ACCOUNT)
+    served(lambda _: reply())
+    assert plan_bench(Session(site.project), "dev", "search", ["a"]).cost == ""

@@ -1,0 +1,118 @@
+"""`tritonstack inspect`: show a model's artifacts and the contents of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+import yaml
+
+from tritonstack.base.files import short_digest
+from tritonstack.cli.completion import complete_model
+from tritonstack.cli.context import Context
+from tritonstack.records.locks import LockedArtifact
+from tritonstack.records.manifests import CandidateReport, Manifest, TensorSpec
+from tritonstack.workflows.project.inspection import Inspection, KnownArtifact, requested
+from tritonstack.workflows.project.inspection import inspect as run
+
+
+def inspect(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(help="The model.", autocompletion=complete_model)],
+    digest: Annotated[
+        str | None,
+        typer.Option(help="The artifact, by the start of its digest (default: of the present files)."),
+    ] = None,
+) -> None:
+    """Show what model.yaml asks for, which artifacts exist, and the contents of one of them.
+
+    An artifact on this machine is shown in full: tensors, the graph of an ensemble, each config.pbtxt,
+    packages of Python environments, candidates, accuracy, and latency. Of others, shows what the lock
+    records; of a model that was never built, what its build will decide. Calls no AWS service.
+
+    Example: tritonstack inspect minilm-embedding
+    """
+    state: Context = context.obj
+    found = run(state, model, digest=digest)
+    state.output.result(found.to_json(), text="\n".join(_lines(found)))
+
+
+def _lines(found: Inspection) -> Iterator[str]:
+    yield "model.yaml:"
+    yield from _indented(
+        yaml.safe_dump(requested(found.spec), sort_keys=False, allow_unicode=True, width=110)
+    )
+    yield from ("", "artifacts:", *(f"  {_artifact(one)}" for one in found.artifacts))
+    if found.shown is None:
+        yield "  none; `tritonstack build <environment>` decides:"
+        yield from (f"    {text}" for text in found.undecided)
+        return
+    yield from ("", f"{short_digest(found.shown.digest)}:")
+    if found.manifest is not None:
+        yield from _manifest(found.manifest)
+        yield from ("  graph:", *(f"    {line}" for line in found.graph))
+        for name, text in (found.configs or {}).items():
+            yield from ("", f"{name}/config.pbtxt:", *_indented(text))
+    elif found.locked is not None:
+        yield from _locked(found.locked)
+
+
+def _artifact(one: KnownArtifact) -> str:
+    locked = f"locked in {', '.join(one.environments)}" if one.environments else "in no lock"
+    place = "on this machine" if one.local else "not on this machine"
+    age = "up to date" if one.current else "of other files or an earlier version"
+    return f"{short_digest(one.digest)}  {one.target}  {age}, {place}, {locked}"
+
+
+def _manifest(manifest: Manifest) -> Iterator[str]:
+    yield f"  source: {manifest.source}, revision {manifest.source_revision}"
+    yield f"  target: {manifest.target}{f', TensorRT {manifest.tensorrt}' if manifest.tensorrt else ''}"
+    yield f"  precision: {manifest.precision}"
+    yield from (f"    {_candidate(one)}" for one in manifest.candidates)
+    yield f"  archive: {_mib(manifest.archive_bytes)}, unpacked {_mib(manifest.unpacked_bytes)}"
+    yield f"  at most {manifest.instances} instances on a CPU; maximum batch {manifest.max_batch}"
+    yield from (f"  input {_tensor(one)}" for one in manifest.inputs)
+    yield from (f"  output {_tensor(one)}" for one in manifest.outputs)
+    for parity in manifest.parity:
+        yield (
+            f"  parity ({parity.stage}, {parity.cases} cases): cosine ≥ {parity.min_cosine:.6f}, "
+            f"error ≤ {parity.max_absolute_error:.1e}"
+        )
+    yield from (f"  not verified: {reason}" for reason in manifest.unverified)
+    for one in manifest.latency:
+        yield f"  latency, batch {one.batch}: p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms"
+    for environment in manifest.environments:
+        pythons = f" for {', '.join(environment.pythons)}" if environment.pythons else ""
+        yield f"  {environment.path}: {_mib(environment.unpacked_bytes)} unpacked{pythons}"
+        yield from (f"    {package}" for package in environment.packages)
+
+
+def _locked(locked: LockedArtifact) -> Iterator[str]:
+    yield f"  archive: {_mib(locked.archive_bytes)}, unpacked {_mib(locked.unpacked_bytes)}"
+    yield f"  at most {locked.instances or 1} instances on a CPU"
+    if locked.figures is not None:
+        figures = locked.figures.model_dump(exclude_none=True)
+        yield f"  figures: {', '.join(f'{name} {value:g}' for name, value in figures.items())}"
+    if locked.built is not None:
+        yield f"  built by {locked.built.by} at {locked.built.at}"
+    yield "  its tensors and config.pbtxt are in the archive; build it on this machine to see them"
+
+
+def _candidate(one: CandidateReport) -> str:
+    latency = ", ".join(f"{shape} {value:g} ms" for shape, value in one.latency_ms.items())
+    mark = "served" if one.kept else "rejected"
+    return ", ".join(filter(None, (f"{one.name}: {mark}: {one.reason}", _mib(one.size_bytes), latency)))
+
+
+def _tensor(tensor: TensorSpec) -> str:
+    labels = f", labels {', '.join(tensor.labels[:10])}" if tensor.labels else ""
+    return f"{tensor.name}: {tensor.datatype} {list(tensor.shape)}{labels}"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"

@@ -1,0 +1,210 @@
+"""`tritonstack bench`: measure an endpoint under load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tritonstack.base.errors import UsageError
+from tritonstack.base.files import write_text_atomically
+from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
+from tritonstack.cli.context import Context
+from tritonstack.cli.selection import NameOption
+from tritonstack.workflows.invocation.request_inputs import GivenInputs
+from tritonstack.workflows.sizing.bench import (
+    MAX_USERS,
+    Benchmark,
+    BenchPlan,
+    LoadOptions,
+    parse_period,
+    plan_bench,
+)
+from tritonstack.workflows.sizing.bench import bench as measure
+
+
+def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    context: typer.Context,
+    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    endpoint: Annotated[
+        str,
+        typer.Argument(
+            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
+        ),
+    ],
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts; by default the model's test inputs.")
+    ] = None,
+    users: Annotated[
+        str | None, typer.Option(help="Closed loop: numbers of users, such as 1,10,100.", metavar="NUMBERS")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Open loop: requests per second, such as 10,50.", metavar="NUMBERS")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Open loop: arrivals from a CSV file.", metavar="FILE")
+    ] = None,
+    replay: Annotated[
+        str | None, typer.Option(help="Open loop: captured requests of a period.", metavar="BEGIN/END")
+    ] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option(min=1, help="Time of each level; 30 by default.", metavar="SECONDS"),
+    ] = None,
+    even: Annotated[bool, typer.Option("--even", help="Send a rate evenly instead of at random.")] = False,
+    speed: Annotated[
+        float, typer.Option(min=0.01, max=1000, help="Send a trace or replay faster.", metavar="FACTOR")
+    ] = 1.0,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", help="An input, as for invoke.", metavar="NAME=VALUE"),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="An .npz or .json file with inputs by name.", metavar="FILE")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
+    ] = None,
+    variant: Annotated[str | None, typer.Option(help="The variant; by default, by weight.")] = None,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=900, help="Longest wait for an answer.", metavar="SECONDS")
+    ] = 65.0,
+    seed: Annotated[int, typer.Option(help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    save: Annotated[Path | None, typer.Option(help="Write the result to a file.", metavar="FILE")] = None,
+    compare: Annotated[Path | None, typer.Option(help="Compare with a saved result.", metavar="FILE")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept the cost on AWS.")] = False,
+    name: NameOption = None,
+) -> None:
+    """Measure the latency and throughput of an endpoint under load.
+
+    A closed loop (--users) has so many users, each of whom sends as soon as the previous answer has arrived:
+    it finds the highest throughput. An open loop (--rate, --trace, --replay) sends when requests are due,
+    whether or not earlier ones are answered, and counts latency from then: it shows what users get.
+
+    The warm-up is found and left out. Errors are counted by class, and nothing is retried. With --compare,
+    exits with 1 if a level is worse than before.
+
+    Example: tritonstack bench local minilm --users 1,8,64 --duration 10
+
+    Example: tritonstack bench dev shop --model ncf-food --rate 50 --save before.json --plot before.svg
+
+    Example: tritonstack bench dev reviews --replay 2026-11-24T09:00/30m --speed 2
+    """
+    state: Context = context.obj
+    options = LoadOptions(
+        users=[int(number) for number in _numbers("--users", users, least=1, most=MAX_USERS, whole=True)],
+        rates=_numbers("--rate", rate, least=0.01, most=10_000),
+        trace=trace,
+        replay=None if replay is None else parse_period(replay),
+        seconds=duration,
+        is_even=even,
+        speed=speed,
+        inputs=GivenInputs(inputs or (), data),
+        timeout_s=timeout,
+        seed=seed,
+    )
+    plan = plan_bench(
+        state,
+        environment,
+        endpoint,
+        texts or (),
+        instance=name,
+        model=model,
+        variant=variant,
+        options=options,
+    )
+    _require_consent(state, plan, yes=yes)
+    result = measure(state, plan, save=save, compare=compare)
+    if plot is not None:
+        write_text_atomically(plot, result.chart())
+    for file in (save, plot):
+        if file is not None:
+            state.output.note(f"wrote {file}")
+    for line in _remarks(result):
+        state.output.note(line)
+    state.output.result(result.to_json(), text=_table(result))
+    if result.is_worse:
+        raise typer.Exit(1)
+
+
+def _numbers(
+    option: str, given: str | None, *, least: float, most: float, whole: bool = False
+) -> list[float]:
+    """Return the numbers of an option, separated by commas."""
+    if given is None:
+        return []
+    try:
+        numbers = [float(part) for part in given.split(",")]
+    except ValueError:
+        numbers = []
+    valid = numbers and all(least <= number <= most for number in numbers)
+    if not valid or (whole and any(number != int(number) for number in numbers)):
+        raise UsageError(
+            f"{option} {given}: expected {'whole ' if whole else ''}numbers from {least:g} to {most:,.0f}, "
+            "separated by commas",
+            remedy=f"write for example {option} 1,10,100",
+            code="TS907",
+        )
+    return numbers
+
+
+def _require_consent(state: Context, plan: BenchPlan, *, yes: bool) -> None:
+    """Raise unless the user accepts what the load may cost."""
+    if not plan.cost:
+        return
+    state.output.note(f"{plan.seconds:g} s of load on {plan.model.target.endpoint}: {plan.cost}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"load on {plan.model.target.endpoint} may cost money and requires confirmation",
+            remedy="add --yes",
+            code="TS905",
+        )
+    typer.confirm("Send it?", abort=True, err=True)
+
+
+def _table(result: Benchmark) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for title in ("load", "per second", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "failed"):
+        table.add_column(title, justify="left" if title == "load" else "right")
+    for run in result.saved.runs:
+        latencies = run.percentiles_ms()
+        table.add_row(
+            run.load,
+            f"{run.answered_per_s:,.1f}",
+            *(
+                f"{latencies[percent]:,.1f}" if percent in latencies else ""
+                for percent in (50.0, 90.0, 99.0, 99.9)
+            ),
+            f"{run.failed_share:.2%}" if run.errors else "0",
+        )
+    return table
+
+
+def _remarks(result: Benchmark) -> Iterator[str]:
+    for run in result.saved.runs:
+        if run.warm_up:
+            yield f"{run.load}: left out {run.warm_up * run.slice_s:g} s of warm-up"
+        if not run.steady:
+            yield f"{run.load}: not shown to be steady: use a longer --duration, or a lower load"
+        for name, count in run.errors.items():
+            yield f"{run.load}: {count} x {name}"
+        if run.generator_limited:
+            yield (
+                f"{run.load}: this machine was the limit ({run.processor:.0%} of a processor, requests sent "
+                f"{run.late_ms:.1f} ms late): send from a faster machine, or from several"
+            )
+    for comparison in result.comparisons:
+        yield f"{comparison.load}: {comparison.verdict}"
+        for one in comparison.differences:
+            yield (
+                f"  {one.measure}: {one.before:,.1f} -> {one.after:,.1f}, {one.ratio - 1:+.1%} "
+                f"(95 % interval {one.low - 1:+.1%} to {one.high - 1:+.1%}): {one.verdict}"
+            )

@@ -1,0 +1,70 @@
+"""`tritonstack snippet`: print a ready request to an endpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
+from tritonstack.cli.context import Context
+from tritonstack.cli.selection import NameOption
+from tritonstack.workflows.invocation.snippet import snippet as run
+
+
+def snippet(
+    context: typer.Context,
+    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    endpoint: Annotated[
+        str,
+        typer.Argument(
+            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
+        ),
+    ],
+    language: Annotated[
+        str,
+        typer.Option(
+            "--language",
+            "-l",
+            help="curl, aws-cli, python, javascript, or java.",
+            autocompletion=lambda incomplete: [
+                name
+                for name in ("curl", "aws-cli", "python", "javascript", "java")
+                if name.startswith(incomplete)
+            ],
+        ),
+    ] = "curl",
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
+    ] = None,
+    variant: Annotated[str | None, typer.Option(help="The variant, main or challenger.")] = None,
+    body: Annotated[
+        Path | None, typer.Option(help="Write the body of the request to this file.", metavar="FILE")
+    ] = None,
+    name: NameOption = None,
+) -> None:
+    """Print a request to a deployed endpoint that can be run as it is.
+
+    The request has the endpoint's name, region, and TargetModel, and the model's own test input. A body that
+    is long, or not text, is read from a file, which --body writes.
+
+    Example: tritonstack snippet dev minilm
+
+    Example: tritonstack snippet dev shop --model ncf-food --language java
+    """
+    state: Context = context.obj
+    found = run(
+        state,
+        environment,
+        endpoint,
+        language,
+        instance=name,
+        model=model,
+        variant=variant,
+        body_file=body,
+    )
+    if body is not None:
+        state.output.note(f"wrote {body}")
+    state.output.result(found.to_json(), text=found.text.rstrip("\n"))

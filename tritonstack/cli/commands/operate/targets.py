@@ -1,0 +1,58 @@
+"""`tritonstack targets`: show the model names of multi-model endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tritonstack.cli.completion import complete_deployable, complete_endpoint
+from tritonstack.cli.context import Context
+from tritonstack.cli.selection import NameOption
+from tritonstack.workflows.environments.targets import Targets
+from tritonstack.workflows.environments.targets import targets as run
+
+
+def targets(
+    context: typer.Context,
+    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    endpoint: Annotated[
+        str | None,
+        typer.Argument(
+            help="The endpoint, by its name in the environment file (default: all multi-model endpoints).",
+            autocompletion=complete_endpoint,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the endpoint's names to this JSON file.", metavar="FILE"),
+    ] = None,
+    name: NameOption = None,
+) -> None:
+    """Show the models of multi-model endpoints, and the TargetModel of each.
+
+    A deploy publishes the names in SSM parameters, where clients read them. Models whose locked artifact is
+    not published yet are marked.
+
+    Example: tritonstack targets prod shop
+
+    Example: tritonstack targets prod shop --output shop-models.json
+    """
+    state: Context = context.obj
+    found = run(state, environment, endpoint, instance=name, output=output)
+    if output is not None:
+        state.output.note(f"wrote {output}")
+    state.output.result(found.to_json(), text="\n".join(_lines(found)))
+
+
+def _lines(found: Targets) -> Iterator[str]:
+    for one in found.endpoints.values():
+        yield f"{one.endpoint}: names at {one.path}"
+        width = max((len(model) for model in one.targets), default=0)
+        for model, target in one.targets.items():
+            yield f"  {model:{width}}  {target}"
+        for model in one.pending:
+            state = "the lock names another artifact" if model in one.targets else "not published"
+            yield f"  {model}: {state}; run `tritonstack deploy {found.environment}`"

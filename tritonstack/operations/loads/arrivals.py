@@ -1,0 +1,111 @@
+"""When requests are due: at random, evenly, or as a trace says."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tritonstack.base.errors import TritonstackError
+
+Offsets = NDArray[np.float64]
+"""Seconds from the start of a run, in order."""
+MAX_REQUESTS = 5_000_000
+_COLUMNS = (["seconds", "rate"], ["at"])
+
+
+class UnreadableLoadError(TritonstackError):
+    """A trace, a capture, or a saved run cannot be read; nothing was sent."""
+
+    code = "TS914"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """When requests arrive."""
+
+    offsets: Offsets
+    seconds: float
+
+
+def poisson(rate: float, seconds: float, *, seed: int) -> Trace:
+    """Return arrivals at random, independent of each other: many users who know nothing of each other."""
+    generator = np.random.default_rng(seed)
+    count = generator.poisson(rate * seconds)
+    return Trace(np.sort(generator.uniform(0, seconds, count)), seconds)
+
+
+def constant(rate: float, seconds: float) -> Trace:
+    """Return arrivals at even distances."""
+    return Trace(np.arange(math.floor(rate * seconds)) / rate, seconds)
+
+
+def read_trace(file: Path, *, seed: int) -> Trace:
+    """Return the arrivals in a CSV file.
+
+    Its columns are `seconds,rate` (so many seconds with so many requests per second, at random), or `at` (the
+    second at which each request is due).
+    """
+    try:
+        with file.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.reader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _unreadable(file, 1, str(getattr(error, "strerror", None) or error)) from error
+    header = [name.strip() for name in rows[0]] if rows else []
+    if header not in _COLUMNS:
+        raise _unreadable(file, 1, "the first line is neither `seconds,rate` nor `at`")
+    numbers = list(_numbers(file, rows, len(header)))
+    if header == ["at"]:
+        return _at(file, [row[0] for row in numbers])
+    return _at_rates(file, [(row[0], row[1]) for row in numbers], seed)
+
+
+def _numbers(file: Path, rows: list[list[str]], columns: int) -> Iterator[list[float]]:
+    for line, row in enumerate(rows[1:], start=2):
+        if not row:
+            continue
+        try:
+            values = [float(cell) for cell in row]
+        except ValueError as error:
+            raise _unreadable(file, line, str(error)) from error
+        if len(values) != columns or not all(math.isfinite(value) and value >= 0 for value in values):
+            raise _unreadable(file, line, f"expected {columns} numbers from 0 on, got {','.join(row)!r}")
+        yield values
+
+
+def _at(file: Path, offsets: list[float]) -> Trace:
+    for line, (earlier, later) in enumerate(pairwise(offsets), start=3):
+        if later < earlier:
+            raise _unreadable(file, line, f"{later:g} comes after {earlier:g}; sort the lines")
+    _require_sound(file, len(offsets))
+    return Trace(np.array(offsets, dtype=np.float64), offsets[-1] if offsets else 0.0)
+
+
+def _at_rates(file: Path, parts: list[tuple[float, float]], seed: int) -> Trace:
+    _require_sound(file, sum(seconds * rate for seconds, rate in parts))
+    pieces, start = [], 0.0
+    for number, (seconds, rate) in enumerate(parts):
+        pieces.append(start + poisson(rate, seconds, seed=seed + number).offsets)
+        start += seconds
+    return Trace(np.concatenate(pieces), start)
+
+
+def _require_sound(file: Path, requests: float) -> None:
+    if not requests:
+        raise _unreadable(file, 2, "there are no requests")
+    if requests > MAX_REQUESTS:
+        raise _unreadable(file, 2, f"there are {requests:,.0f} requests, more than {MAX_REQUESTS:,}")
+
+
+def _unreadable(file: Path, line: int, message: str) -> UnreadableLoadError:
+    return UnreadableLoadError(
+        f"{file}:{line}: {message}",
+        remedy="write the line `seconds,rate` and below it, for example, `60,20` for a minute with 20 "
+        "requests per second; or the line `at` and below it the second of each request",
+    )

@@ -1,0 +1,110 @@
+"""Check an existing Triton repository against the contract of Triton on SageMaker."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from model_build.linting.check import lint_repository
+from model_build.linting.findings import Finding, LintOptions
+from tritonstack.base.documents import closest
+from tritonstack.base.errors import UsageError
+from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
+from tritonstack.reference.hardware import INSTANCE_TYPES
+from tritonstack.reference.releases import RELEASES
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class RepositoryCheck:
+    """What is in a repository, and what is wrong with it."""
+
+    path: Path
+    release: str
+    models: tuple[str, ...]
+    entry: str | None
+    """The model that both hosting modes load; None if it is not certain."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> int:
+        """Number of findings that keep a model from loading or answering."""
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """Number of findings that surprise."""
+        return len(self.findings) - self.errors
+
+    @property
+    def counts(self) -> str:
+        """Both numbers, such as `1 error, 2 warnings`."""
+        counts = {"error": self.errors, "warning": self.warnings}
+        return ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items())
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables that a single-model endpoint needs."""
+        return {DEFAULT_MODEL_NAME: self.entry} if self.entry and len(self.models) > 1 else {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the check as JSON data."""
+        return {
+            "ok": self.errors == 0,
+            "path": str(self.path),
+            "release": self.release,
+            "models": list(self.models),
+            "entry": self.entry,
+            "variables": self.variables(),
+            "findings": [
+                {
+                    "severity": finding.severity,
+                    **asdict(finding.violation),
+                    "file": str(finding.violation.file),
+                }
+                for finding in self.findings
+            ],
+        }
+
+
+def check_repository(
+    session: Session,
+    path: Path,
+    *,
+    release: str | None = None,
+    instance_type: str | None = None,
+    default_model: str | None = None,
+) -> RepositoryCheck:
+    """Check a repository: a folder or a model.tar.gz. Nothing is started, fetched, or changed.
+
+    `default_model` is SAGEMAKER_TRITON_DEFAULT_MODEL_NAME of a single-model endpoint. Default: the newest
+    release, and any instance type.
+    """
+    options = lint_options(release, instance_type, default_model)
+    with session.reporter.step(f"checking {path}") as step:
+        found = lint_repository(path, options)
+        check = RepositoryCheck(path, options.release, found.models, found.entry, found.findings)
+        step.detail = f"{check.counts}"
+    return check
+
+
+def lint_options(
+    release: str | None = None, instance_type: str | None = None, default_model: str | None = None
+) -> LintOptions:
+    """Return what is known about the endpoint; raise UsageError for unknown names."""
+    chosen = release or list(RELEASES)[-1]
+    _require(chosen, RELEASES, "Triton release")
+    if instance_type is None:
+        return LintOptions(chosen, None, default_model)
+    _require(instance_type, INSTANCE_TYPES, "instance type")
+    return LintOptions(chosen, INSTANCE_TYPES[instance_type].gpus, default_model)
+
+
+def _require(name: str, known: dict[str, Any], kind: str) -> None:
+    if name not in known:
+        suggestion = closest(name, known)
+        raise UsageError(
+            f"unknown {kind} {name!r}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"known: {', '.join(known)}",
+            code="TS907",
+        )

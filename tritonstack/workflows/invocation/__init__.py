@@ -1,0 +1,1 @@
+"""Send requests to endpoints, and print them for other programs."""

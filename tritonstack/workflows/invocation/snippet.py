@@ -1,0 +1,170 @@
+"""Print a ready request to an endpoint in several languages, with the model's own test input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tritonstack.base import naming
+from tritonstack.base.byte_tensors import BYTES, datatype_of
+from tritonstack.base.errors import UsageError
+from tritonstack.client.codec import (
+    JSON_CONTENT_TYPE,
+    Parameter,
+    content_type_for,
+    encode_request,
+)
+from tritonstack.client.streaming import flat_inputs
+from tritonstack.reference.container_variables import INFERENCE_TYPE, STREAMING
+from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
+from tritonstack.workflows.invocation.invocation_targets import find_target, require_known
+from tritonstack.workflows.invocation.invoke import Arrays, InvokeOptions, ModelRequest
+from tritonstack.workflows.invocation.snippet_texts import QUEUED, WRITERS, SnippetRequest
+from tritonstack.workflows.output_files import write_output
+from tritonstack.workflows.session import Session
+
+LANGUAGES = tuple(WRITERS)
+_AWS = "https://runtime.sagemaker"
+"""The start of the URLs that SDKs use by themselves; the local cloud and VPC endpoints have others."""
+_MOST_INLINE = 2000
+"""The longest body that a snippet contains."""
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A request as text, and its body."""
+
+    language: str
+    text: str
+    model: str
+    endpoint: str
+    content_type: str
+    body: bytes
+    body_file: str
+    """The file that the text reads or writes."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the snippet as JSON data."""
+        return {
+            "language": self.language,
+            "text": self.text,
+            "model": self.model,
+            "endpoint": self.endpoint,
+            "content_type": self.content_type,
+            "body_file": self.body_file,
+        }
+
+
+def snippet(
+    session: Session,
+    environment: str,
+    endpoint: str,
+    language: str = "curl",
+    *,
+    instance: str | None = None,
+    model: str | None = None,
+    variant: str | None = None,
+    body_file: Path | None = None,
+) -> Snippet:
+    """Return a request to a deployed endpoint, in one of `LANGUAGES`; `body_file` receives its body."""
+    require_known(language, LANGUAGES, "there is no snippet for the language")
+    workspace = session.workspace(environment, instance)
+    spec, target = workspace.spec, find_target(workspace, endpoint, model=model, variant=variant)
+    if target.asynchronous and language not in QUEUED:
+        raise UsageError(
+            f"the endpoint {endpoint!r} is asynchronous: a request needs S3 beside SageMaker",
+            remedy=f"choose one of: {', '.join(QUEUED)}",
+            code="TS908",
+        )
+    cloud = session.cloud(spec)
+    request = ModelRequest(cloud, workspace, endpoint, target, InvokeOptions())
+    text = target.model.test_texts[0] if target.model.generates else None
+    inputs, parameters = ({}, {}) if text is not None else _test_input(request)
+    if text is not None:
+        body, content_type = _generation(text)
+    elif target.model.streams:
+        body, content_type = json.dumps(flat_inputs(inputs)).encode(), JSON_CONTENT_TYPE
+    else:
+        body, content_type = body_of(inputs, parameters)
+    inline = content_type == JSON_CONTENT_TYPE and len(body) <= _MOST_INLINE
+    url = cloud.client("sagemaker-runtime").meta.endpoint_url
+    several = isinstance(spec.endpoints[endpoint], MultiModelEndpoint)
+    suffix = "json" if content_type == JSON_CONTENT_TYPE else "bin"
+    name = str(body_file or f"request.{suffix}")
+    written = WRITERS[language](
+        SnippetRequest(
+            endpoint=target.endpoint,
+            region=spec.region,
+            url=url,
+            own_url=not url.startswith(_AWS),
+            model=target.model.name,
+            target_model=target.target_model,
+            variant=target.variant,
+            component=target.component,
+            names_path=naming.targets_path(spec.base, endpoint) if several else None,
+            targets_command=f"tritonstack targets {workspace.cli_arguments} {endpoint}",
+            input_prefix=f"s3://{spec.data_bucket}/{naming.request_prefix(target.endpoint)}"
+            if target.asynchronous
+            else None,
+            inputs=inputs,
+            parameters=parameters,
+            body=body,
+            content_type=content_type,
+            body_file=name,
+            inline=inline,
+            text=text,
+            streams=target.model.streams,
+            events=target.model.streams
+            or spec.endpoints[endpoint].environment.get(INFERENCE_TYPE) == STREAMING,
+        )
+    )
+    if body_file is not None:
+        write_output(body_file, body)
+    return Snippet(language, written, target.model.name, target.endpoint, content_type, body, name)
+
+
+def _test_input(request: ModelRequest) -> tuple[Arrays, Mapping[str, Parameter]]:
+    """Return the model's first test input."""
+    model = request.target.model
+    if model.takes_texts:
+        return {"TEXT": np.array([[model.test_texts[0]]], dtype=np.object_)}, {}
+    return request.example()
+
+
+def _generation(text: str) -> tuple[bytes, str]:
+    return json.dumps({"text_input": text, "exclude_input_in_output": True}).encode(), JSON_CONTENT_TYPE
+
+
+def body_of(inputs: Arrays, parameters: Mapping[str, Parameter]) -> tuple[bytes, str]:
+    """Return a body that Triton answers in JSON: JSON itself, or its binary form if JSON would be long.
+
+    Triton does not read FP16 in JSON.
+    """
+    try:
+        if any(array.dtype == np.float16 for array in inputs.values()):
+            raise ValueError("FP16")
+        tensors = [_tensor(name, array) for name, array in inputs.items()]
+        fields = {"inputs": tensors, **({"parameters": dict(parameters)} if parameters else {})}
+        text = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:  # bytes, NaN, infinities, and FP16 have no form in JSON
+        text = b""
+    if text and len(text) <= _MOST_INLINE:
+        return text, JSON_CONTENT_TYPE
+    encoded = encode_request(inputs, parameters=parameters)
+    header = json.loads(encoded.body[: encoded.header_size])
+    header["parameters"].pop("binary_data_output")
+    written = json.dumps(header).encode()
+    return written + encoded.body[encoded.header_size :], content_type_for(len(written))
+
+
+def _tensor(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    datatype = datatype_of(array.dtype)
+    values = array.ravel().tolist()
+    if datatype == BYTES:
+        values = [value.decode() if isinstance(value, bytes) else value for value in values]
+    return {"name": name, "shape": list(array.shape), "datatype": datatype, "data": values}

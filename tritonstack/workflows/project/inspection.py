@@ -1,0 +1,203 @@
+"""Inspect a model: what its builds have made, and what model.yaml asks for. Calls no AWS service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model_build.repository.config import CONFIG_NAME, parse_config
+from model_build.store.archive import read_members
+from model_build.store.artifacts import ArtifactStore, read_manifest
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.files import short_digest
+from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.loading import environment_names, load_models
+from tritonstack.records.locks import LockedArtifact, load_lock
+from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class KnownArtifact:
+    """An artifact on this machine, in locks, or both."""
+
+    digest: str
+    target: str
+    current: bool
+    """Whether it was built from the present files."""
+    local: bool
+    environments: tuple[str, ...]
+    """The environments whose locks name it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the artifact as JSON data."""
+        return {
+            "digest": self.digest,
+            "target": self.target,
+            "current": self.current,
+            "local": self.local,
+            "environments": list(self.environments),
+        }
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A model, its artifacts, and the contents of one of them."""
+
+    spec: ModelSpec
+    artifacts: tuple[KnownArtifact, ...]
+    shown: KnownArtifact | None
+    """The artifact that `manifest` or `locked` describes; None if the model was never built."""
+    manifest: Manifest | None = None
+    """None unless the artifact is on this machine."""
+    locked: LockedArtifact | None = None
+    """What the lock tells of an artifact that is not on this machine."""
+    configs: Mapping[str, str] | None = None
+    """The text of each config.pbtxt by model, the entry model first."""
+    graph: tuple[str, ...] = ()
+    """One line per step: model, backend, inputs, and outputs."""
+    undecided: tuple[str, ...] = ()
+    """What the build decides; empty if an artifact is shown."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the inspection as JSON data."""
+        return {
+            "model": self.spec.name,
+            "asks": requested(self.spec),
+            "artifacts": [one.to_json() for one in self.artifacts],
+            "shown": self.shown.digest if self.shown else None,
+            "manifest": self.manifest.model_dump(mode="json") if self.manifest else None,
+            "locked": self.locked.model_dump(mode="json", exclude_none=True) if self.locked else None,
+            "configs": dict(self.configs or {}),
+            "graph": list(self.graph),
+            "undecided": list(self.undecided),
+        }
+
+
+def requested(spec: ModelSpec) -> dict[str, Any]:
+    """Return what model.yaml asks for, defaults of the main options included."""
+    written = spec.model_dump(mode="json", exclude_defaults=True, exclude={"test_inputs"})
+    return {
+        **written,
+        "precision": spec.precision,
+        "batching": {**written.get("batching", {}), "max_batch": spec.batching.max_batch},
+        "test_inputs": len(spec.test_inputs),
+    }
+
+
+def inspect(session: Session, model: str, *, digest: str | None = None) -> Inspection:
+    """Return a model's artifacts and the contents of one: that of `digest`, or else of the present files."""
+    models = load_models(session.project, model)
+    local = _local_manifests(session, model)
+    locked = _locked(session, model)
+    artifacts = tuple(_known(local, locked, model_hash(model, models)))
+    shown = _choose(model, artifacts, digest)
+    spec = models[model].record
+    if shown is None:
+        return Inspection(spec, artifacts, None, undecided=tuple(_undecided(spec)))
+    if not shown.local:
+        return Inspection(spec, artifacts, shown, locked=locked[shown.digest][1])
+    manifest = local[shown.digest]
+    configs = _configs(session, manifest)
+    return Inspection(
+        spec, artifacts, shown, manifest=manifest, configs=configs, graph=tuple(_graph(manifest, configs))
+    )
+
+
+def _local_manifests(session: Session, model: str) -> dict[str, Manifest]:
+    """Return the manifests on this machine, latest first. Damaged ones are reported, and skipped."""
+    folders = ArtifactStore(artifacts_dir=session.project.artifacts_dir, model=model).folders()
+    found = {}
+    for folder in sorted(folders, key=lambda folder: folder.stat().st_mtime, reverse=True):
+        try:
+            found[folder.name] = read_manifest(folder)
+        except TritonstackError as error:
+            session.reporter.note(f"skipped: {error.message}")
+    return found
+
+
+def _locked(session: Session, model: str) -> dict[str, tuple[str, LockedArtifact, list[str]]]:
+    """Return target, entry, and environments by digest."""
+    found: dict[str, tuple[str, LockedArtifact, list[str]]] = {}
+    for environment in environment_names(session.project):
+        file = session.project.lock_file(environment)
+        entries = load_lock(file).record.models.get(model, {}) if file.is_file() else {}
+        for target, entry in entries.items():
+            found.setdefault(entry.digest, (target, entry, []))[2].append(environment)
+    return found
+
+
+def _known(
+    local: Mapping[str, Manifest],
+    locked: Mapping[str, tuple[str, LockedArtifact, list[str]]],
+    spec_hash: str,
+) -> Iterator[KnownArtifact]:
+    for digest in dict.fromkeys((*local, *locked)):
+        target, entry, environments = locked.get(digest, ("", None, []))
+        manifest = local.get(digest)
+        facts = manifest or entry
+        current = facts is not None and facts.spec_hash == spec_hash
+        target = manifest.target if manifest else target
+        yield KnownArtifact(digest, target, current, manifest is not None, tuple(environments))
+
+
+def _choose(model: str, artifacts: Sequence[KnownArtifact], digest: str | None) -> KnownArtifact | None:
+    if digest is None:
+        return max(artifacts, key=_rank, default=None)  # the first, and so the latest, of equals
+    matching = [one for one in artifacts if one.digest.startswith(digest.lower())]
+    if len(matching) == 1:
+        return matching[0]
+    digests = ", ".join(short_digest(one.digest) for one in matching or artifacts) or "none"
+    raise UsageError(
+        f"digest {digest!r} matches {len(matching)} artifacts of {model!r}",
+        remedy=f"write more of it; {'matching' if matching else 'known'} artifacts: {digests}",
+        code="TS903",
+    )
+
+
+def _rank(one: KnownArtifact) -> tuple[bool, bool, bool]:
+    return one.current, one.local, bool(one.environments)
+
+
+def _configs(session: Session, manifest: Manifest) -> dict[str, str]:
+    """Read every config.pbtxt from the archive, the entry model's first."""
+    store = session.project.artifacts_dir / "models" / manifest.model / manifest.digest
+    entries = [entry for entry in manifest.files if entry.path.endswith(f"/{CONFIG_NAME}")]
+    texts = read_members(store / ARCHIVE_NAME, entries)
+    configs = {path.rpartition("/")[0]: text.decode() for path, text in texts.items()}
+    return dict(sorted(configs.items(), key=lambda item: (item[0] != manifest.entry_model, item[0])))
+
+
+def _graph(manifest: Manifest, configs: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line per step, in the order of the ensembles, nested ones below their step."""
+    parsed = {name: parse_config(text) for name, text in configs.items()}
+
+    def lines(name: str, inputs: str, outputs: str, depth: int) -> Iterator[str]:
+        config = parsed.get(name)
+        kind = (config.backend or config.platform) if config else "of another artifact"
+        yield f"{'  ' * depth}{name} ({kind}): {inputs} -> {outputs}"
+        for step in config.ensemble_scheduling.step if config else ():
+            yield from lines(
+                step.model_name,
+                ", ".join(sorted(step.input_map.values())),
+                ", ".join(sorted(step.output_map.values())),
+                depth + 1,
+            )
+
+    names = [", ".join(tensor.name for tensor in tensors) for tensors in (manifest.inputs, manifest.outputs)]
+    yield from lines(manifest.entry_model, names[0], names[1], 0)
+
+
+def _undecided(spec: ModelSpec) -> Iterator[str]:
+    """Yield what only a build can tell."""
+    yield "target: cpu, or the GPU of each endpoint's instance type with the Triton release"
+    if spec.precision == "auto":
+        yield "precision: the fastest candidate within the tolerance (`accept`)"
+    declared = ", ".join(spec.tensors) or "none"
+    yield f"tensors: names, datatypes, and shapes come from the exported graph; declared: {declared}"
+    if not spec.triton.instances:
+        yield "instances: depend on the kind and the size of the graph"
+    yield "Python environments: packages, sizes, and Python versions"
+    yield "parity and latency: measured on the packed archive in a real Triton"

@@ -1,0 +1,1 @@
+"""Measure endpoints under load."""

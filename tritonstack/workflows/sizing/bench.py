@@ -1,0 +1,389 @@
+"""Send load to an endpoint, measure latency and throughput, and compare with an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tritonstack.base import naming
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.client.client import question_body
+from tritonstack.client.codec import JSON_CONTENT_TYPE, encode_request
+from tritonstack.operations.loads.arrivals import Trace, constant, poisson, read_trace
+from tritonstack.operations.loads.captures import read_capture
+from tritonstack.operations.loads.charts import draw_runs
+from tritonstack.operations.loads.comparing import RunComparison, compare_runs
+from tritonstack.operations.loads.requests import LoadSender, PreparedRequest
+from tritonstack.operations.loads.runs import LoadRun, SavedRuns, load_runs, save_runs, summarize
+from tritonstack.operations.loads.sending import Sent, closed_loop, open_loop, run_loop
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.example_tensors import array_of
+from tritonstack.workflows.invocation.invocation_targets import find_target
+from tritonstack.workflows.invocation.invoke import InvokeOptions, ModelRequest
+from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
+from tritonstack.workflows.session import Session
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+MAX_USERS = 1_000
+_SCALED_OUT_S = 15 * 60
+"""Additional instances stay at least this long: target tracking removes them after 15 quiet minutes."""
+_DEFAULT_S = 30.0
+
+
+class NoAnswersError(TritonstackError):
+    """A load test got no answer to measure."""
+
+    code = "TS915"
+
+
+@dataclass(frozen=True)
+class Period:
+    """The time of captured requests."""
+
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """The load: one kind, at one level or several; by default, one user."""
+
+    users: Sequence[int] = ()
+    """Closed loop: this many users, each of whom sends as soon as the previous answer has arrived."""
+    rates: Sequence[float] = ()
+    """Open loop: this many requests per second, whether or not earlier ones are answered."""
+    trace: Path | None = None
+    """Open loop: arrivals from a CSV file."""
+    replay: Period | None = None
+    """Open loop: captured requests of the endpoint, when they arrived."""
+    seconds: float | None = None
+    """The time of each level, 30 by default; a trace and a replay bring their own."""
+    is_even: bool = False
+    """Whether a rate means even distances instead of random ones."""
+    speed: float = 1.0
+    """How much faster than recorded a trace or replay is sent."""
+    inputs: GivenInputs = field(default_factory=GivenInputs)
+    timeout_s: float = 65.0
+    """The longest wait for an answer; SageMaker ends requests after 60 seconds."""
+    seed: int = 1
+    """The start of the random numbers: the same number gives the same arrivals."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """One run to do: its name, its time, and what starts it."""
+
+    load: str
+    seconds: float
+    is_trace: bool
+    start: Callable[[LoadSender, Callable[[int], None]], Coroutine[Any, Any, Sent]] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What a load test would send, and what that may cost."""
+
+    workspace: Workspace = field(repr=False)
+    endpoint: str
+    model: ModelRequest = field(repr=False)
+    options: LoadOptions
+    levels: tuple[_Level, ...]
+    requests: tuple[PreparedRequest, ...] = field(repr=False)
+    cost: str
+    """What the load may cost on AWS; empty for the local cloud."""
+
+    @property
+    def seconds(self) -> float:
+        """The time of all levels."""
+        return sum(level.seconds for level in self.levels)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for `--json`."""
+        return {
+            "endpoint": self.model.target.endpoint,
+            "loads": [level.load for level in self.levels],
+            "seconds": self.seconds,
+            "cost": self.cost,
+        }
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a load test measured."""
+
+    saved: SavedRuns
+    comparisons: tuple[RunComparison, ...] = ()
+    before: tuple[LoadRun, ...] = field(default=(), repr=False)
+    """The earlier runs under the same loads."""
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a comparison shows a worse result."""
+        return any(one.verdict in ("worse", "mixed") for one in self.comparisons)
+
+    def chart(self) -> str:
+        """Return an SVG document."""
+        title = f"{self.saved.model} on {self.saved.endpoint}, {self.saved.instance}"
+        return draw_runs(title, self.saved.runs, before=self.before)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result for `--json`."""
+        saved = self.saved.to_json()
+        runs = [{name: value for name, value in run.items() if name != "slices"} for run in saved["runs"]]
+        return {**saved, "runs": runs, "comparisons": [asdict(one) for one in self.comparisons]}
+
+
+def plan_bench(
+    session: Session,
+    environment: str,
+    endpoint: str,
+    texts: Sequence[str] = (),
+    *,
+    instance: str | None = None,
+    model: str | None = None,
+    variant: str | None = None,
+    options: LoadOptions | None = None,
+) -> BenchPlan:
+    """Prepare a load test; nothing is sent.
+
+    Without texts or inputs, the requests are the model's test inputs: its texts, or the examples that its
+    build stored.
+    """
+    options = options or LoadOptions()
+    _require_one_kind(options, texts)
+    workspace = session.workspace(environment, instance)
+    target = find_target(workspace, endpoint, model=model, variant=variant)
+    if target.asynchronous:
+        raise UsageError(
+            f"the endpoint {endpoint!r} is asynchronous: it queues requests, and has no latency to measure",
+            remedy="measure the model on a synchronous endpoint; `tritonstack status` shows the queue",
+            code="TS908",
+        )
+    request = ModelRequest(session.cloud(workspace.spec), workspace, endpoint, target, InvokeOptions())
+    if options.replay is not None:
+        levels, requests = _replayed(request, options, options.replay, variant)
+    else:
+        levels = tuple(_levels(options))
+        requests = tuple(_requests(request, tuple(texts), options.inputs))
+    seconds = sum(level.seconds for level in levels)
+    cost = _cost(workspace, endpoint, seconds) if workspace.spec.costs_money else ""
+    return BenchPlan(workspace, endpoint, request, options, levels, requests, cost)
+
+
+def bench(
+    session: Session, plan: BenchPlan, *, save: Path | None = None, compare: Path | None = None
+) -> Benchmark:
+    """Send the load of a plan, level by level; `compare` names a saved run to compare with.
+
+    Raise NoAnswersError if the endpoint answers nothing; the result is saved before.
+    """
+    earlier = {} if compare is None else _comparable(plan, compare)
+    began = datetime.now(UTC)
+    runs = tuple(_run(session, plan, level) for level in plan.levels)
+    target, spec = plan.model.target, plan.workspace.spec
+    saved = SavedRuns(
+        environment=spec.name,
+        endpoint=target.endpoint,
+        model=target.model.name,
+        digest=plan.model.digest,
+        instance=spec.endpoints[plan.endpoint].instance.name,
+        began=began.isoformat(timespec="seconds"),
+        runs=runs,
+    )
+    if save is not None:
+        save_runs(saved, save)
+    for run in runs:
+        if not run.latencies.sum():
+            errors = ", ".join(f"{name} ({count})" for name, count in run.errors.items()) or "none"
+            raise NoAnswersError(
+                f"{target.endpoint} answered no request under {run.load}; errors: {errors}",
+                remedy=f"run `tritonstack invoke {plan.workspace.cli_arguments} {plan.endpoint}` to see one "
+                "error whole, and `tritonstack logs` for the container's; send less if they are timeouts",
+            )
+    pairs = [(earlier[run.load], run) for run in runs if run.load in earlier]
+    return Benchmark(saved, tuple(compare_runs(*pair) for pair in pairs), tuple(pair[0] for pair in pairs))
+
+
+def _comparable(plan: BenchPlan, file: Path) -> dict[str, LoadRun]:
+    """Return the saved runs by load; raise UsageError if none has a load of the plan."""
+    earlier = {run.load: run for run in load_runs(file).runs}
+    if not any(level.load in earlier for level in plan.levels):
+        raise UsageError(
+            f"{file} has other loads: {'; '.join(earlier)}",
+            remedy=f"send one of them; the options say: {'; '.join(level.load for level in plan.levels)}",
+            code="TS904",
+        )
+    return earlier
+
+
+def _run(session: Session, plan: BenchPlan, level: _Level) -> LoadRun:
+    target = plan.model.target
+    facts = target.client(plan.model.cloud.client("sagemaker-runtime")).request_facts
+    with session.reporter.step(f"{level.load}, {level.seconds:g} s") as step:
+        sender = LoadSender(plan.model.cloud, facts, plan.requests, timeout_s=plan.options.timeout_s)
+
+        async def sent() -> Sent:
+            try:
+                return await level.start(
+                    sender, lambda second: step.update(f"second {second} of {level.seconds:g}")
+                )
+            finally:
+                await sender.close()
+
+        run = summarize(run_loop(sent()), load=level.load, seconds=level.seconds, is_trace=level.is_trace)
+        p50 = run.percentiles_ms()[50.0]
+        step.detail = f"{run.answered_per_s:.1f} per second, p50 {p50:.1f} ms" if p50 == p50 else "no answers"  # noqa: PLR0124 - NaN
+    return run
+
+
+def _require_one_kind(options: LoadOptions, texts: Sequence[str]) -> None:
+    kinds = {
+        "--users": bool(options.users),
+        "--rate": bool(options.rates),
+        "--trace": options.trace is not None,
+        "--replay": options.replay is not None,
+    }
+    asked = [name for name, is_asked in kinds.items() if is_asked]
+    problem = ""
+    if len(asked) > 1:
+        problem = f"{' and '.join(asked)} exclude each other"
+    elif texts and options.inputs:
+        problem = "texts and other inputs exclude each other"
+    elif options.replay is not None and (texts or options.inputs):
+        problem = "--replay sends captured requests, and takes no inputs"
+    elif options.seconds is not None and {"--trace", "--replay"} & set(asked):
+        problem = f"{asked[0]} has its own duration"
+    if problem:
+        raise UsageError(problem, remedy="omit one of them", code="TS904")
+
+
+def _levels(options: LoadOptions) -> Iterator[_Level]:
+    seconds = options.seconds or _DEFAULT_S
+    if options.trace is not None:
+        trace = read_trace(options.trace, seed=options.seed)
+        yield _open(f"trace {options.trace.name}", _faster(trace, options.speed), is_trace=True)
+        return
+    for rate in options.rates:
+        kind = "evenly" if options.is_even else "at random"
+        arrivals = constant(rate, seconds) if options.is_even else poisson(rate, seconds, seed=options.seed)
+        yield _open(f"open loop, {rate:g} per second {kind}", arrivals)
+    for users in options.users or (() if options.rates else (1,)):
+        yield _Level(
+            f"closed loop, {users} user{'s' if users > 1 else ''}",
+            seconds,
+            False,
+            partial(_closed, users=users, seconds=seconds),
+        )
+
+
+def _replayed(
+    request: ModelRequest, options: LoadOptions, period: Period, variant: str | None
+) -> tuple[tuple[_Level, ...], tuple[PreparedRequest, ...]]:
+    spec = request.workspace.spec
+    capture = spec.endpoints[request.endpoint].data_capture
+    prefix = naming.capture_prefix(request.target.endpoint)
+    captured = read_capture(
+        request.cloud.client("s3"),
+        bucket=spec.data_bucket,
+        prefix=f"{prefix}{request.target.endpoint}/{variant}/" if variant else prefix,
+        begin=period.begin,
+        end=period.end,
+        seed=options.seed,
+    )
+    share = "" if capture is None else f", {capture.sampling_percent} % of the requests"
+    name = f"replay from {period.begin:%Y-%m-%d %H:%M:%S}{share}"
+    trace = _faster(captured.trace, options.speed)
+    return (_open(name, trace, is_trace=True, in_order=True),), captured.requests
+
+
+def _open(load: str, trace: Trace, *, is_trace: bool = False, in_order: bool = False) -> _Level:
+    def start(sender: LoadSender, on_second: Callable[[int], None]) -> Coroutine[Any, Any, Sent]:
+        send = sender.send_in_order if in_order else sender.send
+        return open_loop(send, trace.offsets, on_second=on_second)
+
+    return _Level(load, trace.seconds, is_trace, start)
+
+
+def _closed(
+    sender: LoadSender, on_second: Callable[[int], None], *, users: int, seconds: float
+) -> Coroutine[Any, Any, Sent]:
+    return closed_loop(sender.send, users=users, seconds=seconds, on_second=on_second)
+
+
+def _faster(trace: Trace, speed: float) -> Trace:
+    return Trace(trace.offsets / speed, trace.seconds / speed)
+
+
+def _requests(request: ModelRequest, texts: tuple[str, ...], given: GivenInputs) -> Iterator[PreparedRequest]:
+    model = request.target.model
+    if model.generates and not given:
+        for text in texts or model.test_texts:
+            yield PreparedRequest(question_body(text, {}), JSON_CONTENT_TYPE)
+    elif given:
+        yield _encoded(read_inputs(given, request.manifest))
+    elif model.takes_texts:
+        for text in texts or model.test_texts:
+            yield _encoded({"TEXT": np.array([[text]], dtype=np.object_)})
+    elif texts:
+        for text in texts:
+            yield _encoded(request.as_only_input([text]))
+    else:
+        for example in request.examples().requests:
+            alone = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
+            yield _encoded(
+                {tensor.name: array_of(tensor) for tensor in example.inputs},
+                alone if example.sequence else {},
+            )
+
+
+def _encoded(inputs: Arrays, parameters: Mapping[str, Any] | None = None) -> PreparedRequest:
+    encoded = encode_request(inputs, parameters=parameters or {})
+    return PreparedRequest(bytes(encoded.body), encoded.content_type)
+
+
+def _cost(workspace: Workspace, endpoint: str, seconds: float) -> str:
+    """Return what a load may cost on AWS: the instances that scaling adds for it."""
+    spec = workspace.spec.endpoints[endpoint]
+    scaling, kind = spec.scaling, spec.instance.name
+    more = scaling.highest - scaling.lowest
+    if more <= 0:
+        return f"no additional cost: the endpoint keeps its {scaling.lowest} instances of {kind}"
+    hours = more * (seconds + _SCALED_OUT_S + scaling.scale_in_cooldown_s) / 3600
+    price = workspace.spec.prices.get(kind)
+    amount = (
+        f"about {hours * price:.2f} in the currency of `prices`"
+        if price
+        else f"its price is not in `prices` of {workspace.spec.name}.yaml"
+    )
+    return (
+        f"the load may scale the endpoint from {scaling.lowest} to {scaling.highest} instances of {kind}: "
+        f"up to {hours:.1f} instance hours; {amount}"
+    )
+
+
+def parse_period(text: str) -> Period:
+    """Return the period `BEGIN/END`, both in ISO 8601, or `BEGIN/` and a number of minutes such as `30m`."""
+    begin, found, end = text.partition("/")
+    try:
+        started = _instant(begin)
+        ended = started + timedelta(minutes=float(end[:-1])) if end.endswith("m") else _instant(end)
+        if not found or ended <= started:
+            raise ValueError("the end is not after the begin")
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text!r} is not a period: {error}",
+            remedy="write BEGIN/END, such as 2026-11-24T09:00/2026-11-24T09:30, or 2026-11-24T09:00/30m",
+            code="TS907",
+        ) from error
+    return Period(started, ended)
+
+
+def _instant(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
