@@ -8,8 +8,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := .venv/bin/python -m pip install --quiet --quiet
 # The files list every package with its hashes, so pip resolves no dependencies.
 HASHED := --no-deps --require-hashes --requirement
-# Each file runs in one worker; tests/conftest.py puts the long ones first.
-PYTEST := .venv/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# Each file runs in one worker; tests/conftest.py puts the long ones first. A crashed worker ends the run: if xdist
+# replaced it, the run would never end.
+PYTEST := .venv/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 CPU_INDEX := https://download.pytorch.org/whl/cpu
 # The installed PyTorch's metadata says whether it needs the CUDA libraries (PyPI's build) or not (the CPU build).
 NEEDS_CUDA := .venv/bin/python -c 'import importlib.metadata as m, sys; sys.exit(not any("nvidia" in r or "cuda" in r for r in m.requires("torch")))'

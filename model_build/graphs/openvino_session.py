@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from model_build.errors import ExportError
@@ -24,7 +26,8 @@ class OpenVinoSession:
             properties["INFERENCE_NUM_THREADS"] = threads
         self._by_row = by_row
         try:
-            compiled = openvino.Core().compile_model(str(file), "CPU", properties)
+            with _signal_stack_kept():
+                compiled = openvino.Core().compile_model(str(file), "CPU", properties)
             self._outputs = [output.get_any_name() for output in compiled.outputs]
             self._request = compiled.create_infer_request()
         except ERRORS as error:
@@ -53,6 +56,28 @@ class OpenVinoSession:
             return
         for row in range(len(next(iter(inputs.values())))):
             self.answer({name: array[row : row + 1] for name, array in inputs.items()})
+
+
+class _SignalStack(ctypes.Structure):
+    """`stack_t` of sigaltstack(2)."""
+
+    _fields_ = (("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+@contextmanager
+def _signal_stack_kept() -> Iterator[None]:
+    """Restore this thread's signal stack, which OpenVINO replaces until the graph is freed.
+
+    If two graphs are loaded at once, the second one would restore the freed stack of the first, and
+    Ctrl-C would end the build with a segmentation fault.
+    """
+    sigaltstack = ctypes.CDLL(None).sigaltstack
+    before = _SignalStack()
+    sigaltstack(None, ctypes.byref(before))
+    try:
+        yield
+    finally:
+        sigaltstack(ctypes.byref(before), None)
 
 
 def _first_lines(error: Exception) -> str:
