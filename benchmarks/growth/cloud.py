@@ -45,13 +45,13 @@ class ServerWithoutTriton:
         self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
     ) -> TritonResponse:
         """Answer a request, such as a health check."""
-        return TritonResponse(200, {}, b"")
+        return TritonResponse(status=200, headers={}, body=b"")
 
     async def exchange(
         self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
     ) -> TritonResponse:
         """Answer a request."""
-        return TritonResponse(200, {}, b"")
+        return TritonResponse(status=200, headers={}, body=b"")
 
     async def stream(
         self, method: str, path: str, *, body: bytes, headers: Mapping[str, str], timeout_s: float
@@ -120,7 +120,7 @@ def main() -> None:
         region="us-east-1",
         time_scale=TimeScale(minute_s=0.2),
     )
-    server.LocalCloud = _CloudWithoutTriton  # type: ignore[misc]
+    server.LocalCloud = _CloudWithoutTriton  # type: ignore[assignment,misc]
     process.serve_cloud(settings)
 
 

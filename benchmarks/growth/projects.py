@@ -90,10 +90,10 @@ def _build(project: Project, model: str, spec_hash: str) -> LockedArtifact:
     folder = project.artifacts_dir / artifact_prefix(model, digest)
     folder.mkdir(parents=True)
     (folder / "model.tar.gz").write_bytes(archive)
-    sizes = {"archive_bytes": len(archive), "unpacked_bytes": len(archive)}
-    text = manifest(model, digest=digest, spec_hash=spec_hash, **sizes).to_json()
-    (folder / "manifest.json").write_text(text)
-    return LockedArtifact(digest=digest, spec_hash=spec_hash, **sizes)
+    size = len(archive)
+    made = manifest(model, digest=digest, spec_hash=spec_hash, archive_bytes=size, unpacked_bytes=size)
+    (folder / "manifest.json").write_text(made.to_json())
+    return LockedArtifact(digest=digest, spec_hash=spec_hash, archive_bytes=size, unpacked_bytes=size)
 
 
 def _archive(config: bytes) -> bytes:
