@@ -73,7 +73,7 @@ def main() -> None:
         Axis("models", options.models, options.deployed_models, many_models),
         Axis("endpoints", options.endpoints, options.deployed_endpoints, many_endpoints),
     ]
-    measured = {axis.name: measure(axis, options.rounds) for axis in axes}
+    measured = {axis.name: measure(axis, options.rounds) for axis in axes if axis.sizes}
     if options.json:
         options.json.write_text(json.dumps(measured))
     for name, sizes in measured.items():
