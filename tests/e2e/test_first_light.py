@@ -24,6 +24,7 @@ from tests.e2e.snippets import outputs_of, run_snippet
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.client import EndpointClient
+from tritonstack.operations.events import read_events
 from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
 from tritonstack.project.loading import load_model, load_workspace
 from tritonstack.records.lock_writing import Replacement, replace_entries
@@ -184,9 +185,13 @@ def test_the_endpoint_is_measured_under_load(site: Site, tmp_path: Path) -> None
     assert (run["load"], run["errors"]) == ("closed loop, 2 users", {})
     assert run["answered_per_s"] > 0
     assert run["latency_ms"]["p50"] > 0
-    random = site.asked(*measure, "--rate", "5", "--plot", str(tmp_path / "a.svg"))
+    random = site.asked(*measure, "--rate", "5", "--plot", str(tmp_path / "a.svg"), "--record")
     assert random["runs"][0]["load"] == "open loop, 5 per second at random"
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    (event,) = read_events(site.cloud, site.spec.artifact_bucket, kinds=["load-tested"])
+    assert event.key == random["recorded"]
+    assert event.load_test is not None
+    assert event.load_test.instance_type == site.spec.endpoints["minilm"].instance.name
 
 
 def test_the_containers_log_is_shown_and_followed(site: Site) -> None:

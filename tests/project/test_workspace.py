@@ -165,3 +165,29 @@ def test_a_promotion_source_is_another_environment(
     (violation,) = validate_project(project)
     assert (violation.file.name, violation.line, violation.field) == ("prod.yaml", 10, "promotion.source")
     assert (violation.message, violation.remedy, violation.code) == (message, remedy, code)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "options", "message", "remedy"),
+    [
+        pytest.param("serch", "", "unknown endpoint 'serch'", "did you mean 'search'?", id="a typing error"),
+        pytest.param("chat", "", "unknown endpoint 'chat'", "endpoints of prod: search", id="unknown"),
+        pytest.param(
+            "search",
+            "    asynchronous: {}\n",
+            "an asynchronous endpoint queues requests, and has no latency to measure",
+            "remove it",
+            id="asynchronous",
+        ),
+    ],
+)
+def test_performance_objective_is_of_an_endpoint_with_latency(
+    project: Project, endpoint: str, options: str, message: str, remedy: str
+) -> None:
+    text = project.environment_file("dev").read_text().replace("name: dev", "name: prod") + options
+    objective = f"{endpoint}: {{rate_per_instance: 40, p99_ms: 250}}"
+    text += f"promotion: {{source: dev, performance: {{{objective}}}}}\n"
+    project.environment_file("prod").write_text(text)
+    (violation,) = validate_project(project)
+    assert violation.field == f"promotion.performance.{endpoint}"
+    assert (violation.message, violation.remedy, violation.code) == (message, remedy, "TS418")

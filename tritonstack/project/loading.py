@@ -19,7 +19,13 @@ from tritonstack.project.checks.ensembles import composition_violations
 from tritonstack.project.checks.regions import region_violations
 from tritonstack.project.files.contents import content_violations, source_violations
 from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.names import environment_names, ignored_files, model_names, template_names
+from tritonstack.project.names import (
+    environment_names,
+    has_model,
+    ignored_files,
+    model_names,
+    template_names,
+)
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.spec.environments.delivery import load_delivery
@@ -134,7 +140,8 @@ def require_free(project: Project, name: str) -> None:
 
 def load_model(project: Project, name: str) -> Document[ModelSpec]:
     """Load one model."""
-    _require_known(name, model_names(project), kind="model", folder=project.models_dir)
+    if not has_model(project, name):
+        _require_known(name, model_names(project), kind="model", folder=project.models_dir)
     document = load_document(project.model_file(name), ModelSpec)
     violations = list(_misnamed(document, name))
     if violations:

@@ -26,6 +26,12 @@ def model_names(project: Project) -> list[str]:
     return sorted(file.parent.name for file in project.models_dir.glob("*/model.yaml"))
 
 
+def has_model(project: Project, name: str) -> bool:
+    """Check whether a project has a model, without listing all of them."""
+    file = project.model_file(name)
+    return file.parent.parent == project.models_dir and file.exists()
+
+
 def ignored_files(project: Project) -> Iterator[FileViolation]:
     """Yield files and folders of environments and models whose names make them ineffective."""
     for file in (*project.root.glob("delivery.*"), *project.environments_dir.glob("[!.]*")):

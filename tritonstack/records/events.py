@@ -1,4 +1,4 @@
-"""Artifact events of an environment: built, promoted, deployed, verified; one small file per event.
+"""Artifact events of an environment: built, promoted, deployed, verified, load-tested; one small file each.
 
 Events are in the environment's artifact bucket and are immutable; their keys sort by time.
 """
@@ -13,12 +13,13 @@ from pydantic import Field
 from tritonstack.base.documents import Record
 from tritonstack.base.naming import EVENTS, Name
 from tritonstack.base.revisions import UncommittedFiles
+from tritonstack.records.load_tests import LoadTest
 from tritonstack.records.manifests import Digest
 from tritonstack.reference.targets import TargetText
 
-EventKind = Literal["built", "promoted", "deployed", "verified", "refuted", "rolled-back"]
+EventKind = Literal["built", "promoted", "deployed", "verified", "refuted", "rolled-back", "load-tested"]
 """promoted: into this environment. refuted: the deployed state or the outputs are wrong. rolled-back:
-manually, to an earlier lock."""
+manually, to an earlier lock. load-tested: measured by `tritonstack bench --record`."""
 
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
 """A UTC time, such as 2026-11-22T08:30:00Z."""
@@ -62,6 +63,8 @@ class Event(Record):
     changed ones."""
     note: str = ""
     """Details: the source of a promotion, the reason of a failure."""
+    load_test: LoadTest | None = None
+    """What a load test measured, of the one artifact that the event names."""
 
     @property
     def key(self) -> str:

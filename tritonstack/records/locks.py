@@ -200,12 +200,15 @@ class Lock(Record):
         """
         others, conflicting = self.models.get(model, {}), self.conflicting(model, target)
         targets = {key: kept for key, kept in others.items() if key not in conflicting} | {target: entry}
-        return Lock(models={**self.models, model: targets}, images=self.images)
+        # Only what changes is validated: a promotion of 1,000 models makes 1,000 changes.
+        changed = Lock(models={model: targets})
+        return self.model_copy(update={"models": {**self.models, **changed.models}})
 
     def with_image(self, folder: str, kind: ImageKind, image: LockedImage) -> Lock:
         """Return this lock with one image set."""
         kinds: dict[ImageKind, LockedImage] = {**self.images.get(folder, {}), kind: image}
-        return Lock(models=self.models, images={**self.images, folder: kinds})
+        changed = Lock(images={folder: kinds})
+        return self.model_copy(update={"images": {**self.images, **changed.images}})
 
 
 def load_lock(file: Path) -> Document[Lock]:

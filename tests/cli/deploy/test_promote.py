@@ -12,11 +12,16 @@ import pytest
 
 from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two_accounts
 from tests.projects import edit
+from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
+from tritonstack.operations.events import now, record_event
 from tritonstack.operations.promotion import uploading
+from tritonstack.records.events import Event, TouchedArtifact
+from tritonstack.records.load_tests import LoadTest, RecordedLevel
 from tritonstack.records.lock_writing import lock_text
+from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.artifacts import copying
 from tritonstack.workflows.promotion import locking
 
@@ -238,6 +243,82 @@ def test_bad_artifact_is_rejected(site: TwoAccounts, capsys: Any, damage: str) -
     site.build("minilm", CONTENT)
     promote()
     assert site.held(built) == CONTENT
+
+
+PERFORMANCE = PROMOTION.replace(
+    "verified: false", "verified: false, performance: {search: {rate_per_instance: 40, p99_ms: 250}}"
+)
+
+
+def load_tested(
+    site: TwoAccounts, manifest: Manifest, *, p99: float, instance: str = "ml.c7i.xlarge"
+) -> None:
+    """Write the event of a load test in dev, as `bench --record` does."""
+    level = RecordedLevel(
+        load="open loop, 40 per second at random",
+        offered_per_s=40,
+        answered_per_s=40,
+        answers=2400,
+        failed_percent=0,
+        p99_ms=p99,
+        steady=True,
+    )
+    event = Event(
+        kind="load-tested",
+        environment="dev",
+        at=now(),
+        by="ann",
+        commit="c" * 40,
+        endpoints=("search",),
+        artifacts=(TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest),),
+        load_test=LoadTest(instance_type=instance, instances=1, levels=(level,)),
+    )
+    record_event(site.dev, site.bucket("dev"), event)
+
+
+def test_load_test_in_the_source_passes_the_performance_gate(site: TwoAccounts, capsys: Any) -> None:
+    edit(site.project.environment_file("prod"), PROMOTION, PERFORMANCE)
+    built = site.build("minilm", CONTENT)
+    assert run(["--json", "promote", "dev", "prod", "--dry-run"]) == 1
+    (gate,) = json.loads(capsys.readouterr().out)["gates"]
+    assert (gate["gate"], gate["subject"]) == (
+        "performance",
+        f"minilm for cpu ({short_digest(built.digest)})",
+    )
+    assert gate["words"].endswith("which search requires: there is no recorded load test")
+    assert gate["opens"] == "run `tritonstack bench dev search --rate 40 --duration 60 --record`"
+    load_tested(site, built, p99=20, instance="ml.m5.large")
+    promote(expected=1)
+    assert "ran on ml.m5.large, and the endpoint runs on ml.c7i.xlarge" in capsys.readouterr().err
+    load_tested(site, built, p99=312)
+    promote(expected=1)
+    assert "p99 latency 312.0 ms, required: at most 250 ms" in capsys.readouterr().err
+    assert site.held(built) is None
+    load_tested(site, built, p99=20)
+    promote()
+    assert site.held(built) == CONTENT
+
+
+def test_performance_gate_is_overridden_with_a_reason(site: TwoAccounts) -> None:
+    edit(site.project.environment_file("prod"), PROMOTION, PERFORMANCE)
+    site.build("minilm", CONTENT)
+    promote("--override-gate", "performance=INC-4711")
+    (event,) = site.promotions()
+    assert event.note == "from dev; gate performance overridden: INC-4711"
+
+
+def test_artifacts_of_other_endpoints_need_no_load_test(site: TwoAccounts, capsys: Any) -> None:
+    add_model(site.project, "ranker", "dev", "prod")
+    edit(site.project.environment_file("prod"), PROMOTION, PERFORMANCE)
+    site.build("minilm", CONTENT)
+    site.build("ranker", CONTENT[::-1])
+    promote("ranker")
+    edit(site.project.environment_file("dev"), "ml.c7i.xlarge", "ml.m5.large")
+    promote("--dry-run", expected=1)
+    said = capsys.readouterr()
+    assert "deploy minilm in dev on ml.c7i.xlarge, then run `tritonstack bench dev ... --record`" in "".join(
+        said
+    )
 
 
 def test_failed_gates_are_reported_together(site: TwoAccounts, capsys: Any) -> None:

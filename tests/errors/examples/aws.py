@@ -193,6 +193,22 @@ def logs_not_allowed(shop: Setting) -> None:
         raise client_error("FilterLogEvents", "AccessDeniedException", denied)
 
 
+@example("TS520")
+def nothing_to_record(shop: Setting) -> None:
+    """`tritonstack bench --record` on an endpoint that does not exist."""
+    from tritonstack.operations.loads.evidence import LoadRecorder, MeasuredArtifact
+    from tritonstack.project.loading import load_workspace
+    from tritonstack.records.events import TouchedArtifact
+
+    locked = TouchedArtifact(model="minilm", target="cpu", digest="ab" * 32)
+    with simulated_aws():
+        LoadRecorder.open(
+            CLOUD,
+            load_workspace(shop.project, "dev"),
+            MeasuredArtifact("search", "main", None, locked, False),
+        )
+
+
 @example("TS540")
 def no_tensor(shop: Setting) -> None:
     """A text instead of a list of texts as input."""

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, list_files, short_commit
+from tritonstack.operations.promotion.performance import PerformanceRequirement, performance_failures
 from tritonstack.operations.promotion.windows import next_opening
 from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Built, Figures
@@ -25,6 +26,7 @@ Gate = Literal[
     "allow_unverified",
     "min_cosine",
     "max_latency_p99_ms",
+    "performance",
     "windows",
 ]
 """Gates by their names in the environment's file. `committed` has no key: `protected` enables it."""
@@ -32,6 +34,7 @@ GATES: tuple[Gate, ...] = get_args(Gate)
 DEPLOYMENTS: tuple[EventKind, ...] = ("deployed", "rolled-back")
 VERDICTS: tuple[EventKind, ...] = ("verified", "refuted")
 """They apply to artifacts that are deployed at that time and still are."""
+LOAD_TESTS: tuple[EventKind, ...] = ("load-tested",)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class PromotionCandidate:
     """Why its answers are unverified, according to its manifest."""
     built: Built | None = None
     """None if the lock has no build information."""
+    performance: tuple[PerformanceRequirement, ...] = ()
+    """The objectives of the target's endpoints that will serve it."""
 
     @property
     def description(self) -> str:
@@ -121,9 +126,9 @@ def evaluate_gates(
 ) -> list[FailedGate]:
     """Return all failed gates of the candidates.
 
-    `events` are the source's DEPLOYMENTS and VERDICTS, oldest first; `asked` are the endpoints in its file: a
-    removed endpoint cannot be verified again. A `protected` target accepts neither builds nor verdicts from
-    uncommitted files.
+    `events` are the source's DEPLOYMENTS, VERDICTS, and LOAD_TESTS, oldest first; `asked` are the endpoints
+    in its file: a removed endpoint cannot be verified again. A `protected` target accepts no builds,
+    verdicts, or load tests from uncommitted files.
     """
     rejected = [event for event in events if protected and _is_uncommitted_pass(event)]
     accepted = [event for event in events if event not in rejected]
@@ -134,6 +139,7 @@ def evaluate_gates(
             *_deployed(spec, candidate, artifact_state(candidate, accepted).among(asked), rejected, now),
             *(_built(spec, candidate) if protected else ()),
             *_measured(spec, candidate),
+            *_performance(candidate, events, now, protected=protected),
         )
     ]
     return [*failed, *_window(spec, now)]
@@ -311,6 +317,18 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Fa
                 f"{message}, required: at most {spec.max_latency_p99_ms:g} ms",
                 again,
             )
+
+
+def _performance(
+    candidate: PromotionCandidate, events: Iterable[Event], now: datetime, *, protected: bool
+) -> Iterator[FailedGate]:
+    """Check the load tests of the source against the objectives of the target's endpoints."""
+    tests = (event for event in events if event.kind in LOAD_TESTS)
+    artifact = (candidate.name, candidate.digest)
+    for words, opens in performance_failures(
+        candidate.performance, artifact, tests, now, protected=protected
+    ):
+        yield FailedGate("performance", candidate.description, words, opens)
 
 
 def _window(spec: PromotionSpec, now: datetime) -> Iterator[FailedGate]:

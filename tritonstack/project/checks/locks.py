@@ -69,10 +69,10 @@ class Mismatch:
 def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
     """Check a lock against the project's files; `models` are all model names."""
     found = Findings()
-    asked = set(_asked_for(workspace))
+    asked, known = set(_asked_for(workspace)), set(models)
     for placed in entries_of(workspace.lock):
         kind, name, key = placed.path
-        if kind == "models" and name not in models:
+        if kind == "models" and name not in known:
             suggestion = closest(str(name), models)
             remedy = "restore models/" + str(name) + ", or remove this entry"
             found.violations.append(
@@ -90,7 +90,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                     code="TS404",
                 )
             )
-        elif hiding := _preferred_target(workspace, placed):
+        elif hiding := _preferred_target(workspace, placed, asked):
             found.notes.append(
                 placed.violation(
                     f"never used: the entry for {hiding} takes precedence",
@@ -243,14 +243,14 @@ def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
                 yield ("images", endpoint.image, "gpu" if variant.instance.gpus else "cpu")
 
 
-def _preferred_target(workspace: Workspace, placed: PlacedEntry) -> str | None:
+def _preferred_target(workspace: Workspace, placed: PlacedEntry, asked: Collection[FieldPath]) -> str | None:
     """Return the target that takes precedence on every machine; current builds never leave both."""
     _, name, key = map(str, placed.path)
     conflicting = (
         workspace.lock.record.conflicting(name, key) if isinstance(placed.entry, LockedArtifact) else {}
     )
-    targets = {path[2] for path in _asked_for(workspace) if path[:2] == ("models", name)}
-    return next((target for target in conflicting if target in targets and parse_target(target).python), None)
+    used = (target for target in conflicting if ("models", name, target) in asked)
+    return next((target for target in used if parse_target(target).python), None)
 
 
 def _is_kept_outdated(workspace: Workspace, placed: PlacedEntry) -> bool:

@@ -96,6 +96,12 @@ AWS: Mapping[str, Kind] = {
         "The credentials are valid, but their IAM policies do not allow a call. The help names the action "
         "to allow. The message is AWS's own.",
     ),
+    "TS520": Kind(
+        "Load test cannot be recorded",
+        "A load test counts for a promotion only if the endpoint is in service and serves the artifact of "
+        "the lock throughout, and if its event can be written to the artifact bucket. Deploy first, or "
+        "omit `--record`.",
+    ),
     "TS540": Kind(
         "Request cannot be encoded",
         "The client cannot write an input as a Triton tensor; nothing was sent. Pass NumPy arrays of a "

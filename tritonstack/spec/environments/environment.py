@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Record, Violation, check_distinct, raise_violations
+from tritonstack.base.documents import Record, Violation, check_distinct, closest, raise_violations
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.naming import Name
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
@@ -254,6 +254,26 @@ class EnvironmentSpec(Record):
             and (conflicting := f"{name}-{CHALLENGER}") in self.endpoints
         )
         return self
+
+    @model_validator(mode="after")
+    def _objectives_are_of_endpoints(self) -> EnvironmentSpec:
+        raise_violations(
+            Violation(("promotion", "performance", name), *problem, code="TS418")
+            for name in (self.promotion.performance if self.promotion else ())
+            if (problem := self._objective_violation(name))
+        )
+        return self
+
+    def _objective_violation(self, name: str) -> tuple[str, str] | None:
+        if name not in self.endpoints:
+            suggestion = closest(name, self.endpoints)
+            known = ", ".join(self.endpoints) or "none"
+            return f"unknown endpoint {name!r}", (
+                f"did you mean '{suggestion}'?" if suggestion else f"endpoints of {self.name}: {known}"
+            )
+        if self.endpoints[name].asynchronous is not None:
+            return "an asynchronous endpoint queues requests, and has no latency to measure", "remove it"
+        return None
 
     @model_validator(mode="after")
     def _names_fit(self) -> EnvironmentSpec:

@@ -39,6 +39,19 @@ class ChangeWindow(Record):
         return DAYS[local_time.weekday()] in self.days and start <= local_time.time() < end
 
 
+class PerformanceObjective(Record):
+    """What a load test in the source environment must show for each artifact of an endpoint."""
+
+    rate_per_instance: Annotated[float, Field(gt=0)]
+    """Requests per second that one instance must answer."""
+    p99_ms: Annotated[float, Field(gt=0)]
+    """Maximum latency at the 99th percentile at that rate."""
+    max_failed_percent: Annotated[float, Field(ge=0, le=100)] = 0.1
+    """Maximum percentage of failed requests at that rate."""
+    max_age_days: Annotated[float, Field(gt=0)] = 14
+    """Maximum age of the load test."""
+
+
 class PromotionSpec(Record):
     """Requirements for artifacts before this environment runs them."""
 
@@ -52,6 +65,8 @@ class PromotionSpec(Record):
     """Minimum cosine similarity to the framework, measured by the build."""
     max_latency_p99_ms: Annotated[float, Field(gt=0)] | None = None
     """Maximum latency of one request at the 99th percentile, measured by the build."""
+    performance: Mapping[Name, PerformanceObjective] = Field(default_factory=dict)
+    """Objectives by endpoint of this environment, shown by `tritonstack bench --record` in the source."""
     allow_unverified: Mapping[Name, Annotated[str, Field(min_length=10)]] = Field(default_factory=dict)
     """Models that may be promoted without proof of correct outputs, each with the reason."""
     windows: tuple[ChangeWindow, ...] = ()

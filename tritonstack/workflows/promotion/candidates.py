@@ -10,12 +10,14 @@ from tritonstack.operations.events import built_now, read_events
 from tritonstack.operations.promotion.fetching import read_source_manifest
 from tritonstack.operations.promotion.gates import (
     DEPLOYMENTS,
+    LOAD_TESTS,
     VERDICTS,
     FailedGate,
     PromotionCandidate,
     artifact_state,
     evaluate_gates,
 )
+from tritonstack.operations.promotion.performance import PerformanceRequirement
 from tritonstack.operations.promotion.plans import Artifact, Decision
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
@@ -24,6 +26,7 @@ from tritonstack.records.locks import Built, figures_of
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.environments.promotion import PromotionSpec
 from tritonstack.workflows.artifacts.copying import EnvironmentAccess
+from tritonstack.workflows.promotion.requirements import performance_requirements
 
 
 def failed_gates(
@@ -34,7 +37,12 @@ def failed_gates(
         return ()
     candidates = [
         *(
-            _candidate(item, read_source_manifest(source.artifact(item)), source.workspace)
+            _candidate(
+                item,
+                read_source_manifest(source.artifact(item)),
+                source.workspace,
+                tuple(performance_requirements(gates, item, source.workspace, target)),
+            )
             for item in decision.artifacts
         ),
         *(
@@ -55,14 +63,21 @@ def failed_gates(
 
 
 def _proofs(source: EnvironmentAccess, candidates: Sequence[PromotionCandidate]) -> list[Event]:
-    """Return the deployments and verdicts that count for the gates."""
+    """Return the deployments, verdicts, and load tests that count for the gates."""
     deployed = read_events(source.cloud, source.bucket, kinds=DEPLOYMENTS)
     since = min(filter(None, (artifact_state(one, deployed).since for one in candidates)), default=None)
     verdicts = read_events(source.cloud, source.bucket, kinds=VERDICTS, since=since) if since else []
-    return sorted([*deployed, *verdicts], key=lambda event: event.key)
+    required = any(one.performance for one in candidates)
+    tests = read_events(source.cloud, source.bucket, kinds=LOAD_TESTS) if required else []
+    return sorted([*deployed, *verdicts, *tests], key=lambda event: event.key)
 
 
-def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> PromotionCandidate:
+def _candidate(
+    item: Artifact,
+    manifest: Manifest,
+    source: Workspace,
+    performance: tuple[PerformanceRequirement, ...],
+) -> PromotionCandidate:
     entry = item.entry
     # The manifest in the bucket may be from an earlier build of the same bytes with other test inputs.
     reasons = (entry.unverified,) if entry.unverified else ()
@@ -75,6 +90,7 @@ def _candidate(item: Artifact, manifest: Manifest, source: Workspace) -> Promoti
         compared=manifest.generation is None,
         unverified=unverified,
         built=_built(item, source),
+        performance=performance,
     )
 
 

@@ -28,6 +28,7 @@ from tritonstack.workflows.invocation.invocation_targets import find_target
 from tritonstack.workflows.invocation.invoke import InvokeOptions, ModelRequest
 from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.recording import open_recorder
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 MAX_USERS = 1_000
@@ -82,6 +83,8 @@ class _Level:
     load: str
     seconds: float
     is_trace: bool
+    rate: float | None
+    """Requests due per second; None for a closed loop."""
     start: Callable[[LoadSender, Callable[[int], None]], Coroutine[Any, Any, Sent]] = field(repr=False)
 
 
@@ -121,6 +124,8 @@ class Benchmark:
     comparisons: tuple[RunComparison, ...] = ()
     before: tuple[LoadRun, ...] = field(default=(), repr=False)
     """The earlier runs under the same loads."""
+    recorded: str | None = None
+    """The event that records it in the environment's bucket."""
 
     @property
     def is_worse(self) -> bool:
@@ -136,7 +141,8 @@ class Benchmark:
         """Return the result for `--json`."""
         saved = self.saved.to_json()
         runs = [{name: value for name, value in run.items() if name != "slices"} for run in saved["runs"]]
-        return {**saved, "runs": runs, "comparisons": [asdict(one) for one in self.comparisons]}
+        comparisons = [asdict(one) for one in self.comparisons]
+        return {**saved, "runs": runs, "comparisons": comparisons, "recorded": self.recorded}
 
 
 def plan_bench(
@@ -177,13 +183,20 @@ def plan_bench(
 
 
 def bench(
-    session: Session, plan: BenchPlan, *, save: Path | None = None, compare: Path | None = None
+    session: Session,
+    plan: BenchPlan,
+    *,
+    save: Path | None = None,
+    compare: Path | None = None,
+    record: bool = False,
 ) -> Benchmark:
     """Send the load of a plan, level by level; `compare` names a saved run to compare with.
 
-    Raise NoAnswersError if the endpoint answers nothing; the result is saved before.
+    With `record`, write an event to the environment's bucket, for the gate `performance` of promotions. Raise
+    NoAnswersError if the endpoint answers nothing; the result is saved before, and not recorded.
     """
     earlier = {} if compare is None else _comparable(plan, compare)
+    recorder = open_recorder(plan.model) if record else None
     began = datetime.now(UTC)
     runs = tuple(_run(session, plan, level) for level in plan.levels)
     target, spec = plan.model.target, plan.workspace.spec
@@ -207,7 +220,13 @@ def bench(
                 "error whole, and `tritonstack logs` for the container's; send less if they are timeouts",
             )
     pairs = [(earlier[run.load], run) for run in runs if run.load in earlier]
-    return Benchmark(saved, tuple(compare_runs(*pair) for pair in pairs), tuple(pair[0] for pair in pairs))
+    event = recorder.record(runs, [level.rate for level in plan.levels]) if recorder else None
+    return Benchmark(
+        saved,
+        tuple(compare_runs(*pair) for pair in pairs),
+        tuple(pair[0] for pair in pairs),
+        event.key if event else None,
+    )
 
 
 def _comparable(plan: BenchPlan, file: Path) -> dict[str, LoadRun]:
@@ -272,12 +291,13 @@ def _levels(options: LoadOptions) -> Iterator[_Level]:
     for rate in options.rates:
         kind = "evenly" if options.is_even else "at random"
         arrivals = constant(rate, seconds) if options.is_even else poisson(rate, seconds, seed=options.seed)
-        yield _open(f"open loop, {rate:g} per second {kind}", arrivals)
+        yield _open(f"open loop, {rate:g} per second {kind}", arrivals, rate=rate)
     for users in options.users or (() if options.rates else (1,)):
         yield _Level(
             f"closed loop, {users} user{'s' if users > 1 else ''}",
             seconds,
             False,
+            None,
             partial(_closed, users=users, seconds=seconds),
         )
 
@@ -302,12 +322,15 @@ def _replayed(
     return (_open(name, trace, is_trace=True, in_order=True),), captured.requests
 
 
-def _open(load: str, trace: Trace, *, is_trace: bool = False, in_order: bool = False) -> _Level:
+def _open(
+    load: str, trace: Trace, *, rate: float | None = None, is_trace: bool = False, in_order: bool = False
+) -> _Level:
     def start(sender: LoadSender, on_second: Callable[[int], None]) -> Coroutine[Any, Any, Sent]:
         send = sender.send_in_order if in_order else sender.send
         return open_loop(send, trace.offsets, on_second=on_second)
 
-    return _Level(load, trace.seconds, is_trace, start)
+    mean = len(trace.offsets) / trace.seconds if trace.seconds else 0.0
+    return _Level(load, trace.seconds, is_trace, mean if rate is None else rate, start)
 
 
 def _closed(

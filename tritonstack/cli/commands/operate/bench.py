@@ -78,6 +78,9 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     save: Annotated[Path | None, typer.Option(help="Write the result to a file.", metavar="FILE")] = None,
     compare: Annotated[Path | None, typer.Option(help="Compare with a saved result.", metavar="FILE")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Record the result for the promotion gate `performance`.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Accept the cost on AWS.")] = False,
     name: NameOption = None,
 ) -> None:
@@ -88,7 +91,8 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     whether or not earlier ones are answered, and counts latency from then: it shows what users get.
 
     The warm-up is found and left out. Errors are counted by class, and nothing is retried. With --compare,
-    exits with 1 if a level is worse than before.
+    exits with 1 if a level is worse than before. With --record, writes an event to the environment's bucket,
+    which the promotion gate `performance` reads.
 
     Example: tritonstack bench local minilm --users 1,8,64 --duration 10
 
@@ -120,12 +124,14 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
         options=options,
     )
     _require_consent(state, plan, yes=yes)
-    result = measure(state, plan, save=save, compare=compare)
+    result = measure(state, plan, save=save, compare=compare, record=record)
     if plot is not None:
         write_text_atomically(plot, result.chart())
     for file in (save, plot):
         if file is not None:
             state.output.note(f"wrote {file}")
+    if result.recorded is not None:
+        state.output.note(f"recorded as s3://{plan.workspace.spec.artifact_bucket}/{result.recorded}")
     for line in _remarks(result):
         state.output.note(line)
     state.output.result(result.to_json(), text=_table(result))

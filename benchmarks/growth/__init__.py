@@ -1,0 +1,1 @@
+"""How commands grow with the number of models and endpoints."""

@@ -1,0 +1,184 @@
+"""Measure how commands grow from 1 to 1,000 models and from 1 to 200 endpoints.
+
+    python -m benchmarks.growth [--models 1,10,100,1000] [--endpoints 1,10,50,100,200]
+        [--deployed-models 1,10] [--deployed-endpoints 1,10] [--rounds 3] [--json FILE]
+
+Commands run in generated projects. Those that need an account reach a local cloud whose endpoints start no
+Triton server. Durations are CPU seconds of the command, its children, and the cloud: they vary less than wall
+time if the machine is busy. A deploy counts once; other commands count with the best of their rounds. Exits
+with 1 if a command grows faster than linearly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.growth.cloud import GrowthCloud, growth_cloud
+from benchmarks.growth.exponents import TOLERANCE, Growth
+from benchmarks.growth.projects import (
+    ENVIRONMENT,
+    TARGET_ENVIRONMENT,
+    Content,
+    many_endpoints,
+    many_models,
+    write_growing_project,
+)
+from benchmarks.measuring import command
+from tritonstack.base.paths import Project
+from tritonstack.records.lock_writing import write_lock
+from tritonstack.records.locks import load_lock
+
+Row = tuple[str, float]
+"""A command, and its CPU seconds."""
+Sizes = dict[str, dict[int, float]]
+"""The CPU seconds of each command by size."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What grows."""
+
+    name: str
+    sizes: Sequence[int]
+    deployed: Sequence[int]
+    content: Callable[[int], Content]
+
+
+def main() -> None:
+    """Measure, print a table per axis, and fail if something grows faster than linearly."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--models", type=_numbers, default=[1, 10, 100, 1000])
+    parser.add_argument("--endpoints", type=_numbers, default=[1, 10, 50, 100, 200])
+    parser.add_argument("--deployed-models", type=_numbers, default=[1, 10, 100, 1000])
+    parser.add_argument("--deployed-endpoints", type=_numbers, default=[1, 10, 50])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the CPU seconds to a file")
+    options = parser.parse_args()
+    for name in ("TRITONSTACK_HOME", "TRITONSTACK_CLOUD"):  # each project has its own
+        os.environ.pop(name, None)
+    axes = [
+        Axis("models", options.models, options.deployed_models, many_models),
+        Axis("endpoints", options.endpoints, options.deployed_endpoints, many_endpoints),
+    ]
+    measured = {axis.name: measure(axis, options.rounds) for axis in axes if axis.sizes}
+    if options.json:
+        options.json.write_text(json.dumps(measured))
+    for name, sizes in measured.items():
+        Console().print(_table(name, sizes))
+    failed = [
+        f"{what} with {name}"
+        for name, sizes in measured.items()
+        for what, found in sizes.items()
+        if not _growth(found).is_linear
+    ]
+    if failed:
+        sys.exit(f"faster than linear (exponent above {TOLERANCE:g}): {', '.join(failed)}")
+
+
+def measure(axis: Axis, rounds: int) -> Sizes:
+    """Measure all commands at all sizes."""
+    found: Sizes = defaultdict(dict)
+    for size in axis.sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            project = write_growing_project(Path(folder) / "project", axis.content(size))
+            rows = [*_offline(project, rounds)]
+            if size in axis.deployed:
+                with growth_cloud(project.cloud_dir()) as cloud:
+                    rows += _deployed(project, cloud, rounds)
+        for what, seconds in rows:
+            found[what][size] = seconds
+            print(f"{axis.name} {size}: {what}: {seconds:.2f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def _offline(project: Project, rounds: int) -> Iterator[Row]:
+    """Measure what needs no account."""
+    cache = project.state_dir / "cache"
+
+    def forget() -> None:
+        shutil.rmtree(cache, ignore_errors=True)
+
+    tool = ("tritonstack", "--project", str(project.root))
+    yield "--help", _best(rounds, lambda: command(*tool, "--help"))
+    yield "validate, cold", _best(rounds, lambda: command(*tool, "validate"), before=forget)
+    yield "validate, cached", _best(rounds, lambda: command(*tool, "validate"))
+    synth = ("cdk", "synth", "--quiet", "-c", f"env={ENVIRONMENT}")
+    yield "cdk synth", _best(rounds, lambda: command(*synth, folder=project.root), before=forget)
+    file, lock = project.lock_file(ENVIRONMENT), load_lock(project.lock_file(ENVIRONMENT)).record
+    yield "write a lock", _best(rounds, lambda: write_lock(file, lock))
+    yield "read a lock", _best(rounds, lambda: load_lock(file))
+
+
+def _deployed(project: Project, cloud: GrowthCloud, rounds: int) -> Iterator[Row]:
+    """Measure what needs an account, in the order of use."""
+
+    def tool(*arguments: str) -> Callable[[], None]:
+        return lambda: command("tritonstack", "--project", str(project.root), *arguments)
+
+    deploy = tool("deploy", ENVIRONMENT, "--bootstrap")
+    yield "deploy, first", _best(1, deploy, cloud=cloud)
+    yield "deploy, nothing changed", _best(rounds, deploy, cloud=cloud)
+    yield "diff", _best(rounds, tool("diff", ENVIRONMENT), cloud=cloud)
+    yield "status", _best(rounds, tool("status", ENVIRONMENT), cloud=cloud)
+    promotion = tool("promote", ENVIRONMENT, TARGET_ENVIRONMENT, "--dry-run")
+    yield "promote --dry-run", _best(rounds, promotion, cloud=cloud)
+
+
+def _best(
+    rounds: int,
+    action: Callable[[], object],
+    *,
+    before: Callable[[], object] = lambda: None,
+    cloud: GrowthCloud | None = None,
+) -> float:
+    """Return the fewest CPU seconds of several rounds."""
+    found = []
+    for _ in range(rounds):
+        before()
+        began = _processor_s(cloud)
+        action()
+        found.append(_processor_s(cloud) - began)
+    return min(found)
+
+
+def _processor_s(cloud: GrowthCloud | None) -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used) + (cloud.processor_s() if cloud else 0.0)
+
+
+def _table(name: str, sizes: Sizes) -> Table:
+    columns = sorted({size for found in sizes.values() for size in found})
+    table = Table(
+        "command", *(f"{size:,}" for size in columns), "ratio", "exponent", title=f"CPU s by {name}"
+    )
+    for what, found in sizes.items():
+        growth = _growth(found)
+        exponent = growth.exponent
+        cells = [f"{found[size]:.2f}" if size in found else "" for size in columns]
+        table.add_row(what, *cells, f"{growth.ratio:.1f}", "0" if exponent is None else f"{exponent:.2f}")
+    return table
+
+
+def _growth(found: dict[int, float]) -> Growth:
+    return Growth(sorted(found), [found[size] for size in sorted(found)])
+
+
+def _numbers(text: str) -> list[int]:
+    return sorted(int(part) for part in text.split(",") if part)
+
+
+if __name__ == "__main__":
+    main()

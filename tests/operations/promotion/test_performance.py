@@ -1,0 +1,198 @@
+"""The performance gate: which recorded load tests show an objective, and why others do not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tritonstack.operations.promotion.gates import PromotionCandidate, evaluate_gates
+from tritonstack.operations.promotion.performance import PerformanceRequirement
+from tritonstack.records.events import Event, TouchedArtifact
+from tritonstack.records.load_tests import LoadTest, RecordedLevel
+from tritonstack.spec.environments.promotion import PerformanceObjective, PromotionSpec
+
+OURS, OTHER = "ab" * 32, "cd" * 32
+NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
+OBJECTIVE = PerformanceObjective(rate_per_instance=40, p99_ms=250)
+REQUIRED = PerformanceRequirement("search", "ml.c7i.xlarge", OBJECTIVE, "run `tritonstack bench`")
+CANDIDATE = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED,))
+SPEC = PromotionSpec(source="dev", verified=False)
+MISSED = (
+    "gate performance failed: minilm for cpu (abababababab) has not shown 40 requests per second and "
+    "instance with a p99 latency of 250 ms, which search requires: "
+)
+
+
+def level(rate: float | None = 40, p99: float | None = 200, **changes: Any) -> RecordedLevel:
+    usual = RecordedLevel(
+        load="open loop" if rate else "closed loop, 8 users",
+        offered_per_s=rate,
+        answered_per_s=rate or 50,
+        answers=2000,
+        failed_percent=0,
+        p50_ms=20,
+        p99_ms=p99,
+        steady=True,
+    )
+    return usual.model_copy(update=changes)
+
+
+def recorded(
+    *levels: RecordedLevel,
+    at: str = "17T12:00",
+    digest: str = OURS,
+    model: str = "minilm",
+    instance: str = "ml.c7i.xlarge",
+    instances: int = 1,
+    commit: str | None = "c" * 40,
+) -> Event:
+    return Event(
+        kind="load-tested",
+        environment="dev",
+        at=f"2026-11-{at}:00Z",
+        by="ann",
+        commit=commit,
+        endpoints=("search",),
+        artifacts=(TouchedArtifact(model=model, target="cpu", digest=digest),),
+        load_test=LoadTest(instance_type=instance, instances=instances, levels=levels or (level(),)),
+    )
+
+
+def failed(*events: Event, protected: bool = True, candidate: PromotionCandidate = CANDIDATE) -> list[str]:
+    gates = evaluate_gates(SPEC, [candidate], events, NOON, asked=("search",), protected=protected)
+    return [str(gate) for gate in gates]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([recorded()], id="exactly the rate"),
+        pytest.param([recorded(level(120.0), instances=3)], id="the rate of each instance"),
+        pytest.param([recorded(level(80))], id="a higher rate"),
+        pytest.param(
+            [recorded(level(20), level(40), level(80, 900))], id="the endpoint fails beyond the rate"
+        ),
+        pytest.param([recorded(level(p99=250, failed_percent=0.1))], id="exactly the limits"),
+        pytest.param([recorded(level(p99=900), at="16T12:00"), recorded()], id="fixed since"),
+        pytest.param([recorded(), recorded(level(80, 900), at="18T11:00")], id="later only overloaded"),
+        pytest.param([recorded(), recorded(level(None), at="18T11:00")], id="later only a closed loop"),
+        pytest.param(
+            [recorded(), recorded(level(p99=900), digest=OTHER, at="18T11:00")], id="another is slow"
+        ),
+    ],
+)
+def test_load_test_shows_the_objective(events: list[Event]) -> None:
+    assert failed(*events) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        pytest.param([], "there is no recorded load test", id="none"),
+        pytest.param([recorded(model="other")], "there is no recorded load test", id="another model"),
+        pytest.param(
+            [recorded(digest=OTHER)],
+            "the load test of 2026-11-17T12:00Z measured another artifact (cdcdcdcdcdcd)",
+            id="another artifact",
+        ),
+        pytest.param(
+            [recorded(instance="ml.m5.large")],
+            "the load test of 2026-11-17T12:00Z ran on ml.m5.large, and the endpoint runs on ml.c7i.xlarge",
+            id="another instance type",
+        ),
+        pytest.param(
+            [recorded(at="03T00:00")],
+            "the load test of 2026-11-03T00:00Z is 15.5 days old, required: at most 14",
+            id="old",
+        ),
+        pytest.param(
+            [recorded(commit="c" * 40 + "+uncommitted")],
+            "the load test of 2026-11-17T12:00Z is ignored: it is from cccccccc+uncommitted",
+            id="uncommitted files",
+        ),
+        pytest.param(
+            [recorded(commit=None)],
+            "the load test of 2026-11-17T12:00Z is ignored: it is from files outside git",
+            id="no git",
+        ),
+        pytest.param(
+            [recorded(level(None))],
+            "the load test of 2026-11-17T12:00Z has only other loads: closed loop, 8 users; a closed loop "
+            "waits for late answers and shows no latency at a rate",
+            id="closed loop",
+        ),
+        pytest.param(
+            [recorded(level(10), level(60), level(20), instances=2)],
+            "the highest rate without failure is 30 requests per second and instance on 2026-11-17T12:00Z, "
+            "required: 40",
+            id="too few requests per instance",
+        ),
+        pytest.param(
+            [recorded(level(p99=312))],
+            "40 requests per second and instance on 2026-11-17T12:00Z: p99 latency 312.0 ms, required: at "
+            "most 250 ms",
+            id="slow",
+        ),
+        pytest.param(
+            [recorded(level(20, p99=312, failed_percent=1.5))],
+            "20 requests per second and instance on 2026-11-17T12:00Z: p99 latency 312.0 ms, required: at "
+            "most 250 ms and 1.50 % of the requests failed, required: at most 0.1 %",
+            id="slow and failing at a lower rate",
+        ),
+        pytest.param(
+            [recorded(level(80, p99=312))],
+            "80 requests per second and instance on 2026-11-17T12:00Z: p99 latency 312.0 ms, required: at "
+            "most 250 ms; the objective's rate, 40, was not measured",
+            id="slow at a higher rate",
+        ),
+        pytest.param(
+            [recorded(level(p99=None, answers=700))],
+            "40 requests per second and instance on 2026-11-17T12:00Z: 700 answers are too few for a 99th "
+            "percentile",
+            id="too few answers",
+        ),
+        pytest.param(
+            [recorded(level(steady=False))],
+            "40 requests per second and instance on 2026-11-17T12:00Z: latency was not steady",
+            id="not steady",
+        ),
+        pytest.param(
+            [recorded(), recorded(level(p99=312), at="18T11:00")],
+            "40 requests per second and instance on 2026-11-18T11:00Z: p99 latency 312.0 ms, required: at "
+            "most 250 ms",
+            id="slow since",
+        ),
+        pytest.param(
+            [recorded(level(20)), recorded(digest=OTHER, at="18T11:00")],
+            "the highest rate without failure is 20 requests per second and instance on 2026-11-17T12:00Z, "
+            "required: 40",
+            id="the best load test is explained",
+        ),
+    ],
+)
+def test_load_test_that_does_not_count(events: list[Event], reason: str) -> None:
+    assert failed(*events) == [f"{MISSED}{reason}; run `tritonstack bench`"]
+
+
+def test_uncommitted_files_count_unless_the_target_is_protected() -> None:
+    assert failed(recorded(commit=None), protected=False) == []
+
+
+def test_each_requirement_is_reported() -> None:
+    other = PerformanceRequirement("chat", "ml.g5.xlarge", OBJECTIVE, "deploy it")
+    both = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED, other))
+    (said,) = failed(recorded(), candidate=both)
+    assert "which chat requires: the load test" in said
+    assert said.endswith("and the endpoint runs on ml.g5.xlarge; deploy it")
+    assert failed(recorded(), recorded(instance="ml.g5.xlarge"), candidate=both) == []
+
+
+def test_load_tests_are_no_verdicts_and_survive_their_json() -> None:
+    event = recorded(level(p99=None))
+    assert Event.model_validate_json(event.to_json()) == event
+    assert "p99_ms" not in event.to_json()
+    spec = PromotionSpec(source="dev")
+    gates = evaluate_gates(spec, [CANDIDATE], [recorded()], NOON, asked=("search",))
+    assert [gate.gate for gate in gates] == ["verified"]

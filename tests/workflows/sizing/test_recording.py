@@ -1,0 +1,214 @@
+"""`tritonstack bench --record`: what counts as evidence for a promotion, with moto's SageMaker and S3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.client.light.wire import WireServer, reply
+from tests.operations.smoke.smoke_environment import DIGESTS
+from tests.projects import edit
+from tests.workflows.invocation.invoked_site import PLAIN, Site
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.cli.main import run
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.events import read_events
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.events import Event
+from tritonstack.workflows import LoadOptions, Session, bench, plan_bench
+
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+ROLE = "arn:aws:iam::123456789012:role/any"
+LOADS = LoadOptions(rates=(40, 80), seconds=1, is_even=True)
+
+
+@dataclass(frozen=True)
+class RecordingCloud(Cloud):
+    """InvokeEndpoint is an HTTP server; the rest is moto's."""
+
+    def client(self, service: str) -> Any:
+        if service == "sagemaker-runtime":
+            return super().client(service)
+        return boto3.client(service, region_name="us-east-1")
+
+
+@dataclass
+class Recorded:
+    """An endpoint under load, and what its environment has recorded."""
+
+    site: Site
+    cloud: Cloud
+    bucket: str
+
+    def bench(self, **options: Any) -> Any:
+        session = Session(self.site.project)
+        given = {"options": LOADS, **options}
+        return bench(session, plan_bench(session, "dev", "search", ["a"], **given), record=True)
+
+    def events(self) -> list[Event]:
+        return read_events(self.cloud, self.bucket, kinds=["load-tested"])
+
+
+def serve(digest: str, *, config: str = "config", instance: str = "ml.m5.xlarge", count: int = 2) -> None:
+    """Create the endpoint or update it."""
+    sagemaker = boto3.client("sagemaker", region_name="us-east-1")
+    url = f"s3://artifacts/{artifact_prefix('minilm', digest)}/model.tar.gz"
+    sagemaker.create_model(
+        ModelName=f"model-{config}",
+        ExecutionRoleArn=ROLE,
+        PrimaryContainer={"Image": "triton", "ModelDataUrl": url},
+    )
+    variant = {
+        "VariantName": "main",
+        "ModelName": f"model-{config}",
+        "InstanceType": instance,
+        "InitialInstanceCount": count,
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName=config, ProductionVariants=[variant])
+    name = {"EndpointName": "tritonstack-dev-search", "EndpointConfigName": config}
+    if sagemaker.list_endpoints()["Endpoints"]:  # moto has no UpdateEndpoint
+        sagemaker.delete_endpoint(EndpointName=name["EndpointName"])
+    sagemaker.create_endpoint(**name)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, account: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    site, servers = Site(tmp_path, account, monkeypatch), []
+    monkeypatch.setenv("GITHUB_ACTOR", "ann")
+    spec = load_workspace(site.project, "dev").spec
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=spec.artifact_bucket)
+
+    def start(answer: Callable[[Any], object] = lambda _: reply()) -> Recorded:
+        server = WireServer(answer)
+        servers.append(server)
+        cloud = RecordingCloud(spec.account, spec.region, {**KEYS, "AWS_ENDPOINT_URL": server.url})
+        monkeypatch.setattr(Session, "cloud", lambda *_, **__: cloud)
+        return Recorded(site, cloud, spec.artifact_bucket)
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def test_levels_are_recorded_with_what_served_them(recorded: Any) -> None:
+    site = recorded()
+    serve(DIGESTS["minilm"], instance="ml.m5.large")
+    result = site.bench()
+    (event,) = site.events()
+    assert result.recorded == event.key
+    assert result.to_json()["recorded"] == event.key
+    assert (event.by, event.endpoints) == ("ann", ("search",))
+    assert [(one.model, one.target, one.digest) for one in event.artifacts] == [
+        ("minilm", "cpu", DIGESTS["minilm"])
+    ]
+    assert event.load_test is not None
+    # What runs counts, not what the file says.
+    assert (event.load_test.instance_type, event.load_test.instances) == ("ml.m5.large", 2)
+    assert [one.offered_per_s for one in event.load_test.levels] == [40, 80]
+    assert [one.answers for one in event.load_test.levels] == [40, 80]
+    assert [one.p99_ms for one in event.load_test.levels] == [None, None]
+    assert event.note.startswith("on 2 x ml.m5.large: open loop, 40 per second evenly: ")
+
+
+def test_a_closed_loop_has_no_offered_rate(recorded: Any) -> None:
+    site = recorded()
+    serve(DIGESTS["minilm"])
+    site.bench(options=LoadOptions(users=(2,), seconds=1))
+    (event,) = site.events()
+    assert event.load_test is not None
+    assert event.load_test.levels[0].offered_per_s is None
+
+
+def test_nothing_is_recorded_without_the_option(recorded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    site = recorded()
+    serve(DIGESTS["minilm"])
+    command = ["--project", str(site.site.root), "bench", "dev", "search", "a", "--duration", "1", "--yes"]
+    assert run(command) == 0
+    assert site.events() == []
+    assert run([*command, "--record"]) == 0
+    (event,) = site.events()
+    assert f"recorded as s3://{site.bucket}/{event.key}" in capsys.readouterr().err
+
+
+def test_another_artifact_is_rejected_before_anything_is_sent(recorded: Any) -> None:
+    sent: list[object] = []
+    site = recorded(lambda request: sent.append(request) or reply())
+    with pytest.raises(TritonstackError, match="tritonstack-dev-search does not exist") as caught:
+        site.bench()
+    assert caught.value.code == "TS520"
+    serve("ef" * 32)
+    with pytest.raises(TritonstackError, match=r"serves s3://.* and the lock names minilm \(abababababab\)"):
+        site.bench()
+    assert sent == []
+    assert site.events() == []
+
+
+def test_an_update_during_the_load_is_not_recorded(recorded: Any) -> None:
+    updated: list[None] = []
+
+    def answer(_: Any) -> object:
+        if not updated:
+            updated.append(None)
+            serve(DIGESTS["minilm"], config="later")
+        return reply()
+
+    site = recorded(answer)
+    serve(DIGESTS["minilm"])
+    with pytest.raises(TritonstackError, match="was updated during the load test"):
+        site.bench()
+    assert updated
+    assert site.events() == []
+
+
+def test_the_higher_number_of_instances_counts(recorded: Any) -> None:
+    changed: list[None] = []
+
+    def answer(_: Any) -> object:
+        if not changed:
+            changed.append(None)
+            boto3.client("sagemaker", region_name="us-east-1").update_endpoint_weights_and_capacities(
+                EndpointName="tritonstack-dev-search",
+                DesiredWeightsAndCapacities=[{"VariantName": "main", "DesiredInstanceCount": 5}],
+            )
+        return reply()
+
+    site = recorded(answer)
+    serve(DIGESTS["minilm"])
+    site.bench()
+    (event,) = site.events()
+    assert event.load_test is not None
+    assert event.load_test.instances == 5
+
+
+def test_credentials_without_write_access_are_an_error(
+    recorded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = recorded()
+    serve(DIGESTS["minilm"])
+
+    def denied(*_: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "PutObject")
+
+    monkeypatch.setattr("tritonstack.operations.loads.evidence.record_event", denied)
+    with pytest.raises(TritonstackError, match=r"cannot record the load test .* Access Denied") as caught:
+        site.bench()
+    assert "may write below events/" in str(caught.value.remedy)
+
+
+def test_one_of_several_variants_is_required(recorded: Any) -> None:
+    site = recorded()
+    edit(
+        site.site.project.environment_file("dev"),
+        PLAIN,
+        PLAIN.replace("}", ", challenger: {model: other, share: 0.5}}"),
+    )
+    with pytest.raises(UsageError, match=r"has 2 variants, and --record") as caught:
+        site.bench()
+    assert "--variant main" in str(caught.value.remedy)

@@ -1,0 +1,163 @@
+"""Judge recorded load tests against an endpoint's performance objective.
+
+Pure: it uses the source's events, the artifact, and `now`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tritonstack.base.files import short_digest
+from tritonstack.base.revisions import is_committed, short_commit
+from tritonstack.records.events import Event
+from tritonstack.records.load_tests import LoadTest, RecordedLevel
+from tritonstack.spec.environments.promotion import PerformanceObjective
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class PerformanceRequirement:
+    """An objective of a target's endpoint for one artifact on one instance type."""
+
+    endpoint: str
+    """The endpoint in the target."""
+    instance_type: str
+    objective: PerformanceObjective
+    measure: str
+    """How to measure the artifact in the source."""
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """Why a load test, or one of its levels, does not show an objective."""
+
+    progress: int
+    """How many conditions it meets; the reason of the best one is reported."""
+    words: str
+    fails: bool = False
+    """Whether it shows that the objective is missed."""
+
+
+def performance_failures(
+    requirements: Iterable[PerformanceRequirement],
+    artifact: tuple[str, str],
+    events: Iterable[Event],
+    now: datetime,
+    *,
+    protected: bool,
+) -> Iterator[tuple[str, str]]:
+    """Yield each objective that no load test of an artifact (model, digest) shows, and how to show it."""
+    model, digest = artifact
+    tests = [event for event in events if any(item.model == model for item in event.artifacts)]
+    for one in requirements:
+        reason = _failure(one, digest, tests, now, protected=protected)
+        if reason is not None:
+            objective = (
+                f"{one.objective.rate_per_instance:g} requests per second and instance with a p99 latency of "
+                f"{one.objective.p99_ms:g} ms"
+            )
+            yield f"has not shown {objective}, which {one.endpoint} requires: {reason}", one.measure
+
+
+def _failure(
+    requirement: PerformanceRequirement,
+    digest: str,
+    tests: Sequence[Event],
+    now: datetime,
+    *,
+    protected: bool,
+) -> str | None:
+    """Return why no load test shows the objective; None if one does.
+
+    `tests` are of the model, oldest first. A level at or above the rate that keeps the limits shows
+    the objective. A level at or below the rate that exceeds them shows the opposite. The latest one decides.
+    """
+    found: list[_Finding] = []
+    for event in reversed(tests):
+        if event.load_test is None:
+            continue
+        obstacle = _obstacle(requirement, digest, event, event.load_test, now, protected=protected)
+        if obstacle is not None:
+            found.append(obstacle)
+            continue
+        judged = list(_judged(requirement.objective, event.load_test, _shown(event)))
+        missed = next((one for one in judged if one is not None and one.fails), None)
+        if missed is not None:
+            return missed.words
+        if None in judged:
+            return None
+        found += filter(None, judged)
+    if not found:
+        return "there is no recorded load test"
+    return max(found, key=lambda one: one.progress).words
+
+
+def _obstacle(
+    requirement: PerformanceRequirement,
+    digest: str,
+    event: Event,
+    test: LoadTest,
+    now: datetime,
+    *,
+    protected: bool,
+) -> _Finding | None:
+    """Return why a load test says nothing about the artifact in the target now."""
+    test_of, when = f"the load test of {_shown(event)}", datetime.fromisoformat(event.at)
+    measured = next((item.digest for item in event.artifacts), "")
+    if measured != digest:
+        return _Finding(0, f"{test_of} measured another artifact ({short_digest(measured)})")
+    if test.instance_type != requirement.instance_type:
+        return _Finding(
+            1, f"{test_of} ran on {test.instance_type}, and the endpoint runs on {requirement.instance_type}"
+        )
+    if now - when > timedelta(days=requirement.objective.max_age_days):
+        days = (now - when) / timedelta(days=1)
+        limit = requirement.objective.max_age_days
+        return _Finding(2, f"{test_of} is {days:.1f} days old, required: at most {limit:g}")
+    if protected and not is_committed(event.commit):
+        source = short_commit(event.commit) if event.commit else "files outside git"
+        return _Finding(3, f"{test_of} is ignored: it is from {source}")
+    return None
+
+
+def _judged(objective: PerformanceObjective, test: LoadTest, at: str) -> Iterator[_Finding | None]:
+    """Yield None for each level that shows the objective, otherwise the reason why it does not."""
+    for level in sorted(test.levels, key=lambda one: one.offered_per_s or 0, reverse=True):
+        yield _judge(objective, level, test.instances, at)
+
+
+def _judge(objective: PerformanceObjective, level: RecordedLevel, instances: int, at: str) -> _Finding | None:
+    if level.offered_per_s is None:
+        words = "a closed loop waits for late answers and shows no latency at a rate"
+        return _Finding(4, f"the load test of {at} has only other loads: {level.load}; {words}")
+    rate, required = level.offered_per_s / instances, objective.rate_per_instance
+    measured = f"{rate:g} requests per second and instance on {at}"
+    exceeded = list(_exceeded(objective, level))
+    if exceeded:
+        fails = rate <= required * (1 + _ROUNDING)
+        beyond = "" if fails else f"; the objective's rate, {required:g}, was not measured"
+        return _Finding(6, f"{measured}: {' and '.join(exceeded)}{beyond}", fails)
+    if rate < required * (1 - _ROUNDING):
+        return _Finding(5, f"the highest rate without failure is {measured}, required: {required:g}")
+    if level.p99_ms is None:
+        return _Finding(7, f"{measured}: {level.answers} answers are too few for a 99th percentile")
+    if not level.steady:
+        return _Finding(8, f"{measured}: latency was not steady")
+    return None
+
+
+def _exceeded(objective: PerformanceObjective, level: RecordedLevel) -> Iterator[str]:
+    if level.p99_ms is not None and level.p99_ms > objective.p99_ms:
+        yield f"p99 latency {level.p99_ms:.1f} ms, required: at most {objective.p99_ms:g} ms"
+    if level.failed_percent > objective.max_failed_percent:
+        yield (
+            f"{level.failed_percent:.2f} % of the requests failed, required: at most "
+            f"{objective.max_failed_percent:g} %"
+        )
+
+
+def _shown(event: Event) -> str:
+    return datetime.fromisoformat(event.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
