@@ -23,6 +23,8 @@ _JAVA_CLASSES = {
     r"\p{ASCII}": r"[\x00-\x7f]",
     r"\p{Print}": r"\x20-\x7e",
     r"\z": r"\Z",
+    # A surrogate pair at each end: all characters beyond 16 bits.
+    r"\uD800\uDC00-\uDBFF\uDFFF": r"\U00010000-\U0010FFFF",
 }
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
