@@ -46,8 +46,8 @@ _TYPE_SERVICES = {
 SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
     "Application Auto Scaling": {
         "inference components": "Their targets and policies are stored and returned; nothing scales.",
-        "schedules": "A calendar starts when its action is put, and follows the local cloud's time scale.",
-        "running servers": "This machine may run fewer servers than there are instances; activities report it.",
+        "scheduled actions": "A calendar starts when its action is put, and follows the time scale.",
+        "running servers": "This machine may run fewer servers than instances; activities report it.",
         "not documented by AWS": "Target tracking scales in to the highest datapoint of its low alarm; a "
         "scale-out cooldown blocks scale-in; out of limits, scaling is retried every minute.",
     },

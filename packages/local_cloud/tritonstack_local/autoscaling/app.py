@@ -111,6 +111,7 @@ class AutoScalingApp:
             self._repair_alarms()
         except (ServiceError, ClientError, BotoCoreError) as error:
             log.warning("cannot repair the alarms of scaling policies: %s", error)
+        self._scaler.resume()
         self._scaler.start()
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class ScaledEndpoints(Protocol):
 
 
 class Scaler:
-    """Scales all targets of all scopes in one thread, from `start` until `close`."""
+    """Scales all targets of all scopes in one thread. Call `resume` first, then `start`."""
 
     def __init__(
         self,
@@ -85,11 +85,14 @@ class Scaler:
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="auto scaling", daemon=True)
 
-    def start(self) -> None:
-        """Resume the activities of an earlier cloud, and begin to scale."""
+    def resume(self) -> None:
+        """Find the activities that an earlier cloud left in progress."""
         for scope, activity in self._store.activities.everywhere():
             if activity.running:
                 self._running[scope, activity.target.name] = activity.name
+
+    def start(self) -> None:
+        """Begin to scale."""
         self._thread.start()
 
     def close(self) -> None:
@@ -250,6 +253,7 @@ class Scaler:
         now: float,
     ) -> None:
         if failure is None:
+            self._retries.pop((scope, target.name), None)
             cooldown = self._cooldown(activity, now)
             if cooldown is not None:
                 self._change(scope, target, lambda known: replace(known, cooldown=cooldown))
