@@ -14,7 +14,7 @@ from tritonstack_local.autoscaling.policies import Policies
 from tritonstack_local.autoscaling.records import AutoScalingTables, TargetId
 from tritonstack_local.autoscaling.scaler import Scaler
 from tritonstack_local.autoscaling.scheduled import ScheduledActions
-from tritonstack_local.autoscaling.targets import Targets
+from tritonstack_local.autoscaling.targets import ScalableTargets
 from tritonstack_local.sagemaker.control_plane.endpoints import VariantCapacity
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
@@ -84,7 +84,7 @@ class Scaled:
 
     def __post_init__(self) -> None:
         self.history = History(store=self.store)
-        self.targets = Targets(store=self.store, alarms=self.alarms)  # type: ignore[arg-type]
+        self.targets = ScalableTargets(store=self.store, alarms=self.alarms)  # type: ignore[arg-type]
         self.policies = Policies(store=self.store, alarms=self.alarms)  # type: ignore[arg-type]
         self.scheduled = ScheduledActions(store=self.store)
         self.restart()

@@ -14,7 +14,7 @@ KEY = {
     "ResourceId": "endpoint/e/variant/AllTraffic",
     "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
 }
-TRIED = 6
+TRIED = 4
 
 
 def create_endpoint(cloud):

@@ -15,7 +15,7 @@ from tritonstack_local.autoscaling.policies import Policies
 from tritonstack_local.autoscaling.records import AutoScalingTables
 from tritonstack_local.autoscaling.scaler import ScaledEndpoints, Scaler
 from tritonstack_local.autoscaling.scheduled import ScheduledActions
-from tritonstack_local.autoscaling.targets import Targets
+from tritonstack_local.autoscaling.targets import ScalableTargets
 from tritonstack_local.autoscaling.tracking_alarms import DESCRIPTION, PREFIX, TrackingAlarms
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
 from tritonstack_local.cloudwatch.alarms.state import decide as decide_state
@@ -46,7 +46,7 @@ class AutoScalingApp:
         self._time_scale = time_scale
         self._store = AutoScalingTables()
         self._alarms = TrackingAlarms(clients=clients)
-        history, targets = History(store=self._store), Targets(store=self._store, alarms=self._alarms)
+        history, targets = History(store=self._store), ScalableTargets(store=self._store, alarms=self._alarms)
         self._scaler = Scaler(
             store=self._store,
             history=history,
@@ -149,7 +149,7 @@ class AutoScalingApp:
 
 class _Parts:
     def __init__(
-        self, targets: Targets, policies: Policies, scheduled: ScheduledActions, history: History
+        self, targets: ScalableTargets, policies: Policies, scheduled: ScheduledActions, history: History
     ) -> None:
         self.targets = targets
         self.policies = policies

@@ -30,7 +30,7 @@ _NOT_SUSPENDED = {
 }
 
 
-class Targets:
+class ScalableTargets:
     """Registers, describes, and deregisters targets. Their capacity follows in the background."""
 
     def __init__(self, *, store: AutoScalingTables, alarms: TrackingAlarms) -> None:
