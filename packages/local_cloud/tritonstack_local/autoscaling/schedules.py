@@ -135,9 +135,9 @@ def _set(field: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozen
         end = high if whole else _number(last if dash else first, low, high, names)
         if step and not re.fullmatch(r"[1-9]\d*", step):
             raise ScheduleError(f"{item!r} has an invalid step")
+        if begin > end:
+            raise ScheduleError(f"{item!r} ends before it begins")
         found |= set(range(begin, end + 1, int(step or 1)))
-        if dash and begin > end:  # SAT-MON
-            found |= {*range(begin, high + 1), *range(low, end + 1)}
     return frozenset(found)
 
 
