@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from math import ceil
 
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
@@ -54,6 +55,11 @@ class InstancePool:
         """The number of running requests."""
         with self._lock:
             return sum(self._running.values())
+
+    @property
+    def concurrency(self) -> int:
+        """The number of running requests of the busiest instance, if all are equally busy."""
+        return ceil(self.requests / max(1, self.size))
 
     def add(self, instances: Iterable[EndpointInstance]) -> None:
         """Put instances into service."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -142,6 +142,14 @@ class Hosting:
         """Return the number of instances of a variant, of which this machine may run fewer."""
         traffic = self._traffic(scope, endpoint)
         return 0 if traffic is None else traffic.instances_of(variant)
+
+    def concurrency(self) -> Iterator[tuple[Scope, str, str, int]]:
+        """Yield the concurrent requests per instance of each variant: scope, endpoint, variant, number."""
+        with self._lock:
+            serving = list(self._serving.items())
+        for (scope, endpoint), traffic in serving:
+            pools = traffic.fleet.pools.items()
+            yield from ((scope, endpoint, name, pool.concurrency) for name, pool in pools if pool.size)
 
     @property
     def live(self) -> list[EndpointInstance]:
