@@ -192,6 +192,7 @@ def stepping(**configuration):
         ("put_scaling_policy", {"PolicyType": "PredictiveScaling"}, "ValidationException", "no forecast"),
         ("put_scaling_policy", {"PolicyType": "StepScaling"}, "ValidationException", "StepScalingPolicyConf"),
         ("put_scaling_policy", stepping(StepAdjustments=OVERLAPPING), "ValidationException", "can't overlap"),
+        ("put_scaling_policy", {"PolicyName": "\u00fc"}, "ValidationException", r"pattern: \\p{Print}"),
         ("put_scheduled_action", {"Schedule": "cron(1)"}, "ValidationException", "1 fields instead of 6"),
         (
             "put_scheduled_action",
@@ -209,7 +210,7 @@ def test_invalid_requests_are_rejected(scaling, call, fields, code, message):
     names = {"policy": {"PolicyName": "p"}, "action": {"ScheduledActionName": "s"}}
     named = names.get(call.rpartition("_")[2], {})
     with pytest.raises(ClientError, match=message) as caught:
-        getattr(scaling, call)(**KEY, **named, **fields)
+        getattr(scaling, call)(**(KEY | named | fields))
     assert caught.value.response["Error"]["Code"] == code
 
 

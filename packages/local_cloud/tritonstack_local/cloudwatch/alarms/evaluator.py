@@ -76,6 +76,7 @@ class AlarmEvaluator:
         """Evaluate every alarm at a point in time."""
         alarms = held_alarms()
         self._seen = {key: seen for key, seen in self._seen.items() if key in alarms}
+        self._triggered = {key: at for key, at in self._triggered.items() if key in alarms}
         for held in alarms.values():
             if held.spec is not None:
                 self._evaluate(held, now)
