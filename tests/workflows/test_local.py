@@ -30,6 +30,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     def detached(settings: Any, *, port: int | None) -> CloudAddress:
         calls.append((settings.account_id, port))
         calls.extend([("expose", True)] if settings.expose else [])
+        provisioning = settings.provisioning_minutes
+        calls.extend([("provisioning", provisioning)] if provisioning else [])
         return ADDRESS
 
     def foreground(_: Any, *, port: int | None, on_ready: Callable[[CloudAddress], None]) -> None:
@@ -61,6 +63,11 @@ def test_exposure_is_a_setting_of_one_cloud(
     up(session, OPTIONS)
     assert started[2:] == [("000000000003", 4711)]
     assert "endpoints cannot start" in notes[0]
+
+
+def test_the_provisioning_time_is_a_setting(project: Project, started: list[tuple[str, Any]]) -> None:
+    up(Session(project), replace(OPTIONS, provisioning_minutes=4))
+    assert started == [("000000000003", 4711), ("provisioning", 4)]
 
 
 def test_callback_runs_until_the_end(project: Project, started: list[tuple[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from tests.projects import write_project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import CONFLICTING_VARIABLES, Cloud
 from tritonstack_local.cloud_folder import CloudAddress
+from tritonstack_local.settings import CloudSettings
 from tritonstack_local.signatures.keys import CloudSecret
 
 ADDRESS = CloudAddress("http://localhost:1", 1, 1, "000000000000", "us-east-1", secret=CloudSecret.random())
@@ -26,6 +27,20 @@ def up(tmp_path, monkeypatch, capsys):
         return out, out + err
 
     return started
+
+
+def test_the_minutes_of_provisioning_are_passed_on(up, monkeypatch):
+    seen = []
+
+    def start(settings, **_):
+        seen.append((settings.provisioning_minutes, CloudSettings.from_json(settings.to_json())))
+        return ADDRESS
+
+    monkeypatch.setattr("tritonstack.workflows.local.up.start_detached", start)
+    up(after=["--provisioning", "2.5"])
+    up()
+    assert [minutes for minutes, _ in seen] == [2.5, 0]
+    assert [read.provisioning_minutes for _, read in seen] == [2.5, 0]
 
 
 def test_only_the_shell_gets_the_secret(up):

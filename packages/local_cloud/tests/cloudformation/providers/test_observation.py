@@ -117,6 +117,7 @@ def test_scaling(stack):
             MinCapacity="1",
             MaxCapacity=maximum,
             ScheduledActions=scheduled,
+            Tags=[{"Key": name, "Value": str(maximum)} for name in actions],
         )
 
     def policy(value):
@@ -140,7 +141,9 @@ def test_scaling(stack):
     assert len(scaling.describe_scheduled_actions(**namespace)["ScheduledActions"]) == 2
 
     assert stack.update({"T": target("4", "night"), "P": policy(20)}) == "UPDATE_COMPLETE"
-    assert scaling.describe_scalable_targets(**namespace)["ScalableTargets"][0]["MaxCapacity"] == 4
+    (found,) = scaling.describe_scalable_targets(**namespace)["ScalableTargets"]
+    assert found["MaxCapacity"] == 4
+    assert scaling.list_tags_for_resource(ResourceARN=found["ScalableTargetARN"])["Tags"] == {"night": "4"}
     found = scaling.describe_scaling_policies(**namespace)["ScalingPolicies"]
     assert [item["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] for item in found] == [20.0]
     actions = scaling.describe_scheduled_actions(**namespace)["ScheduledActions"]
@@ -260,7 +263,7 @@ def test_step_scaling_all_metrics_and_scheduled_actions(stack):
     }
     predefined = (
         "SageMakerVariantConcurrentRequestsPerModelHighResolution",
-        "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution",
+        "SageMakerVariantInvocationsPerInstance",
     )
     resources = {
         "T": target,

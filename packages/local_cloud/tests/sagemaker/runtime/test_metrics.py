@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -86,7 +87,22 @@ def test_model_latency_and_overhead_are_in_microseconds(endpoint):
         total, samples, longest = published(endpoint, name, samples=3)
         assert samples == 3
         assert 0 < longest <= total < 60_000_000
-    assert published(endpoint, "ConcurrentRequestsPerModel", samples=1)[2] >= 1
+
+
+def test_concurrent_requests_are_measured_while_they_run_and_without_any(endpoint, tritons):
+    def busiest_is(number):
+        deadline = time.monotonic() + 20
+        while (found := statistics(endpoint, "ConcurrentRequestsPerModel"))[2] != number:
+            assert time.monotonic() < deadline, found
+
+    published(endpoint, "ConcurrentRequestsPerModel", samples=2)
+    busiest_is(0)
+    with ThreadPoolExecutor(4) as pool:
+        held = [pool.submit(ask, endpoint, b"hold") for _ in range(4)]
+        busiest_is(2)  # per instance
+        tritons.released.set()
+        assert [one.result() for one in held] == [None] * 4
+    assert published(endpoint, "Invocations", samples=4)[0] == 4
 
 
 def test_a_request_without_an_instance_counts_as_an_error(endpoint, tritons):

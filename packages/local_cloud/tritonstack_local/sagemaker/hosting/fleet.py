@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from math import ceil
 
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
@@ -31,6 +32,7 @@ class InstancePool:
         self.capture = capture
         self._serving: list[EndpointInstance] = []
         self._running: dict[EndpointInstance, int] = {}
+        self._represented = 0
         self._closed = False
         self._abandoned = False
         self._lock = threading.RLock()
@@ -45,14 +47,19 @@ class InstancePool:
 
     @property
     def size(self) -> int:
-        """The number of instances in service."""
-        return len(self._serving)
+        """The number of instances in service as on AWS; this machine may run fewer servers."""
+        return max(self._represented, len(self._serving))
 
     @property
     def requests(self) -> int:
         """The number of running requests."""
         with self._lock:
             return sum(self._running.values())
+
+    @property
+    def concurrency(self) -> int:
+        """The number of running requests of the busiest instance, if all are equally busy."""
+        return ceil(self.requests / max(1, self.size))
 
     def add(self, instances: Iterable[EndpointInstance]) -> None:
         """Put instances into service."""
@@ -62,6 +69,11 @@ class InstancePool:
                 self._serving.append(instance)
                 self._running[instance] = 0
             self._arrivals.notify_all()
+
+    def represent(self, count: int) -> None:
+        """Set the number of instances that the servers stand for: the machine may hold fewer."""
+        with self._lock:
+            self._represented = count
 
     def acquire_now(self, target: str | None) -> EndpointInstance | None:
         """Reserve a ready instance for one request; None if there is none."""
@@ -95,6 +107,7 @@ class InstancePool:
         with self._arrivals:
             self._serving.sort(key=lambda instance: not instance.available)
             leaving, self._serving = self._serving[keep:], self._serving[:keep]
+            self._represented = min(self._represented, keep)
             return leaving
 
     def close(self) -> list[EndpointInstance]:

@@ -183,7 +183,7 @@ class Invocations:
     def _count(self, call: _Call, pool: InstancePool, status: int) -> None:
         plan, watch = pool.plan, call.watch
         instances = self._hosting.instances_of(plan.scope, plan.endpoint, plan.variant)
-        exchange = Exchange(status, watch.model_s, watch.overhead_s(), instances, pool.requests)
+        exchange = Exchange(status, watch.model_s, watch.overhead_s(), instances, pool.concurrency)
         self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
 
     async def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:

@@ -8,18 +8,20 @@ import shutil
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
+from tritonstack_local.cloudwatch.store import BUCKET_S
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.scope import Scope
 from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
 
 NAMESPACE = "AWS/SageMaker"
 _PUBLISH_S = 0.5
+_SHORTEST_PUBLISH_S = 0.05
 _MICROSECONDS = 1_000_000
 
 
@@ -46,14 +48,23 @@ class Exchange(NamedTuple):
     instances: int
     """The variant's number of instances."""
     concurrent: int
-    """The number of concurrent requests."""
+    """The number of concurrent requests per instance."""
+
+
+ReadConcurrency = Callable[[], Iterable[tuple[Scope, str, str, int]]]
+"""Returns the concurrent requests per instance of each variant: scope, endpoint, variant, number."""
 
 
 class RequestMetrics:
-    """Collects exchanges and publishes them twice per second."""
+    """Collects exchanges and publishes them once per ten seconds of the cloud, at least twice per second.
 
-    def __init__(self, *, metrics: Metrics) -> None:
+    As on AWS, ConcurrentRequestsPerModel always has values, the other metrics only with requests.
+    """
+
+    def __init__(self, *, metrics: Metrics, time_scale: TimeScale, concurrency: ReadConcurrency) -> None:
         self._metrics = metrics
+        self._concurrency = concurrency
+        self._pause_s = min(_PUBLISH_S, max(_SHORTEST_PUBLISH_S, time_scale.lasting(BUCKET_S)))
         self._tallies: dict[MeasuredVariant, _Tally] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -75,20 +86,25 @@ class RequestMetrics:
         self.publish()
 
     def _run(self) -> None:
-        while not self._ended.wait(_PUBLISH_S):
+        while not self._ended.wait(self._pause_s):
             self.publish()
 
     def publish(self) -> None:
         """Publish collected values."""
         with self._lock:
             tallies, self._tallies = self._tallies, {}
-        for watched, tally in tallies.items():
-            dimensions = watched.dimensions
+        running = {
+            MeasuredVariant(scope, endpoint, variant): count
+            for scope, endpoint, variant, count in self._concurrency()
+        }
+        for watched in tallies.keys() | running.keys():
+            dimensions, tally = watched.dimensions, tallies.get(watched) or _Tally()
             data = [
                 Datum(NAMESPACE, name, dimensions, value, unit, count=count)
                 for (name, value, unit), count in tally.values().items()
             ]
-            data.append(Datum(NAMESPACE, "ConcurrentRequestsPerModel", dimensions, float(tally.busiest)))
+            busiest = float(max(tally.busiest, running.get(watched, 0)))
+            data.append(Datum(NAMESPACE, "ConcurrentRequestsPerModel", dimensions, busiest))
             self._metrics.put(watched.scope, data)
 
 
