@@ -41,15 +41,25 @@ def image_layout(model: Document[ModelSpec], recipe: ImageRecipe) -> Layout[Imag
 class ImageLayout(Layout["ImageFramework"]):
     """Base class of image layouts."""
 
-    tools = ("pillow",)
-
     def __init__(self, model: Document[ModelSpec], recipe: ImageRecipe) -> None:
         super().__init__(model)
         self._recipe = recipe
+        fetched = ("timm", "torchvision") if recipe.library == "timm" else ()
+        self.tools = ("pillow", *fetched)
 
     def load(self, context: BuildContext) -> ImageFramework:
         """Load the model and its image processor."""
         # torch takes seconds to import, and a reused artifact does not need it.
+        if self._recipe.library == "timm":
+            from model_build.exporters.timm_models.framework import TimmFramework  # noqa: PLC0415
+
+            return TimmFramework(
+                source=context.source,
+                recipe=self._recipe,
+                trust=self._spec.trust,
+                allow_unused=self._spec.allow_unused_weights,
+                cache_dir=context.cache_dir,
+            )
         from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
 
         return ImageFramework(
