@@ -36,6 +36,10 @@ SILENT = re.compile(rb"Stub process( '[^']*')? is not healthy")
 """The Python backend's log line for a model process that sent no heartbeat for a second."""
 
 
+SEVERAL = re.compile(rb"expected a single response, got \d")
+SEVERAL_REMEDY = "send one response per request, or add `decoupled: true` to the recipe"
+
+
 @dataclass(frozen=True)
 class ServingReport:
     """Result of a serving check."""
@@ -97,11 +101,17 @@ def require_success(reply: TritonResponse, server: TritonServer, subject: str) -
     """Raise ServingError, beginning with `subject`, unless the status of a reply is 200."""
     if reply.status != 200:
         kind = SilentModelError if SILENT.search(reply.body) else ServingError
-        body = reply.body.decode(errors="replace")[:500]
+        remedy = SEVERAL_REMEDY if SEVERAL.search(reply.body) else "correct the model's code or configuration"
         raise kind(
-            with_errors(f"{subject} {reply.status}: {body}", server),
-            remedy=f"correct the model's code or configuration; {WHOLE_LOG}",
+            with_errors(f"{subject} {reply.status}: {error_text(reply.body)}", server),
+            remedy=f"{remedy}; {WHOLE_LOG}",
         )
+
+
+def error_text(body: bytes) -> str:
+    """Return the error in a body as text; outputs before it may be in binary form."""
+    found = body[max(0, body.rfind(b'{"error"')) :].decode(errors="replace")[:500]
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in found)
 
 
 def with_errors(message: str, server: TritonServer) -> str:

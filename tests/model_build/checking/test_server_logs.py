@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.checking.served_model import WHOLE_LOG
+from model_build.checking.served_model import SEVERAL_REMEDY, WHOLE_LOG, error_text
 from model_build.job import BuildOrder, run_order
 from tests.projects import write_project
 from tritonstack.base.paths import find_project
@@ -30,6 +30,15 @@ IN_INITIALIZE = """\
     def execute(self, requests):
         return []
 """
+SEVERAL = """\
+    def execute(self, requests):
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            for _ in range(2):
+                answer = pb_utils.InferenceResponse([pb_utils.Tensor("y", x)])
+                request.get_response_sender().send(answer)
+        return [None] * len(requests)
+"""
 MODEL = """\
 name: failing
 description: Fails.
@@ -40,7 +49,12 @@ test_inputs: [{inputs: {x: [1.0]}, outputs: {y: [1.0]}}]
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("body", "message"), [(IN_EXECUTE, "no such column"), (IN_INITIALIZE, "weights are missing")]
+    ("body", "message"),
+    [
+        (IN_EXECUTE, "no such column"),
+        (IN_INITIALIZE, "weights are missing"),
+        (SEVERAL, "expected a single response, got 2"),
+    ],
 )
 def test_the_whole_log_is_in_the_log_of_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
@@ -63,6 +77,21 @@ def test_the_whole_log_is_in_the_log_of_the_build(
     assert len(failed["message"].splitlines()) <= 10
     assert WHOLE_LOG in failed["remedy"]
     assert "triton.log" not in failed["remedy"]
+    assert (SEVERAL_REMEDY in failed["remedy"]) == (body == SEVERAL)
+    assert "\0" not in failed["message"]
     assert "single-server, triton.log:" in log.getvalue()
     assert "server_version" in log.getvalue(), "also what Triton prints at its start"
     assert not list((tmp_path / "state" / "artifacts").rglob("*.tar.gz"))
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"error":"no"}', '{"error":"no"}'),
+        (b'{"outputs":[]}\0\1\xff{"error":"got 2"}', '{"error":"got 2"}'),
+        (b"plain\x1b[31m\nred", "plain\ufffd[31m\nred"),
+        (b"", ""),
+    ],
+)
+def test_errors_are_text(body: bytes, text: str) -> None:
+    assert error_text(body) == text
