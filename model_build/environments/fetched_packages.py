@@ -29,7 +29,16 @@ def fetched_versions() -> Mapping[str, str]:
 def unpack_packages(file: Path, *, cache_dir: Path) -> Path:
     """Return a folder with the packages of a requirements file, without their dependencies."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    wheels = fetch_wheels(_lines(file), python=python, cache_dir=cache_dir / "wheels", dependencies=False)
+    lines = _lines(file)
+    try:
+        wheels = fetch_wheels(lines, python=python, cache_dir=cache_dir / "wheels", dependencies=False)
+    except EnvironmentBuildError as error:
+        names = ", ".join(line.partition(" ")[0] for line in lines)
+        raise EnvironmentBuildError(
+            f"cannot fetch {names}, which this build imports: {error.message}",
+            remedy="run the build where pip reaches its package index; later builds find them in the cache "
+            f"{cache_dir}",
+        ) from error
     key = hashlib.sha256("\n".join(wheel.name for wheel in wheels).encode()).hexdigest()[:16]
     target = cache_dir / "packages" / key
     target.parent.mkdir(parents=True, exist_ok=True)

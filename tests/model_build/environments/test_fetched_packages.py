@@ -57,3 +57,15 @@ def test_a_corrupt_wheel_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.Mo
         unpack_packages(file, cache_dir=tmp_path / "cache")
     assert "delete" in (caught.value.remedy or "")
     assert not [path for path in (tmp_path / "cache" / "packages").iterdir() if path.name[0] != "."]
+
+
+def test_without_a_package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(EnvironmentBuildError, match=r"cannot fetch timm==[0-9.]+, torchvision==") as caught:
+        unpack_packages(fetched_packages.TIMM, cache_dir=tmp_path)
+    assert "where pip reaches its package index" in (caught.value.remedy or "")
+    assert "pythons" not in (caught.value.remedy or "")
+    assert not list(tmp_path.rglob("*.whl"))
