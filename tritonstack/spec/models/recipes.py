@@ -198,8 +198,7 @@ class ImageClassificationRecipe(ImageRecipe):
 
 
 class ImageEmbeddingRecipe(ImageRecipe):
-    """The image model of CLIP, with vectors comparable with those of texts; or a timm model without its
-    classifier."""
+    """The image model of CLIP, or a timm model without its classifier: one vector per image."""
 
     kind: Literal["image-embedding"]
     normalize: bool = True
