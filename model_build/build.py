@@ -11,7 +11,7 @@ from typing import TypeVar
 from model_build.checking.examples import examples_of, examples_of_texts
 from model_build.checking.generate_check import GenerateCheck, completions_of
 from model_build.checking.parity import describe_parity
-from model_build.checking.served_model import ServingReport
+from model_build.checking.served_model import ServingReport, keeping_log
 from model_build.checking.serving_check import ServingCheck
 from model_build.checking.stream_check import StreamCheck
 from model_build.components import server_arguments_of, tools_of
@@ -245,7 +245,8 @@ class _Build:
         self._check_target(written)
         packed = self._steps.run("pack", lambda: self._pack(written, work, source), _describe_archive)
         check = self._serving_check(installation, packed, written, work / "serving")
-        served = self._steps.run("serve", check.run, _describe_served)
+        with keeping_log(work / "serving"):
+            served = self._steps.run("serve", check.run, _describe_served)
         examples = self._examples(packed.digest, written)
         manifest = self._manifest(source, key, written, packed, served).model_copy(
             update={"examples_sha256": examples.sha256}

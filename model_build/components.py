@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterator, Mapping
 
+from model_build.environments.fetched_packages import fetched_versions
 from model_build.recipes import recipe_for
 from tritonstack.base.documents import Document
 from tritonstack.spec.models.model import ModelSpec
@@ -17,7 +18,8 @@ COMMON_TOOLS = ("isal", "protobuf")
 def tools_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, str]:
     """Return the packages, with versions, that decide the artifact bytes of a model and its members."""
     tools = set(COMMON_TOOLS).union(*(recipe_for(models[part]).tools for part in _parts(name, models)))
-    return {tool: importlib.metadata.version(tool) for tool in sorted(tools)}
+    fetched = fetched_versions()
+    return {tool: fetched.get(tool) or importlib.metadata.version(tool) for tool in sorted(tools)}
 
 
 def server_arguments_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> tuple[str, ...]:

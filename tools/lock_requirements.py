@@ -12,6 +12,8 @@
     containers/builder/      what builds in the account need; torch and CUDA have their own files, because
                              torch comes from another index without a GPU
     containers/serving/      what Python models find in the project's own image
+    model_build/environments/requirements-timm.txt
+                             what builds of timm models fetch
     tritonstack/runtime/          the local server, whose packages and versions are in the file itself
 
 uv resolves for every Python and platform at once; this writes the result with the hashes of all files of a
@@ -60,6 +62,7 @@ https://download.pytorch.org/whl/cpu/torch/, shows the hashes."""
 CUDA = re.compile(r"(nvidia-|cuda-|triton==)")
 """Packages that only PyPI's PyTorch needs, not its CPU build."""
 EMBEDDED = ROOT / "tritonstack" / "runtime" / "requirements-embedded.txt"
+TIMM = "model_build/environments/requirements-timm.txt"
 BUILDER = "containers/builder"
 BUILDER_NEEDS = ("boto3", "pydantic", "PyYAML", "numpy", "tritonclient")
 """Dependencies of the project that model_build and the packages below it import."""
@@ -173,6 +176,7 @@ def main() -> None:
             "containers/serving/requirements.txt", groups["serving"], "--no-deps", python=SERVING_PYTHON
         ),
     )
+    write(TIMM, "What builds of timm models import.", compiled(TIMM, groups["timm"], "--no-deps"))
     write_embedded()
 
 

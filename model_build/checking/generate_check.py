@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from model_build.checking.served_model import ServingReport, served_by
+from model_build.checking.served_model import ServingReport, served_by, with_errors
 from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError
 from model_build.repository.language import TEXT_OUT
@@ -159,9 +159,9 @@ class GenerateCheck:
 
     def _failed(self, server: TritonServer, text: str, reply: TritonResponse) -> ServingError:
         shown = reply.body.decode(errors="replace")[:SHOWN]
+        message = f"generate for {text!r} returned status {reply.status} without text: {shown}"
         return ServingError(
-            f"generate for {text!r} returned status "
-            f"{reply.status} without text: {shown}\n{server.log_tail()}",
+            with_errors(message, server),
             remedy="check the engine options of the recipe, and that the weights are a generating model",
         )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +21,8 @@ from model_build.errors import ServingError, SilentModelError
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import GenerationReport, LatencyReport, ParityReport, ServedBy
-from tritonstack.runtime import TritonInstallation, TritonResponse, TritonServer
+from tritonstack.runtime import TritonFailedError, TritonInstallation, TritonResponse, TritonServer
+from tritonstack.runtime.server import LOG_NAME
 
 Array = NDArray[Any]
 Parameters = Mapping[str, int | str | bool]
@@ -27,8 +30,14 @@ REQUEST_WITHIN_S = 120.0
 LEAST_REQUESTS, MEASURED_MS = 3, 1000.0
 """Measure latency for this long, and with at least so many requests."""
 NO_PARAMETERS: Parameters = MappingProxyType({})
+LONGEST_LOG = 1 << 20
+WHOLE_LOG = "the whole log of the server is at the end of the build's log"
 SILENT = re.compile(rb"Stub process( '[^']*')? is not healthy")
 """The Python backend's log line for a model process that sent no heartbeat for a second."""
+
+
+SEVERAL = re.compile(rb"expected a single response, got \d")
+SEVERAL_REMEDY = "send one response per request, or add `decoupled: true` to the recipe"
 
 
 @dataclass(frozen=True)
@@ -77,9 +86,9 @@ class InvocationClient:
         """Send one case and compare every output."""
         outputs = self.ask(case.inputs, parameters)
         if missing := sorted(case.expected.keys() - outputs.keys()):
+            found = f"{', '.join(sorted(outputs))}; missing: {', '.join(missing)}"
             raise ServingError(
-                f"the served artifact returned {', '.join(sorted(outputs))}; missing: {', '.join(missing)}\n"
-                f"{self.server.log_tail()}",
+                with_errors(f"the served artifact returned {found}", self.server),
                 remedy="make the model return every output that its config.pbtxt declares",
             )
         return [
@@ -92,11 +101,39 @@ def require_success(reply: TritonResponse, server: TritonServer, subject: str) -
     """Raise ServingError, beginning with `subject`, unless the status of a reply is 200."""
     if reply.status != 200:
         kind = SilentModelError if SILENT.search(reply.body) else ServingError
-        body = reply.body.decode(errors="replace")[:500]
+        remedy = SEVERAL_REMEDY if SEVERAL.search(reply.body) else "correct the model's code or configuration"
         raise kind(
-            f"{subject} {reply.status}: {body}\n{server.log_tail()}",
-            remedy="correct the model's code or configuration as the message and the end of the log say",
+            with_errors(f"{subject} {reply.status}: {error_text(reply.body)}", server),
+            remedy=f"{remedy}; {WHOLE_LOG}",
         )
+
+
+def error_text(body: bytes) -> str:
+    """Return the error in a body as text; outputs before it may be in binary form."""
+    found = body[max(0, body.rfind(b'{"error"')) :].decode(errors="replace")[:500]
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in found)
+
+
+def with_errors(message: str, server: TritonServer) -> str:
+    """Return a message with the errors in the server's log."""
+    return f"{message}\n{errors}" if (errors := server.log_errors()) else message
+
+
+@contextmanager
+def keeping_log(work: Path) -> Iterator[None]:
+    """Add the logs of the servers below `work`, which the build deletes, to an error's traceback.
+
+    The traceback of a failed build goes to the build's log.
+    """
+    try:
+        yield
+    except Exception as error:
+        for file in sorted(work.glob(f"*/{LOG_NAME}")):
+            text = file.read_bytes()[-LONGEST_LOG:].decode(errors="replace")
+            error.add_note(f"{file.parent.name}, {file.name}:\n{text}")
+        if isinstance(error, TritonFailedError):
+            error.remedy = f"correct the model's code or configuration; {WHOLE_LOG}"
+        raise
 
 
 def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyReport:

@@ -18,7 +18,14 @@ from typing import Any
 
 from model_build.checking.parity import compare, judge
 from model_build.checking.request_plan import AT_ONCE, MEASURED_REQUESTS
-from model_build.checking.served_model import ServingReport, measure, require_success, served_by
+from model_build.checking.served_model import (
+    WHOLE_LOG,
+    ServingReport,
+    measure,
+    require_success,
+    served_by,
+    with_errors,
+)
 from model_build.checking.serving_check import AGAIN, READY_WITHIN_S, own_threads
 from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError, SilentModelError
@@ -32,7 +39,7 @@ from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
 
 RESPONSES_WITHIN_S = 60.0
 """All responses to one request; most models send them in seconds."""
-_CORRECT = "correct the model's code as the message and the end of the log say"
+_CORRECT = f"correct the model's code; {WHOLE_LOG}"
 Response = Mapping[str, Any]
 
 
@@ -96,7 +103,7 @@ class StreamCheck:
         for number, (response, expected) in enumerate(zip(responses, case.responses, strict=True), start=1):
             if missing := sorted(expected.keys() - response.keys()):
                 raise ServingError(
-                    f"response {number} to {case.name} lacks {', '.join(missing)}\n{server.log_tail()}",
+                    with_errors(f"response {number} to {case.name} lacks {', '.join(missing)}", server),
                     remedy="send every expected output with each response",
                 )
             for name, right in expected.items():
@@ -110,9 +117,9 @@ class StreamCheck:
         try:
             reply = asyncio.run(self._read(server, body, responses))
         except TritonTimeoutError as error:
+            got = f"{case.name} got {len(responses)} responses"
             raise ServingError(
-                f"{case.name} got {len(responses)} responses, and no final flag within {self.within_s:.0f} s"
-                f"\n{server.log_tail()}",
+                with_errors(f"{got}, and no final flag within {self.within_s:.0f} s", server),
                 remedy="send flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL with the last response, or "
                 "alone after it, for every request, also after an error",
                 code="TS375",
@@ -120,8 +127,9 @@ class StreamCheck:
         require_success(reply, server, f"{case.name}: the served artifact returned")
         for number, response in enumerate(responses):
             if "error" in response:
+                failed = f"{case.name} failed after {number} responses: {response['error']}"
                 raise ServingError(
-                    f"{case.name} failed after {number} responses: {response['error']}\n{server.log_tail()}",
+                    with_errors(failed, server),
                     remedy=_CORRECT,
                     code="TS375",
                 )

@@ -123,7 +123,8 @@ class Framework:
         Eager attention exports better, but not every architecture supports it.
         """
         encoder: Any = self.head.encoder
-        if getattr(encoder.config, "_attn_implementation", "eager") == "eager":
+        config = getattr(encoder, "config", None)  # timm's models have none
+        if getattr(config, "_attn_implementation", "eager") == "eager":
             return False
         encoder.set_attn_implementation("eager")
         return True

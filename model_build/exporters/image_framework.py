@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.errors import ExportError
+from model_build.errors import ExportError, FieldError
 from model_build.exporters.framework import Framework, require_numbers
-from model_build.exporters.heads import head_of
+from model_build.exporters.heads import Head, head_of
 from model_build.exporters.image_preparation import ImageProcessor
 from model_build.exporters.loading import load_model, quiet
 from model_build.library_errors import brief
@@ -21,6 +24,28 @@ from tritonstack.spec.models.recipes import ImageRecipe
 
 Array = NDArray[Any]
 PIXELS = "pixel_values"
+
+
+class PixelMaker(Protocol):
+    """Prepares images as a framework does."""
+
+    def pixels(self, images: Iterable[bytes]) -> Array:
+        """Return the framework's pixels for image files."""
+
+    def shape(self) -> tuple[int, ...]:
+        """Return channels, height, and width, which must not depend on the image."""
+
+    def preparation(self) -> Mapping[str, Any]:
+        """Return the content of preparation.json for the served step."""
+
+
+@dataclass(frozen=True)
+class LoadedImages:
+    """A model with its head, what prepares its images, and the tensors of the source that it does not use."""
+
+    head: Head
+    processor: PixelMaker
+    unused: tuple[str, ...]
 
 
 class ImageFramework(Framework):
@@ -34,16 +59,13 @@ class ImageFramework(Framework):
         trust: Trust = UNTRUSTED,
         allow_unused: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        head_class: Any = head_of(recipe)
-        with quiet():
-            loaded = load_model(source.folder, head_class, trust=trust, allow_unused=allow_unused)
-            self._processor = ImageProcessor(source.folder, trust=trust)
+        loaded = self._load(source.folder, recipe, trust, allow_unused)
+        self._processor = loaded.processor
         self.preparation = self._processor.preparation() if recipe.input == "image" else None
         shape = self._processor.shape()
         # Batch above 1, because the exporter treats size 1 as a constant.
         example = {PIXELS: np.zeros((2, *shape), dtype=np.float32)}
-        head = head_class(loaded.model, recipe)
-        super().__init__(head, example=example, axes={0: "batch"}, unused_weights=loaded.unused)
+        super().__init__(loaded.head, example=example, axes={0: "batch"}, unused_weights=loaded.unused)
         try:
             require_numbers(self.answer(self.example))
         except ExportError:
@@ -53,6 +75,17 @@ class ImageFramework(Framework):
                 f"the model fails on pixels of shape {list(shape)}: {brief(error)}",
                 remedy="check that config.json and preprocessor_config.json match",
             ) from error
+
+    def _load(
+        self, folder: Path, recipe: ImageRecipe, trust: Trust, allow_unused: Mapping[str, str]
+    ) -> LoadedImages:
+        """Load the model and its image processor."""
+        _reject_timm(folder)
+        head_class: Any = head_of(recipe)
+        with quiet():
+            loaded = load_model(folder, head_class, trust=trust, allow_unused=allow_unused)
+            processor = ImageProcessor(folder, trust=trust)
+        return LoadedImages(head_class(loaded.model, recipe), processor, loaded.unused)
 
     @property
     def description(self) -> str:
@@ -71,3 +104,18 @@ class ImageFramework(Framework):
     def other_example(self) -> dict[str, Array]:
         """Return an example with another batch size."""
         return self.random_pixels(np.random.default_rng(0), batch=3)
+
+
+def _reject_timm(folder: Path) -> None:
+    """Name the option for timm models; transformers would ask for packages of its own."""
+    file = folder / "config.json"
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # transformers reports it
+    if isinstance(config, dict) and "architecture" in config and "model_type" not in config:
+        raise FieldError(
+            ("recipe",),
+            f"config.json describes a timm model ({config['architecture']}), not a transformers model",
+            remedy="set `library: timm` in the recipe",
+        )

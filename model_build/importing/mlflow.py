@@ -175,6 +175,9 @@ def read_mlmodel(root: Path, shown: Path) -> MlflowImport:
                 named = {str(name): flavor for name, flavor in flavors.items()}
                 return MlflowImport(root, shown, named, example if isinstance(example, dict) else {})
             problem = "no mapping `flavors`"
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            problem = f"line {line}: invalid YAML ({error.problem})"
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             problem = str(error).splitlines()[0]
     raise UsageError(f"{shown / MLMODEL}: {problem}", remedy="save the model again with mlflow", code="TS342")

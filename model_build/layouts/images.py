@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
+from model_build.inputs.image_files import read_images, require_images
 from model_build.layouts.layout import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.layouts.steps import IMAGE, PREPARER, add_preparer
 from model_build.repository.parts import SchedulingStep, add_ensemble
@@ -41,15 +42,26 @@ def image_layout(model: Document[ModelSpec], recipe: ImageRecipe) -> Layout[Imag
 class ImageLayout(Layout["ImageFramework"]):
     """Base class of image layouts."""
 
-    tools = ("pillow",)
-
     def __init__(self, model: Document[ModelSpec], recipe: ImageRecipe) -> None:
         super().__init__(model)
         self._recipe = recipe
+        fetched = ("timm", "torchvision") if recipe.library == "timm" else ()
+        self.tools = ("pillow", *fetched)
 
     def load(self, context: BuildContext) -> ImageFramework:
         """Load the model and its image processor."""
+        require_images(self._model)
         # torch takes seconds to import, and a reused artifact does not need it.
+        if self._recipe.library == "timm":
+            from model_build.exporters.timm_models.framework import TimmFramework  # noqa: PLC0415
+
+            return TimmFramework(
+                source=context.source,
+                recipe=self._recipe,
+                trust=self._spec.trust,
+                allow_unused=self._spec.allow_unused_weights,
+                cache_dir=context.cache_dir,
+            )
         from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
 
         return ImageFramework(
@@ -75,21 +87,7 @@ class ImageLayout(Layout["ImageFramework"]):
 
     def _images(self) -> list[bytes]:
         """Read the files of the test inputs."""
-        names = [test_input.image or "" for test_input in self._spec.test_inputs]
-        files = [self._model.file.parent / name for name in names]
-        violations = [
-            self._model.violation(
-                ("test_inputs", index, "image"),
-                f"file not found next to model.yaml: {names[index]}",
-                remedy="add it or correct its name",
-                code="TS205",
-            )
-            for index, file in enumerate(files)
-            if not file.is_file()
-        ]
-        if violations:
-            raise InvalidFilesError(violations)
-        return [file.read_bytes() for file in files]
+        return read_images(self._model)
 
     def violations(self) -> Iterator[FileViolation]:
         """Check that test images exist, among other conflicts."""

@@ -38,7 +38,7 @@ class Layout(ABC, Generic[AnyFramework]):
 
     parts: ClassVar[tuple[str, ...]] = ()
     """Names of the Triton models other than the entry."""
-    tools: ClassVar[tuple[str, ...]]
+    tools: tuple[str, ...]
     """Distributions, besides PyTorch and ONNX, whose versions decide the artifact's bytes."""
 
     def __init__(self, model: Document[ModelSpec]) -> None:

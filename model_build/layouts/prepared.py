@@ -19,6 +19,7 @@ from model_build.checking.answers import Answer
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
+from model_build.inputs.image_files import read_images, require_images
 from model_build.inputs.rows import Row, read_outputs
 from model_build.inputs.types import fits_shape
 from model_build.layouts.layout import ENCODER, random_numbers, same_names
@@ -256,6 +257,7 @@ class Images(Preparation):
 
     def load(self, source: Path) -> str:
         """Load the image processor."""
+        require_images(self._model)
         from model_build.exporters.image_preparation import ImageProcessor  # noqa: PLC0415 - imports slowly
         from model_build.exporters.loading import quiet  # noqa: PLC0415 - as above
 
@@ -287,20 +289,7 @@ class Images(Preparation):
 
     def sent(self) -> list[Any]:
         """Return the image files of the test inputs."""
-        files = [self._model.file.parent / str(test_input.image) for test_input in self._spec.test_inputs]
-        violations = [
-            self._model.violation(
-                ("test_inputs", index, "image"),
-                f"file not found next to model.yaml: {file.name}",
-                remedy="add it or correct its name",
-                code="TS205",
-            )
-            for index, file in enumerate(files)
-            if not file.is_file()
-        ]
-        if violations:
-            raise InvalidFilesError(violations)
-        return [file.read_bytes() for file in files]
+        return list(read_images(self._model))
 
     def more(self) -> Iterator[tuple[str, Any]]:
         """Yield images of odd sizes."""

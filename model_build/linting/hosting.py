@@ -39,7 +39,11 @@ RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
         "no_file": ("error", _FILES, "add it, or correct the configuration"),
         "looks_ensemble": ("error", _MODE, 'remove the text `platform: "ensemble"` from its comments'),
         "hidden_ensemble": ("error", _MODE, 'write `platform: "ensemble"` exactly like this'),
-        "no_model": ("error", _LAYOUT, f"add <model>/{CONFIG_NAME} and <model>/1/<files>"),
+        "no_model": (
+            "error",
+            _LAYOUT,
+            f"add <model>/{CONFIG_NAME} and <model>/1/<files>; `tritonstack import` takes MLflow models",
+        ),
         "many_ensembles": (
             "error",
             _MODE,

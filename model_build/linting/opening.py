@@ -22,6 +22,7 @@ SMALL_BYTES = 1 << 30
 """Unpacked size that any archive may have."""
 LIMIT_MEMBERS = 200_000
 LISTED_ENTRIES = 20
+AGAIN = "if the file was cut off, copy or fetch it again; else "
 PACK = "pack plain files and folders: `tar --dereference -C <repository> -czf model.tar.gz .`"
 
 
@@ -82,11 +83,16 @@ def _unpacked(archive: Path, folder: Path) -> OpenedRepository:
         findings.append(_finding(archive, error))
         return OpenedRepository(folder, archive, tuple(findings), complete=False)
     except ArchiveError as error:
-        findings.append(_finding(archive, error))
+        findings.append(_finding(archive, error, remedy=AGAIN + PACK if _is_unreadable(error) else PACK))
         return OpenedRepository(folder, archive, tuple(findings), complete=False)
     return OpenedRepository(folder, archive, tuple(findings))
 
 
-def _finding(archive: Path, error: ArchiveError) -> Finding:
+def _is_unreadable(error: ArchiveError) -> bool:
+    """Return whether the archive itself cannot be read, so that its end may be missing."""
+    return error.__cause__ is not None
+
+
+def _finding(archive: Path, error: ArchiveError, *, remedy: str = PACK) -> Finding:
     message = error.message.removeprefix(f"{archive}").removeprefix(":").strip()
-    return in_file("error", "TS414", archive, message, PACK)
+    return in_file("error", "TS414", archive, message, remedy)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ def prepare(image: Image.Image, preparation: Mapping[str, Any]) -> np.ndarray:
     """Scale and crop an image, then make numbers of it: channels, rows, columns."""
     for step in preparation["geometry"]:
         if "crop" in step:
-            image = centre_of(image, *step["crop"])
+            image = centre_of(image, *step["crop"], rounds=step.get("rounds", False))
         else:
             size = step.get("resize") or size_by_shorter(image, step["shorter"])
             if size[0] * size[1] > MOST_PIXELS:
@@ -95,7 +96,8 @@ def size_by_shorter(image: Image.Image, shorter: int) -> tuple[int, int]:
     return (longer, shorter) if image.width <= image.height else (shorter, longer)
 
 
-def centre_of(image: Image.Image, height: int, width: int) -> Image.Image:
-    """The middle of an image; what lies beyond its edges is black."""
-    left, top = (image.width - width) // 2, (image.height - height) // 2
+def centre_of(image: Image.Image, height: int, width: int, *, rounds: bool) -> Image.Image:
+    """The middle of an image; what lies beyond its edges is black. `rounds` halves to even, else down."""
+    margins = [(image.width - width) / 2, (image.height - height) / 2]
+    left, top = (round(margin) if rounds else math.floor(margin) for margin in margins)
     return image.crop((left, top, left + width, top + height))

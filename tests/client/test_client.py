@@ -191,6 +191,24 @@ def test_the_containers_status_distinguishes_model_errors(transport, server, ori
     assert "in the container's words" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("message", "target_model", "remedy"),
+    [
+        (
+            "Request r is missing a target model header: endpoint ep is a multi-model",
+            None,
+            "pass target_model",
+        ),
+        ("Endpoint ep does not support target model header.", "m.tar.gz", "omit target_model"),
+    ],
+)
+def test_a_missing_or_extra_target_model_has_its_remedy(transport, server, message, target_model, remedy):
+    server.answer = error_answer("ValidationError", 400, message)
+    with pytest.raises(errors.RequestRejectedError) as caught:
+        transport.infer(transport.client(server.url, target_model=target_model))
+    assert caught.value.remedy.startswith(remedy)
+
+
 def test_no_answer_in_time(transport, server):
     server.delay = threading.Event()
     client = transport.client(server.url, config={"read_timeout": 0.2})

@@ -12,7 +12,12 @@ from tritonstack.base.paths import find_project
 ROOT = find_project(Path(__file__).parent).root
 LOCKS = sorted(
     file.relative_to(ROOT)
-    for pattern in ("requirements*.txt", "containers/*/*.txt", "tritonstack/runtime/requirements*.txt")
+    for pattern in (
+        "requirements*.txt",
+        "containers/*/*.txt",
+        "tritonstack/runtime/requirements*.txt",
+        "model_build/environments/requirements*.txt",
+    )
     for file in ROOT.glob(pattern)
 )
 INSTALLERS = sorted(
@@ -55,6 +60,7 @@ def test_known_files_are_included() -> None:
         "containers/builder/requirements.txt",
         "containers/builder/torch.txt",
         "containers/serving/requirements.txt",
+        "model_build/environments/requirements-timm.txt",
         "requirements-checkov.txt",
         "requirements-cuda.txt",
         "requirements-dev.txt",

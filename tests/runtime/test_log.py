@@ -32,3 +32,14 @@ def test_end_of_the_log_is_shown_if_it_has_no_errors(tmp_path: Path) -> None:
     file.write_text("\n".join(f"line {number}" for number in range(100)))
     assert log.reasons(file, limit=2) == "line 98\nline 99"
     assert log.tail(tmp_path / "missing", 5) == ""
+
+
+def test_errors_are_shortened_and_listed_once(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text("started\nValueError: bad\nready\nValueError: bad\nKeyError: " + "x" * 5000 + "\n")
+    first, second = log.errors(file, limit=5).splitlines()
+    assert first == "ValueError: bad"
+    assert len(second) < 700
+    assert second.endswith(" ...")
+    file.write_text("started\nready\n")
+    assert log.errors(file, limit=5) == ""

@@ -14,7 +14,8 @@ from tritonstack.workflows.output_files import write_output
     ("name", "reason"),
     [
         ("folder", "Is a directory"),
-        ("file/below", "Not a directory|File exists"),
+        ("file/below", "its folder does not exist"),
+        ("missing/deep/file", "its folder does not exist"),
         ("to-folder", "Is a directory"),
         ("n" * 300, "File name too long"),
     ],

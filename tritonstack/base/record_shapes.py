@@ -61,7 +61,9 @@ def _within(branch: Branch, path: FieldPath, data: Any) -> Iterator[Branch]:
     if not path:
         yield branch
     elif field := branch.record.model_fields.get(str(path[0])):
-        yield from branches_at(field.annotation, path[1:], value_at(data, path[:1]))
+        # pydantic moves the discriminator of a field's own annotation into the field.
+        tag = field.discriminator if isinstance(field.discriminator, str) else None
+        yield from branches_at(field.annotation, path[1:], value_at(data, path[:1]), tag)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

@@ -88,17 +88,24 @@ ERRORS_BY_EXCEPTION: tuple[tuple[type[BotoCoreError], type[InvocationError]], ..
 
 _NO_ARCHIVE = "Failed to download model data(bucket"
 """SageMaker's message about a TargetModel without an object in S3."""
+_TARGET_HEADER = "target model header"
+"""In SageMaker's messages about a TargetModel that is missing, or that an endpoint does not take."""
+_ADD_TARGET = "pass target_model: the endpoint has several models; `tritonstack targets` lists them"
+_OMIT_TARGET = "omit target_model: the endpoint has one model"
 
 
 def invocation_error(raised: ClientError | BotoCoreError, *, request: RequestFacts) -> InvocationError:
     """Return the error for a botocore exception."""
     if isinstance(raised, ClientError):
         service = _service_error(raised)
-        return _answered(service, request)(request=request, service=service)
+        error = _answered(service, request)(request=request, service=service)
+        if _TARGET_HEADER in service.message.lower():
+            error.remedy = _ADD_TARGET if request.target_model is None else _OMIT_TARGET
+        return error
     service = ServiceErrorDetails(code=type(raised).__name__, message=str(raised))
-    for botocore_error, error in ERRORS_BY_EXCEPTION:
+    for botocore_error, kind in ERRORS_BY_EXCEPTION:
         if isinstance(raised, botocore_error):
-            return error(request=request, service=service)
+            return kind(request=request, service=service)
     return InvocationError(request=request, service=service)
 
 

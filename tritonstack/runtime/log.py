@@ -12,6 +12,7 @@ _REASON_ROW = re.compile(r"\|\s*\S+\s*\|\s*\d+\s*\|\s*UNAVAILABLE: ")
 # Logged by every server on a machine without a GPU.
 _HARMLESS = ("CudaDriverHelper has not been initialized", "CUDA driver version is insufficient")
 _TAIL_BYTES = 1 << 18
+_LONGEST_LINE = 600
 
 
 def tail(log: Path, lines: int) -> str:
@@ -21,12 +22,18 @@ def tail(log: Path, lines: int) -> str:
 
 def reasons(log: Path, *, limit: int = 12) -> str:
     """Return the lines that explain a failure, without duplicates; else the end of the log."""
+    return errors(log, limit=limit) or tail(log, limit)
+
+
+def errors(log: Path, *, limit: int) -> str:
+    """Return the last lines that report errors, shortened, without duplicates; empty if there is none."""
     found: dict[str, None] = {}
     for line in _last_lines(log):
         match = _ERROR_LINE.match(line) or _REASON_ROW.match(line)
         if match and not any(text in line for text in _HARMLESS):
-            found[" ".join(line.split())] = None
-    return "\n".join(list(found)[-limit:]) or tail(log, limit)
+            shown = " ".join(line.split())
+            found[shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]} ..."] = None
+    return "\n".join(list(found)[-limit:])
 
 
 def _last_lines(log: Path) -> list[str]:

@@ -128,6 +128,10 @@ class TritonServer(SageMakerServer):
         """Return the end of the server's output."""
         return log.tail(self.log_path, lines)
 
+    def log_errors(self, lines: int = 6) -> str:
+        """Return the last errors in the server's output; empty if there is none."""
+        return log.errors(self.log_path, limit=lines)
+
     def stop(self, *, grace_s: float = 30.0) -> None:
         """Stop the server, by force after the grace period; return when nothing remains."""
         self.close_connections()

@@ -84,12 +84,12 @@ def new_model(
     return NewFiles(name, model_folder_files(project, name))
 
 
-def require_new(project: Project, name: str) -> None:
+def require_new(project: Project, name: str, *, remedy: str = "choose another name") -> None:
     """Raise UsageError if the name is invalid or taken."""
     _check_name(name)
     folder = project.models_dir / name
     if folder.exists():
-        raise UsageError(f"{shown_path(folder)} already exists", remedy="choose another name", code="TS911")
+        raise UsageError(f"{shown_path(folder)} already exists", remedy=remedy, code="TS911")
 
 
 @contextmanager

@@ -9,7 +9,16 @@ from tritonstack.base.files import write_atomically
 
 
 def write_output(file: Path, content: bytes) -> None:
-    """Write a file atomically; write devices, pipes, and the targets of links in place. Raise UsageError."""
+    """Write a file atomically; write devices, pipes, and the targets of links in place. Raise UsageError.
+
+    A missing folder is an error: a mistyped path would leave folders behind.
+    """
+    if not file.parent.is_dir():
+        raise UsageError(
+            f"cannot write {file}: its folder does not exist",
+            remedy="create the folder, or correct the path",
+            code="TS907",
+        )
     try:
         if file.is_symlink() or (file.exists() and not file.is_file()):
             file.write_bytes(content)

@@ -31,8 +31,8 @@ class ImageEmbedding(Head):
         if config.model_type != CLIP:
             raise ExportError(
                 f"image-embedding needs a CLIP model; config.json describes a {config.model_type} model",
-                remedy="choose a CLIP model; for another image model, export its vectors to ONNX and use the "
-                "recipe onnx with `input: image`",
+                remedy="choose a CLIP model, or a timm model with `library: timm`; for another model, export "
+                "its vectors to ONNX and use the recipe onnx with `input: image`",
                 code="TS370",
             )
         return transformers.AutoModel

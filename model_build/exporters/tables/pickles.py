@@ -37,7 +37,8 @@ def load_pickle(file: Path, *, code: str) -> Any:
         raise ExportError(
             f"{file.name} holds a {type(estimator).__module__}.{type(estimator).__name__}, "
             "not a scikit-learn model",
-            remedy="save XGBoost and LightGBM models with their own save_model",
+            remedy="save the fitted estimator alone with joblib.dump; XGBoost and LightGBM models with their "
+            "own save_model",
             code=code,
         )
     return estimator

@@ -129,6 +129,17 @@ def test_a_built_model_is_shown_in_full(project: Project, inspect: Command, tmp_
     assert found["manifest"]["digest"] == found["shown"] == made.digest
 
 
+def test_the_source_is_named(project: Project, inspect: Command, tmp_path: Path) -> None:
+    made = build(project, tmp_path / "repository")
+    file = archive_of(project, made).parent / "manifest.json"
+    for source, shown in (("", "the files beside model.yaml"), ("s3://b/w", "s3://b/w, revision abc")):
+        changed = made.model_copy(update={"source": source, "source_revision": "abc", "instances": 1})
+        file.write_text(changed.to_json())
+        out = inspect("minilm")[1]
+        assert f"  source: {shown}\n" in out
+        assert "  1 instance on a CPU; " in out
+
+
 def test_the_artifact_of_the_present_files_is_preferred(
     project: Project, inspect: Command, tmp_path: Path
 ) -> None:
@@ -179,6 +190,7 @@ def test_an_unknown_or_ambiguous_digest(
     assert code == 2
     assert f"digest '{digest}' matches {count} artifacts of 'minilm'" in err
     assert all(one[:12] in err for one in digests)
+    assert ("write more of it" in err) == (count > 1)
 
 
 def test_a_damaged_archive(project: Project, inspect: Command, tmp_path: Path) -> None:

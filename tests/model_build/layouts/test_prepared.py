@@ -237,3 +237,12 @@ def test_a_source_without_a_tokenizer(tmp_path: Path) -> None:
 def test_conflicts_in_the_file(tmp_path: Path, changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidFilesError, match=field):
         recipe_for(texts(tmp_path, **changes))
+
+
+def test_a_graph_without_batches_must_be_exported_again(tmp_path: Path) -> None:
+    """`max_batch: 0` is no remedy: what is in front of the graph needs batches."""
+    with pytest.raises(InvalidFilesError, match="no variable first dimension") as caught:
+        write_repository(images(tmp_path, (1, 3, 16, 16)), tmp_path / "work")
+    assert [one.remedy for one in caught.value.violations] == [
+        "export the graph with a variable batch dimension"
+    ]

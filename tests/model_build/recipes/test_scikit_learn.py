@@ -233,4 +233,6 @@ def test_pickles_need_trust_and_batches(tmp_path: Path) -> None:
 def test_other_pickles(tmp_path: Path) -> None:
     model = saved(tmp_path, Ridge(), RANDOM)
     (tmp_path / "weights/m.joblib").write_bytes(pickle.dumps({"a": 1}))
-    assert "m.joblib holds a builtins.dict, not a scikit-learn model" in error_of(lambda: model, tmp_path)
+    message = error_of(lambda: model, tmp_path)
+    assert "m.joblib holds a builtins.dict, not a scikit-learn model" in message
+    assert "save the fitted estimator alone with joblib.dump" in message

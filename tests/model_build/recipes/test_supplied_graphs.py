@@ -44,6 +44,7 @@ def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
     save_onnx(tmp_path / "weights/model.onnx", batch=1)
     told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "batching.max_batch: these tensors have no variable first dimension: x [1, 3]" in told
+    assert "set `batching: {max_batch: 0}`, or export the graph" in told
     written = write_repository(
         write_supplied(
             tmp_path,

@@ -172,6 +172,9 @@ class ImageRecipe(HuggingFaceRecipe):
 
     takes: ClassVar[InputKind] = "images"
 
+    library: Literal["transformers", "timm"] = "transformers"
+    """The library that saved the source: its config.json has a `model_type` (transformers) or an
+    `architecture` (timm)."""
     input: Literal["image", "pixels"] = "image"
     """What callers send: image files, which a preprocessing model decodes and scales, or scaled pixels."""
 
@@ -195,7 +198,7 @@ class ImageClassificationRecipe(ImageRecipe):
 
 
 class ImageEmbeddingRecipe(ImageRecipe):
-    """The image model of CLIP: one vector per image, comparable with those of texts."""
+    """The image model of CLIP, or a timm model without its classifier: one vector per image."""
 
     kind: Literal["image-embedding"]
     normalize: bool = True

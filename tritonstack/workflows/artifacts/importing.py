@@ -104,7 +104,7 @@ def import_model(session: Session, path: Path, options: ImportOptions | None = N
     )
     with session.reporter.step(f"importing {path}") as step, open_import(request) as found:
         name = request.named(found.name)
-        require_new(project, name)
+        require_new(project, name, remedy="choose another name with --name")
         with adding_model(project, name) as staged:
             imported = found.write(staged, name, request)
             _write_model_yaml(staged / "model.yaml", imported, path)

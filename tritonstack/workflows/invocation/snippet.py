@@ -31,6 +31,8 @@ from tritonstack.workflows.session import Session
 LANGUAGES = tuple(WRITERS)
 _AWS = "https://runtime.sagemaker"
 """The start of the URLs that SDKs use by themselves; the local cloud and VPC endpoints have others."""
+_BINARY_ONLY = frozenset({"FP16", "BF16"})
+"""Datatypes that Triton does not write in JSON."""
 _MOST_INLINE = 2000
 """The longest body that a snippet contains."""
 
@@ -85,12 +87,13 @@ def snippet(
     request = ModelRequest(cloud, workspace, endpoint, target, InvokeOptions())
     text = target.model.test_texts[0] if target.model.generates else None
     inputs, parameters = ({}, {}) if text is not None else _test_input(request)
+    is_binary = text is None and not target.model.streams and _answers_binary(request)
     if text is not None:
         body, content_type = _generation(text)
     elif target.model.streams:
         body, content_type = json.dumps(flat_inputs(inputs)).encode(), JSON_CONTENT_TYPE
     else:
-        body, content_type = body_of(inputs, parameters)
+        body, content_type = body_of(inputs, parameters, binary_answer=is_binary)
     inline = content_type == JSON_CONTENT_TYPE and len(body) <= _MOST_INLINE
     url = cloud.client("sagemaker-runtime").meta.endpoint_url
     several = isinstance(spec.endpoints[endpoint], MultiModelEndpoint)
@@ -117,6 +120,7 @@ def snippet(
             content_type=content_type,
             body_file=name,
             inline=inline,
+            binary_answer=is_binary,
             text=text,
             streams=target.model.streams,
             events=target.model.streams
@@ -136,12 +140,22 @@ def _test_input(request: ModelRequest) -> tuple[Arrays, Mapping[str, Parameter]]
     return request.example()
 
 
+def _answers_binary(request: ModelRequest) -> bool:
+    """Return whether the model has outputs that JSON cannot hold; those of text models are FP32 and texts."""
+    if request.target.model.takes_texts:
+        return False
+    outputs = request.examples().requests[0].outputs
+    return any(output.datatype in _BINARY_ONLY for output in outputs)
+
+
 def _generation(text: str) -> tuple[bytes, str]:
     return json.dumps({"text_input": text, "exclude_input_in_output": True}).encode(), JSON_CONTENT_TYPE
 
 
-def body_of(inputs: Arrays, parameters: Mapping[str, Parameter]) -> tuple[bytes, str]:
-    """Return a body that Triton answers in JSON: JSON itself, or its binary form if JSON would be long.
+def body_of(
+    inputs: Arrays, parameters: Mapping[str, Parameter], *, binary_answer: bool = False
+) -> tuple[bytes, str]:
+    """Return a body: JSON, or Triton's binary form if JSON would be long. The answer is JSON, or binary.
 
     Triton does not read FP16 in JSON.
     """
@@ -149,13 +163,16 @@ def body_of(inputs: Arrays, parameters: Mapping[str, Parameter]) -> tuple[bytes,
         if any(array.dtype == np.float16 for array in inputs.values()):
             raise ValueError("FP16")
         tensors = [_tensor(name, array) for name, array in inputs.items()]
-        fields = {"inputs": tensors, **({"parameters": dict(parameters)} if parameters else {})}
+        settings = {**parameters, **({"binary_data_output": True} if binary_answer else {})}
+        fields = {"inputs": tensors, **({"parameters": settings} if settings else {})}
         text = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:  # bytes, NaN, infinities, and FP16 have no form in JSON
         text = b""
     if text and len(text) <= _MOST_INLINE:
         return text, JSON_CONTENT_TYPE
     encoded = encode_request(inputs, parameters=parameters)
+    if binary_answer:
+        return encoded.body, encoded.content_type
     header = json.loads(encoded.body[: encoded.header_size])
     header["parameters"].pop("binary_data_output")
     written = json.dumps(header).encode()

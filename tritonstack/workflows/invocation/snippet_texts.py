@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tritonstack.client.codec import Parameter
+from tritonstack.workflows.invocation.binary_answers import DECODING
 
+ANSWER = "answer.bin"
+"""The file for an answer that is not JSON."""
+_READ = (
+    "import sys; from tritonstack.client import decode_reply; "
+    f'print(decode_reply(open("{ANSWER}", "rb").read(), content_type=sys.argv[1]).outputs)'
+)
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -46,6 +53,8 @@ class SnippetRequest:
     """The file with the body."""
     inline: bool
     """Whether the body is short text, so that the snippet contains it."""
+    binary_answer: bool = False
+    """Whether the answer is a JSON header and the bytes of the outputs: JSON cannot hold them."""
     text: str | None = None
     """The prompt of a language model."""
     streams: bool = False
@@ -86,6 +95,7 @@ def as_curl(request: SnippetRequest) -> str:
     """Return a signed request with curl (7.75 or later)."""
     lines = [
         "curl --silent --show-error --fail-with-body",
+        *([f"  --output {ANSWER} --write-out '%{{content_type}}'"] if request.binary_answer else []),
         f'  --aws-sigv4 "aws:amz:{request.region}:sagemaker"',
         '  --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"',
         '  ${AWS_SESSION_TOKEN:+--header "X-Amz-Security-Token: $AWS_SESSION_TOKEN"}',
@@ -93,7 +103,7 @@ def as_curl(request: SnippetRequest) -> str:
         f"  --data-binary @{request.shell_file}",
         f'  "{request.url}/endpoints/{request.endpoint}/invocations"',
     ]
-    return f"{_body_in_shell(request)}{_target_comment(request, '#')}" + " \\\n".join(lines) + "\n"
+    return f"{_body_in_shell(request)}{_target_comment(request, '#')}{_shell_call(request, lines)}"
 
 
 def as_aws_cli(request: SnippetRequest) -> str:
@@ -118,8 +128,9 @@ def as_aws_cli(request: SnippetRequest) -> str:
         "body": f"fileb://{request.shell_file}",
     }
     given = [f"  --{name} {value}" for name, value in options.items() if value is not None]
-    lines = ["aws sagemaker-runtime invoke-endpoint", *given, f"  {end} answer.json"]
-    return f"{_body_in_shell(request)}{_target_comment(request, '#')}" + " \\\n".join(lines) + "\n"
+    answer = f"--query ContentType --output text {ANSWER}" if request.binary_answer else "answer.json"
+    lines = ["aws sagemaker-runtime invoke-endpoint", *given, f"  {end} {answer}"]
+    return f"{_body_in_shell(request)}{_target_comment(request, '#')}{_shell_call(request, lines)}"
 
 
 def as_python(request: SnippetRequest) -> str:
@@ -186,9 +197,7 @@ def as_javascript(request: SnippetRequest) -> str:
         f"    Body: {body},",
         "  }),",
         ");",
-        "console.log(new TextDecoder().decode(answer.Body));"
-        if request.events
-        else "console.log(JSON.stringify(JSON.parse(new TextDecoder().decode(answer.Body))));",
+        *_javascript_answer(request),
     ]
     return "\n".join(lines) + "\n"
 
@@ -202,29 +211,61 @@ def as_java(request: SnippetRequest) -> str:
         if request.inline
         else f"SdkBytes.fromByteArray(Files.readAllBytes(Path.of({json.dumps(request.body_file)})))"
     )
+    has_files = request.binary_answer or not request.inline
     calls = [f".{name[0].lower()}{name[1:]}({json.dumps(value)})" for name, value in request.fields.items()]
     lines = [
         "// software.amazon.awssdk:sagemakerruntime",
         *(["import java.net.URI;"] if own else []),
-        *([] if request.inline else ["import java.nio.file.Files;", "import java.nio.file.Path;"]),
+        *(["import java.nio.file.Files;", "import java.nio.file.Path;"] if has_files else []),
         "import software.amazon.awssdk.core.SdkBytes;",
         "import software.amazon.awssdk.regions.Region;",
         "import software.amazon.awssdk.services.sagemakerruntime.SageMakerRuntimeClient;",
         "",
         "public class Invoke {",
-        f"    public static void main(String[] arguments){'' if request.inline else ' throws Exception'} {{",
+        f"    public static void main(String[] arguments){' throws Exception' if has_files else ''} {{",
         *(f"        {line}" for line in _target_comment(request, "//").splitlines()),
         f"        var region = Region.of({json.dumps(request.region)});",
         f"        try (var client = SageMakerRuntimeClient.builder().region(region){own}.build()) {{",
         "            var answer = client.invokeEndpoint(request -> request",
         *(f"                {call}" for call in calls),
         f"                .body({body}));",
-        "            System.out.println(answer.body().asUtf8String());",
+        *_java_answer(request),
         "        }",
         "    }",
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _shell_call(request: SnippetRequest, lines: Sequence[str]) -> str:
+    """Return a command; one that also reads the answer if that is binary."""
+    call = " \\\n".join(lines)
+    if not request.binary_answer:
+        return f"{call}\n"
+    return (
+        f"# JSON cannot hold the outputs: {ANSWER} has a JSON header and their bytes, or the error.\n"
+        "# The package tritonstack reads it.\n"
+        f"content_type=$({call}) \\\n  && python3 -c '{_READ}' \"$content_type\"\n"
+    )
+
+
+def _javascript_answer(request: SnippetRequest) -> list[str]:
+    if request.binary_answer:
+        return DECODING.splitlines()
+    text = "new TextDecoder().decode(answer.Body)"
+    return [
+        f"console.log({text});" if request.events else f"console.log(JSON.stringify(JSON.parse({text})));"
+    ]
+
+
+def _java_answer(request: SnippetRequest) -> list[str]:
+    if not request.binary_answer:
+        return ["            System.out.println(answer.body().asUtf8String());"]
+    return [
+        "            // A JSON header of json-header-size bytes, then the bytes of each output.",
+        f'            Files.write(Path.of("{ANSWER}"), answer.body().asByteArray());',
+        "            System.out.println(answer.contentType());",
+    ]
 
 
 WRITERS: Mapping[str, Callable[[SnippetRequest], str]] = {

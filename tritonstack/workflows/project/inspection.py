@@ -152,7 +152,9 @@ def _choose(model: str, artifacts: Sequence[KnownArtifact], digest: str | None) 
     digests = ", ".join(short_digest(one.digest) for one in matching or artifacts) or "none"
     raise UsageError(
         f"digest {digest!r} matches {len(matching)} artifacts of {model!r}",
-        remedy=f"write more of it; {'matching' if matching else 'known'} artifacts: {digests}",
+        remedy=f"write more of it; matching artifacts: {digests}"
+        if matching
+        else f"its artifacts: {digests}",
         code="TS903",
     )
 

@@ -66,12 +66,14 @@ def _artifact(one: KnownArtifact) -> str:
 
 
 def _manifest(manifest: Manifest) -> Iterator[str]:
-    yield f"  source: {manifest.source}, revision {manifest.source_revision}"
+    # A model in the project's own files has no other source.
+    revision = f"{manifest.source}, revision {manifest.source_revision}"
+    yield f"  source: {revision if manifest.source else 'the files beside model.yaml'}"
     yield f"  target: {manifest.target}{f', TensorRT {manifest.tensorrt}' if manifest.tensorrt else ''}"
     yield f"  precision: {manifest.precision}"
     yield from (f"    {_candidate(one)}" for one in manifest.candidates)
     yield f"  archive: {_mib(manifest.archive_bytes)}, unpacked {_mib(manifest.unpacked_bytes)}"
-    yield f"  at most {manifest.instances} instances on a CPU; maximum batch {manifest.max_batch}"
+    yield f"  {_instances(manifest.instances)} on a CPU; maximum batch {manifest.max_batch}"
     yield from (f"  input {_tensor(one)}" for one in manifest.inputs)
     yield from (f"  output {_tensor(one)}" for one in manifest.outputs)
     for parity in manifest.parity:
@@ -90,13 +92,17 @@ def _manifest(manifest: Manifest) -> Iterator[str]:
 
 def _locked(locked: LockedArtifact) -> Iterator[str]:
     yield f"  archive: {_mib(locked.archive_bytes)}, unpacked {_mib(locked.unpacked_bytes)}"
-    yield f"  at most {locked.instances or 1} instances on a CPU"
+    yield f"  {_instances(locked.instances or 1)} on a CPU"
     if locked.figures is not None:
         figures = locked.figures.model_dump(exclude_none=True)
         yield f"  figures: {', '.join(f'{name} {value:g}' for name, value in figures.items())}"
     if locked.built is not None:
         yield f"  built by {locked.built.by} at {locked.built.at}"
     yield "  its tensors and config.pbtxt are in the archive; build it on this machine to see them"
+
+
+def _instances(most: int) -> str:
+    return "1 instance" if most == 1 else f"at most {most} instances"
 
 
 def _candidate(one: CandidateReport) -> str:

@@ -1,0 +1,1 @@
+"""Models of timm (PyTorch Image Models), in the layout of the Hub: config.json and model.safetensors."""

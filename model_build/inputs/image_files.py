@@ -1,0 +1,61 @@
+"""Image files of a model's test inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+from model_build.library_errors import brief
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
+"""Those that the served step reads, too."""
+
+
+def read_images(model: Document[ModelSpec]) -> list[bytes]:
+    """Return the files of the test inputs; raise InvalidFilesError for missing ones."""
+    violations = [
+        model.violation(
+            ("test_inputs", index, "image"),
+            f"file not found next to model.yaml: {file.relative_to(model.file.parent)}",
+            remedy="add it or correct its name",
+            code="TS205",
+        )
+        for index, file in enumerate(_files(model))
+        if not file.is_file()
+    ]
+    if violations:
+        raise InvalidFilesError(violations)
+    return [file.read_bytes() for file in _files(model)]
+
+
+def require_images(model: Document[ModelSpec]) -> None:
+    """Raise InvalidFilesError for test inputs that are no images. Imports Pillow, which takes time."""
+    if violations := list(_unreadable(model)):
+        raise InvalidFilesError(violations)
+
+
+def _unreadable(model: Document[ModelSpec]) -> Iterator[FileViolation]:
+    import PIL.Image  # noqa: PLC0415 - imports slowly, and a reused artifact does not need it
+
+    for index, content in enumerate(read_images(model)):
+        try:
+            with PIL.Image.open(BytesIO(content), formats=FORMATS) as image:
+                image.load()
+        except Exception as error:
+            # Pillow's message about an unknown format names an object in memory.
+            unknown = isinstance(error, PIL.UnidentifiedImageError)
+            reason = f"none of {', '.join(FORMATS)}" if unknown else brief(error)
+            yield model.violation(
+                ("test_inputs", index, "image"),
+                f"{model.record.test_inputs[index].image} cannot be read as an image: {reason}",
+                remedy="replace the file",
+                code="TS314",
+            )
+
+
+def _files(model: Document[ModelSpec]) -> list[Path]:
+    return [model.file.parent / str(test_input.image) for test_input in model.record.test_inputs]

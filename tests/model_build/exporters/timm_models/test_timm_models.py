@@ -1,0 +1,240 @@
+"""timm models answer and prepare images as timm does; wrong sources are rejected."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import PIL.Image
+import pytest
+
+from model_build.errors import ExportError
+from model_build.exporters.image_framework import ImageFramework
+from model_build.exporters.image_preparation import encoded
+from model_build.exporters.timm_models.framework import TimmFramework
+from model_build.exporters.timm_models.importing import import_timm
+from model_build.exporters.timm_models.preparation import timm_preparation
+from model_build.sources import FetchedSource
+from tests.model_build.exporters.test_image_tasks import request, served
+from tests.model_build.tiny_timm import save_timm_model, shared_cache
+from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
+from tritonstack.spec.models.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe, ImageRecipe
+
+SETTINGS = {
+    "input_size": (3, 64, 48),
+    "crop_pct": 0.875,
+    "crop_mode": "squash",
+    "interpolation": "bicubic",
+    "mean": (0.5, 0.4, 0.3),
+    "std": (0.2, 0.3, 0.4),
+}
+
+
+@pytest.fixture(scope="module")
+def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_timm_model(tmp_path_factory.mktemp("resnet"))
+
+
+def framework_of(
+    folder: Path,
+    kind: str = "image-classification",
+    *,
+    trust: Trust = UNTRUSTED,
+    allow_unused: dict[str, str] | None = None,
+    **fields: object,
+) -> TimmFramework:
+    classes: dict[str, type[ImageRecipe]] = {
+        "image-classification": ImageClassificationRecipe,
+        "image-embedding": ImageEmbeddingRecipe,
+    }
+    recipe = classes[kind].model_validate({"kind": kind, "library": "timm", **fields})
+    source = FetchedSource(folder, "", "")
+    return TimmFramework(
+        source=source, recipe=recipe, trust=trust, allow_unused=allow_unused or {}, cache_dir=shared_cache()
+    )
+
+
+def noise(*size: int) -> bytes:
+    return encoded(np.random.default_rng(5).integers(0, 256, size, dtype=np.uint8))
+
+
+def changed(source: Path, folder: Path, **changes: Any) -> Path:
+    """Copy a source with other fields in config.json; None omits a field."""
+    folder.mkdir()
+    for file in source.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    config = json.loads((folder / "config.json").read_text()) | changes
+    config = {key: value for key, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def own_answer(folder: Path, file: bytes, **options: Any) -> np.ndarray:
+    """Return what timm's documentation does with a local folder."""
+    timm = import_timm(shared_cache())
+    model = timm.create_model(f"local-dir:{folder}", pretrained=True, **options).eval()
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(model), is_training=False)
+    image = PIL.Image.open(io.BytesIO(file)).convert("RGB")
+    answer: np.ndarray = model(transform(image).unsqueeze(0)).detach().numpy()
+    return answer
+
+
+def test_scores_are_those_of_timm(resnet: Path, tmp_path: Path) -> None:
+    framework = framework_of(resnet)
+    pixels = framework.pixels([noise(90, 70, 3)])
+    logits = own_answer(resnet, noise(90, 70, 3))
+    expected = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    other = framework.answer(framework.pixels([noise(64, 64)]))["scores"]
+    assert np.abs(other - expected).max() > 0.001, "the model tells images apart"
+    np.testing.assert_allclose(framework.answer(pixels)["scores"], expected, atol=1e-6)
+    graph = framework.export(tmp_path / "1")
+    assert [(tensor.name, tensor.shape) for tensor in graph.inputs] == [("pixel_values", (3, 64, 64))]
+    assert [tensor.labels for tensor in graph.outputs] == [("label 0", "label 1", "label 2")]
+    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
+    for batch in (1, 3):
+        random = framework.random_pixels(np.random.default_rng(1), batch=batch)
+        (scores,) = session.run(None, random)
+        np.testing.assert_allclose(scores, framework.answer(random)["scores"], atol=1e-5)
+
+
+def test_embeddings_are_those_of_timm_without_a_classifier(resnet: Path) -> None:
+    framework = framework_of(resnet, "image-embedding", normalize=False)
+    expected = own_answer(resnet, noise(90, 70, 3), num_classes=0)
+    np.testing.assert_allclose(
+        framework.answer(framework.pixels([noise(90, 70, 3)]))["embedding"], expected, atol=1e-5
+    )
+    assert framework.unused_weights == ("fc.bias", "fc.weight")
+    normalized = framework_of(resnet, "image-embedding")
+    vector = normalized.answer(normalized.pixels([noise(90, 70, 3)]))["embedding"]
+    assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.e2e
+def test_a_vision_transformer_is_exported(tmp_path: Path) -> None:
+    framework = framework_of(save_timm_model(tmp_path / "vit", "test_vit"))
+    graph = framework.export(tmp_path / "1")
+    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
+    random = framework.random_pixels(np.random.default_rng(1), batch=3)
+    np.testing.assert_allclose(session.run(None, random)[0], framework.answer(random)["scores"], atol=1e-5)
+
+
+TRANSFORMS = [
+    {"input_size": (3, 64, 64), "crop_mode": "center"},
+    {"input_size": (3, 61, 61), "crop_mode": "center", "crop_pct": 0.95, "interpolation": "bilinear"},
+    {"input_size": (3, 64, 64), "crop_mode": "center", "crop_pct": 1.0},
+    {},
+    {"crop_pct": 1.0, "interpolation": "lanczos"},
+]
+
+
+@pytest.mark.parametrize("changes", TRANSFORMS)
+def test_the_served_step_prepares_images_as_timm_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    settings = {**SETTINGS, **changes}
+    transform = import_timm(shared_cache()).data.create_transform(**settings, is_training=False)
+    model = served(monkeypatch, tmp_path, timm_preparation(settings))
+    # Margins of every remainder: torchvision rounds halves to even.
+    for size in ((64, 64, 3), (70, 65, 3), (64, 67, 3), (99, 64, 3), (33, 90, 3), (300, 207, 3), (50, 50)):
+        file = noise(*size)
+        expected = transform(PIL.Image.open(io.BytesIO(file)).convert("RGB")).numpy()[None]
+        (response,) = model.execute([request(file)])
+        assert response.error is None
+        np.testing.assert_allclose(response.outputs["pixel_values"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"crop_mode": "border"}, r"crop_mode 'border' to 64x48 pixels.*not support"),
+        ({"crop_mode": "center"}, r"crop_mode 'center' to 64x48 pixels"),
+        ({"crop_pct": 1.2}, r"crop_pct 1\.2, which adds a border"),
+        ({"interpolation": "random"}, r"interpolation 'random'"),
+    ],
+)
+def test_transforms_that_the_served_step_lacks(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ExportError, match=message) as caught:
+        timm_preparation({**SETTINGS, **changes})
+    assert "input: pixels" in (caught.value.remedy or "")
+
+
+def test_labels_of_imagenet(tmp_path: Path) -> None:
+    folder = save_timm_model(tmp_path / "source", classes=1000, tag="r160_in1k")
+    named = framework_of(changed(folder, tmp_path / "named", label_names=None))
+    assert named.head.labels["scores"][:2] == ("tench, Tinca tinca", "goldfish, Carassius auratus")
+    config = json.loads((folder / "config.json").read_text())["pretrained_cfg"]
+    others = changed(
+        folder, tmp_path / "other", label_names=None, pretrained_cfg={**config, "tag": "of_my_own"}
+    )
+    assert framework_of(others).head.labels == {}
+
+
+def test_wrong_sources(resnet: Path, tmp_path: Path) -> None:
+    def rejected(name: str, message: str, **changes: Any) -> str:
+        with pytest.raises(ExportError, match=message) as caught:
+            framework_of(changed(resnet, tmp_path / name, **changes))
+        return caught.value.remedy or ""
+
+    assert "omit `library: timm`" in rejected("a", "has no `architecture`", architecture=None)
+    assert "recipe onnx" in rejected("b", "has no architecture 'resnet-9000'", architecture="resnet-9000")
+    assert "save_for_hf" in rejected("c", "timm cannot load the model", architecture="test_vit")
+    assert "label_names" in rejected("d", "expected 3 label_names, got 1", label_names=["one"])
+    settings = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
+    grey = {**settings, "input_size": [1, 64, 64]}
+    assert rejected("e", "channels", pretrained_cfg=grey, model_args={"in_chans": 1, "num_classes": 3})
+    assert "pretrained_cfg" in rejected(
+        "f", "cannot prepare images", pretrained_cfg={**settings, "mean": "x"}
+    )
+
+
+def test_wrong_files(resnet: Path, tmp_path: Path) -> None:
+    broken = changed(resnet, tmp_path / "json")
+    (broken / "config.json").write_text("{")
+    with pytest.raises(ExportError, match=r"config\.json cannot be read as JSON"):
+        framework_of(broken)
+    pickled = changed(resnet, tmp_path / "pickle")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(ExportError, match=r"no model\.safetensors"):
+        framework_of(pickled)
+    with pytest.raises(ExportError, match=r"no config\.json"):
+        framework_of(tmp_path)
+
+
+def test_a_pickle_is_read_only_if_trusted(resnet: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    folder = changed(resnet, tmp_path / "pickle")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    trusted = framework_of(folder, trust=Trust(pickle="our own weights"))
+    pixels = trusted.pixels([noise(40, 40, 3)])
+    np.testing.assert_array_equal(
+        trusted.answer(pixels)["scores"], framework_of(resnet).answer(pixels)["scores"]
+    )
+
+
+def test_a_model_without_classifier(tmp_path: Path) -> None:
+    folder = save_timm_model(tmp_path / "source", classes=0)
+    with pytest.raises(ExportError, match=r"no classifier \(num_classes: 0\)") as caught:
+        framework_of(folder)
+    assert "image-embedding" in (caught.value.remedy or "")
+    framework = framework_of(folder, "image-embedding")
+    assert framework.unused_weights == ()
+    assert framework.answer(framework.pixels([noise(40, 40, 3)]))["embedding"].shape == (1, 96)
+
+
+def test_unused_weights_cannot_be_allowed(resnet: Path) -> None:
+    with pytest.raises(ExportError, match="uses all of its tensors"):
+        framework_of(resnet, allow_unused={"head.*": "not needed here"})
+
+
+def test_a_timm_model_without_the_option(resnet: Path) -> None:
+    recipe = ImageClassificationRecipe.model_validate({"kind": "image-classification"})
+    with pytest.raises(ExportError, match=r"a timm model \(test_resnet\)") as caught:
+        ImageFramework(source=FetchedSource(resnet, "", ""), recipe=recipe)
+    assert caught.value.remedy == "set `library: timm` in the recipe"

@@ -1,0 +1,70 @@
+"""Images of test inputs are read before the model answers; each wrong one is named with its line."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from model_build.inputs.image_files import read_images, require_images
+from tests.model_build.tiny_tasks import write_model_file
+from tritonstack.base.documents import Document, load_document
+from tritonstack.base.errors import InvalidFilesError
+from tritonstack.spec.models.model import ModelSpec
+
+
+def picture(kind: str = "PNG") -> bytes:
+    file = io.BytesIO()
+    PIL.Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 50, 3), dtype=np.uint8)).save(
+        file, kind
+    )
+    return file.getvalue()
+
+
+def model_with(folder: Path, **files: bytes) -> Document[ModelSpec]:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    tests = [f"image: {name}" for name in files]
+    recipe = "kind: image-classification"
+    return load_document(
+        write_model_file(folder, recipe=recipe, source=folder / "weights", tests=tests), ModelSpec
+    )
+
+
+def test_images_that_the_served_step_reads(tmp_path: Path) -> None:
+    model = model_with(tmp_path, a=picture(), b=picture("JPEG"), c=picture("WEBP"))
+    require_images(model)
+    assert read_images(model)[0] == picture()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"no image", "none of BMP, GIF, JPEG, PNG, TIFF, WEBP"),
+        (b"", "none of BMP"),
+        (picture("PPM"), "none of BMP"),
+        (picture()[:-300], "truncated|broken"),
+    ],
+    ids=["text", "empty", "ppm", "cut"],
+)
+def test_an_unreadable_image_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
+    model = model_with(tmp_path, good=picture(), bad=content)
+    with pytest.raises(InvalidFilesError) as caught:
+        require_images(model)
+    message = str(caught.value)
+    assert "model.yaml:8: test_inputs.1.image: bad cannot be read as an image: " in message
+    assert re.search(reason, message)
+    assert "help: replace the file" in message
+    assert "object at" not in message
+    assert "test_inputs.0" not in message
+
+
+def test_a_missing_image_is_named(tmp_path: Path) -> None:
+    model = model_with(tmp_path, gone=picture())
+    (tmp_path / "gone").unlink()
+    with pytest.raises(InvalidFilesError, match=r"file not found next to model\.yaml: gone"):
+        require_images(model)
