@@ -1,7 +1,7 @@
 """text_model.py with small batches of another size, in Triton's Python backend.
 
-`recipe.batch_tokens` of model.yaml is the parameter `batch_tokens` of the configuration. Without it, artifacts
-have text_model.py alone.
+`recipe.batch_tokens` of model.yaml is the parameter `batch_tokens` of the configuration. Without it,
+artifacts have text_model.py alone.
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ def closed(cost_ms: float, spread: float) -> Measured:
 
 
 def one_text_model(values: dict[str, float]) -> Measured:
-    """Instances and threads compete for cores; small batches cost calls, and large ones padding and caches."""
+    """Instances and threads compete for cores; small batches cost calls, and large ones padding."""
     instances, threads, tokens = values["instances"], values["threads"], values["tokens"]
     busy = instances * threads
     efficiency = min(busy, CORES) ** 0.9 / CORES * (1.0 if busy <= CORES else (CORES / busy) ** 0.35)
-    efficiency *= threads ** -0.08
+    efficiency *= threads**-0.08
     padding = 1 + 0.12 * abs(math.log2(tokens / (96 * threads)))
     precision = {0.0: 1.0, 1.0: 0.55}[values["precision"]]
     delay = 1 + 0.02 * math.sqrt(values["delay"] / 1000) - 0.03 * (instances > 1 and values["delay"] > 0)
@@ -71,9 +71,7 @@ def pipeline(values: dict[str, float]) -> Measured:
     """Three models that share the cores: the slowest one decides, and idle instances cost something."""
     need = {"clean": 0.4, "mood": 2.6, "join": 0.5}
     batch = 1 + 0.3 / (1 + values["delay"] / 2000)
-    costs = [
-        need[name] * (batch if name == "mood" else 1.0) / values[name] ** 0.8 for name in need
-    ]
+    costs = [need[name] * (batch if name == "mood" else 1.0) / values[name] ** 0.8 for name in need]
     used = sum(values[name] for name in need)
     crowded = 1 + 0.06 * max(0, used - CORES)
     cost = (max(costs) + 0.25 * sum(costs)) * crowded + values["delay"] / 20_000
@@ -139,9 +137,11 @@ RUGGED = Surface(
 )
 
 
-def tune(surface: Surface, objective: Objective, *, most_runs: int, seed: int) -> tuple[Choice, list[TunedRun]]:
+def tune(
+    surface: Surface, objective: Objective, *, most_runs: int, seed: int
+) -> tuple[Choice, list[TunedRun]]:
     """Search a surface; return the chosen combination and all runs."""
-    generator = random.Random(seed)
+    generator = random.Random(seed)  # noqa: S311 - no secret
     search = Search(surface.space, objective, most_runs, seed)
     runs: list[TunedRun] = []
     while (following := search.next_run(runs)) is not None:
@@ -152,8 +152,6 @@ def tune(surface: Surface, objective: Objective, *, most_runs: int, seed: int) -
 
 def regret(surface: Surface, objective: Objective, choice: Choice) -> float:
     """Return by how much a choice is worse than the best of the whole grid, both without noise."""
-    within = [
-        found for one in surface.space.grid() if objective.meets(found := surface.at(one))
-    ]
+    within = [found for one in surface.space.grid() if objective.meets(found := surface.at(one))]
     best = max(objective.gain(found) for found in within)
     return 1 - math.exp(objective.gain(surface.at(choice)) - best)

@@ -1,9 +1,9 @@
 """Choose the next run from the runs so far, and the best combination at the end.
 
-The first runs are the start and combinations that are far from each other. Then follows the combination with the
-highest expected improvement by the surrogate. The best one so far is measured again in between, which shows how
-the machine drifts, and the last runs repeat the finalists, because the best of many noisy figures is too good.
-Nothing is remembered between calls: the same runs and the same seed give the same next run.
+The first runs are the start and combinations that are far from each other. Then follows the combination with
+the highest expected improvement by the surrogate. The best one so far is measured again in between, which
+shows how the machine drifts, and the last runs repeat the finalists, because the best of many noisy figures
+is too good. Nothing is remembered between calls: the same runs and the same seed give the same next run.
 """
 
 from __future__ import annotations
@@ -60,24 +60,29 @@ class Search:
 
     def next_run(self, runs: Sequence[TunedRun]) -> NextRun | None:
         """Return what to measure after some runs; None at the end."""
-        space, number = self.space, len(runs)
+        number = len(runs)
         if number >= self.most_runs:
             return None
         if not runs:
-            return NextRun(space.start, "start")
+            return NextRun(self.space.start, "start")
         measured = {run.choice for run in runs}
-        if space.size <= min(_SMALL_GRID, self.most_runs):
-            left = [choice for choice in space.sample(space.size, self.seed) if choice not in measured]
-            return NextRun(left[0], "spread") if left else self._finalist(runs)
-        search_until = self.most_runs - self._finalists
-        if number >= search_until:
-            return self._finalist(runs)
-        if number < self._spread:
+        found: NextRun | None = None
+        if self.space.size <= min(_SMALL_GRID, self.most_runs):
+            left = [
+                choice for choice in self.space.sample(self.space.size, self.seed) if choice not in measured
+            ]
+            found = NextRun(left[0], "spread") if left else None
+        elif number < self.most_runs - self._finalists:
+            found = self._searched(runs, measured)
+        return found or self._finalist(runs)
+
+    def _searched(self, runs: Sequence[TunedRun], measured: set[Choice]) -> NextRun | None:
+        if len(runs) < self._spread:
             return NextRun(self._farthest(sorted(measured)), "spread")
-        if number % _REPEAT_EVERY == 0 and self.most_runs >= 2 * _REPEAT_EVERY:
+        if len(runs) % _REPEAT_EVERY == 0 and self.most_runs >= 2 * _REPEAT_EVERY:
             return NextRun(self.best(runs), "repeat")
         found = self._most_promising(runs, measured)
-        return self._finalist(runs) if found is None else NextRun(found, "search")
+        return None if found is None else NextRun(found, "search")
 
     def best(self, runs: Sequence[TunedRun]) -> Choice:
         """Return the best measured combination, by all runs together; the start if nothing is better."""
@@ -127,7 +132,9 @@ class Search:
 
     def _distance(self, one: Choice, other: Choice) -> float:
         return sum(
-            abs(dimension.places[left] - dimension.places[right]) if dimension.ordered else float(left != right)
+            abs(dimension.places[left] - dimension.places[right])
+            if dimension.ordered
+            else float(left != right)
             for dimension, left, right in zip(self.space.dimensions, one, other, strict=True)
         )
 

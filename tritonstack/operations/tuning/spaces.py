@@ -56,9 +56,7 @@ class Space:
 
     def values(self, choice: Choice) -> dict[str, Any]:
         """Return the values of a combination by the names of the dimensions."""
-        return {
-            one.name: one.values[place] for one, place in zip(self.dimensions, choice, strict=True)
-        }
+        return {one.name: one.values[place] for one, place in zip(self.dimensions, choice, strict=True)}
 
     def grid(self) -> Iterator[Choice]:
         """Yield every combination."""

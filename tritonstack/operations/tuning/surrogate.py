@@ -1,9 +1,9 @@
 """Predict the scores of unmeasured combinations from measured ones: a Gaussian process on a small grid.
 
-The covariance has four parts: a sum over the dimensions (each setting has an effect of its own), a product over
-them (settings depend on each other), the time (a machine drifts, and repeated combinations show by how much),
-and noise. Their shares and lengths are those with the highest likelihood among a fixed list, so that equal
-measurements give equal predictions.
+The covariance has four parts: a sum over the dimensions (each setting has an effect of its own), a product
+over them (settings depend on each other), the time (a machine drifts, and repeated combinations show by how
+much), and noise. Their shares and lengths are those with the highest likelihood among a fixed list, so that
+equal measurements give equal predictions.
 """
 
 from __future__ import annotations

@@ -88,7 +88,12 @@ def _after_key(text: str, node: yaml.Node) -> int:
 def _flow(value: Any) -> str:
     """Return a value on one line, as in flow style."""
     text = yaml.dump(
-        value, Dumper=TextualDumper, default_flow_style=True, width=_WIDTH, allow_unicode=True, sort_keys=False
+        value,
+        Dumper=TextualDumper,
+        default_flow_style=True,
+        width=_WIDTH,
+        allow_unicode=True,
+        sort_keys=False,
     )
     return text.removesuffix("\n").removesuffix("\n...").removesuffix("...").rstrip()
 
