@@ -81,9 +81,9 @@ USAGE: Mapping[str, Kind] = {
     ),
     "TS916": Kind(
         "Model cannot be tuned",
-        "`tritonstack tune` finds no setting that it can search on this machine, or the model answers nothing "
-        "with its present settings, or a precision could not be built. The message says why. No file was "
-        "changed.",
+        "`tritonstack tune` finds no setting to search on this machine, or the model answers nothing "
+        "with its present settings, or a precision could not be built. The message has the reason. No file "
+        "has changed.",
     ),
     "TS999": Kind(
         "Internal error",

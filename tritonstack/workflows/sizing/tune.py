@@ -136,7 +136,7 @@ def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
             f"run {number} of at most {plan.search.most_runs} ({following.purpose}): "
             f"{describe(plan, following.choice)}"
         ) as step:
-            found = _run(plan, following.choice, runs, is_whole=following.purpose in ("start", "finalist"))
+            found = measure_choice(plan, following.choice, runs, is_whole=following.purpose in ("start", "finalist"))
             step.detail = (
                 found.violation or f"{found.answered_per_s:.1f} per second, p99 {found.p99_ms:.1f} ms"
             )
@@ -186,7 +186,7 @@ def describe(plan: TunePlan, choice: Choice) -> str:
     return ", ".join(changed) or "as it is"
 
 
-def _run(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, is_whole: bool) -> Measured:
+def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, is_whole: bool) -> Measured:
     """Build, serve, and measure one combination; what cannot be served has a violation."""
     values = plan.values(choice)
     objective = plan.options.objective
@@ -247,7 +247,7 @@ def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, tuple[t
 
 
 def _level_loads(load: Load) -> Iterator[tuple[float, Load]]:
-    seconds = max(2.0, load.seconds / 3)
+    seconds = max(1.0, load.seconds / 3)
     levels = dict.fromkeys(
         load.rate * share if load.rate is not None else float(max(1, round(load.users * share)))
         for share in _LEVELS

@@ -73,7 +73,7 @@ class Serving:
             shutil.copytree(form.repository, repository, copy_function=os.link)
             for setting, value in values:
                 if setting.model and not setting.is_built:
-                    _configure(repository, parts, setting, value)
+                    configure(repository, parts, setting, value)
             with self._start(form, repository, values, folder / "server") as server:
                 server.wait_ready(timeout_s=READY_WITHIN_S)
                 yield server
@@ -104,6 +104,26 @@ class Serving:
                 environment=container_variables(given, options),
                 state_dir=state,
             )
+
+
+def configure(repository: Path, parts: Mapping[str, Part], setting: Setting, value: Any) -> None:
+    """Write a setting into config.pbtxt, as the build does for model.yaml."""
+    folder = repository / parts[setting.model].folder
+    config = read_config(folder / CONFIG_NAME)
+    match setting.field:
+        case "instances":
+            del config.instance_group[:]
+            place_instances(config, TritonOptions(instances=(InstanceGroup(count=value),)), gpu=False)
+        case "queue_delay_us":
+            config.dynamic_batching.max_queue_delay_microseconds = value
+        case "max_batch":
+            config.max_batch_size = value
+        case "batch_tokens":
+            if "batch_tokens" not in config.parameters:
+                return  # this form has two models
+            config.parameters["batch_tokens"].string_value = str(value)
+    (folder / CONFIG_NAME).unlink()  # it is a link to the file of the form
+    write_config(config, folder)
 
 
 def measure(
@@ -149,26 +169,6 @@ def is_far_below(gain: float, best: float | None) -> bool:
 def serving_failure(error: TritonFailedError | TritonRequestError) -> Measured:
     """Return the result of a combination that Triton cannot serve."""
     return Measured(0.0, math.nan, math.nan, violation=error.message.splitlines()[0])
-
-
-def _configure(repository: Path, parts: Mapping[str, Part], setting: Setting, value: Any) -> None:
-    """Write a setting into config.pbtxt, as the build does for model.yaml."""
-    folder = repository / parts[setting.model].folder
-    config = read_config(folder / CONFIG_NAME)
-    match setting.field:
-        case "instances":
-            del config.instance_group[:]
-            place_instances(config, TritonOptions(instances=(InstanceGroup(count=value),)), gpu=False)
-        case "queue_delay_us":
-            config.dynamic_batching.max_queue_delay_microseconds = value
-        case "max_batch":
-            config.max_batch_size = value
-        case "batch_tokens":
-            if "batch_tokens" not in config.parameters:
-                return  # this form has two models
-            config.parameters["batch_tokens"].string_value = str(value)
-    (folder / CONFIG_NAME).unlink()  # it is a link to the file of the form
-    write_config(config, folder)
 
 
 @contextmanager

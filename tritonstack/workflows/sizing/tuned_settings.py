@@ -92,7 +92,7 @@ Found = tuple[list[Setting], list[SkippedSetting]]
 
 
 def has_small_batches(spec: ModelSpec) -> bool:
-    """Return whether a CPU build puts the tokenizer and the graph into one model, which takes batch_tokens."""
+    """Return whether a CPU build puts tokenizer and graph into one model, which takes batch_tokens."""
     recipe, triton = spec.recipe, spec.triton
     return (
         isinstance(recipe, TextRecipe)
