@@ -136,7 +136,8 @@ def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
             f"run {number} of at most {plan.search.most_runs} ({following.purpose}): "
             f"{describe(plan, following.choice)}"
         ) as step:
-            found = measure_choice(plan, following.choice, runs, is_whole=following.purpose in ("start", "finalist"))
+            is_whole = following.purpose in ("start", "finalist")
+            found = measure_choice(plan, following.choice, runs, is_whole=is_whole)
             step.detail = (
                 found.violation or f"{found.answered_per_s:.1f} per second, p99 {found.p99_ms:.1f} ms"
             )
