@@ -3,9 +3,10 @@
     python -m benchmarks.tuning [--only minilm|ensemble] [--seconds 6] [--users 32] [--seed 1]
 
 Searches a small space of MiniLM, and one of an ensemble of three: a Python model that cleans texts, MiniLM,
-and a Python model that rounds its vectors. Then it measures every combination of the space once, and the choice
-of the search and the best of the grid twice more in turn, because the best of many single figures is too good.
-Fails if the choice has more than 5 % less throughput, or if the search took more than a quarter of the runs.
+and a Python model that rounds its vectors. Then it measures every combination of the space once, and the
+choice of the search and the best of the grid twice more in turn, because the best of many single figures is
+too good. Fails if the choice has more than 5 % less throughput, or if the search took more than a quarter of
+the runs.
 Needs an idle machine.
 """
 

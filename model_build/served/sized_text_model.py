@@ -17,7 +17,7 @@ if PAIRS.exists():
     import text_pair_model  # noqa: F401 - it makes text_model read pairs
 
 
-class TritonPythonModel(text_model.TritonPythonModel):  # type: ignore[misc] - it is found when Triton runs
+class TritonPythonModel(text_model.TritonPythonModel):  # type: ignore[misc]
     """The interface of Triton's Python backend."""
 
     def initialize(self, args: Mapping[str, str]) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from model_build.components import server_arguments_of
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.client.codec import encode_request
@@ -191,9 +190,7 @@ def plan_tuning(
     most = options.most_runs or default_runs(space)
     if options.budget_s is not None:
         most = min(most, max(2, int(options.budget_s / (options.seconds + START_S))))
-    serving = Serving(
-        installation, cores, target.variables, server_arguments_of(target.model, models), folder
-    )
+    serving = Serving(installation, cores, target.variables, folder)
     requests = tuple(_requests(models[target.model].record, form, options))
     load = Load(options.users, options.objective.rate, options.seconds, requests, options.seed)
     return TunePlan(

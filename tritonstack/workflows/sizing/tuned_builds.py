@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model_build.store.archive import most_members, unpack
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError
@@ -64,6 +63,9 @@ class FormBuilder:
 
     def form(self, values: BuiltValues) -> Form:
         """Return a form, built now or before; raise the error of its build."""
+        # It needs packages of builds, whose absence the command reports first.
+        from model_build.store.archive import most_members, unpack  # noqa: PLC0415
+
         changes = {(setting.model, setting.field): value for setting, value in values}
         key = hashlib.sha256(json.dumps(sorted(map(str, changes.items()))).encode()).hexdigest()[:12]
         root = self.folder / "forms" / key

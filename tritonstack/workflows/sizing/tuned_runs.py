@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model_build.checking.serving_check import READY_WITHIN_S
-from model_build.repository.config import CONFIG_NAME, read_config, write_config
-from model_build.repository.instances import place_instances
-from model_build.repository.properties import read_instances, read_properties
 from tritonstack.operations.loads.arrivals import poisson
 from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.loads.requests import PreparedRequest
 from tritonstack.operations.loads.runs import summarize
 from tritonstack.operations.loads.sending import Sent, closed_loop, open_loop, run_loop
 from tritonstack.operations.tuning.objectives import Measured
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
+from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.reference.threads import OPENMP, Threads
 from tritonstack.runtime import TritonInstallation, TritonServer
 from tritonstack.runtime.errors import TritonFailedError, TritonRequestError, TritonTimeoutError
@@ -29,6 +25,7 @@ from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 from tritonstack.workflows.sizing.tuned_builds import Form
 from tritonstack.workflows.sizing.tuned_settings import Part, Setting
 
+READY_WITHIN_S = 120.0
 ANSWERED_WITHIN_S = 65.0
 """SageMaker ends requests after 60 seconds."""
 _PROBE = 1 / 3
@@ -57,8 +54,6 @@ class Serving:
     """The cores that the server gets."""
     variables: Mapping[str, str]
     """The variables of the endpoint."""
-    arguments: tuple[str, ...]
-    """Triton arguments that the models need."""
     work: Path
 
     @contextmanager
@@ -83,11 +78,12 @@ class Serving:
     def _start(
         self, form: Form, repository: Path, values: Sequence[tuple[Setting, Any]], state: Path
     ) -> TritonServer:
+        # It needs packages of builds, whose absence the command reports first.
+        from model_build.repository.properties import read_instances, read_properties  # noqa: PLC0415
+
         found = read_instances(repository, gpu=False)
         threads = Threads(self.cores, found.most, found.graphs_decide_threads, found.least_threads)
         given = dict(self.variables)
-        if self.arguments:
-            given[ADDITIONAL_ARGS] = " ".join([*self.arguments, given.get(ADDITIONAL_ARGS, "")]).strip()
         for setting, value in values:
             if not setting.model:
                 given.pop(OPENMP, None)
@@ -108,6 +104,10 @@ class Serving:
 
 def configure(repository: Path, parts: Mapping[str, Part], setting: Setting, value: Any) -> None:
     """Write a setting into config.pbtxt, as the build does for model.yaml."""
+    # They need packages of builds, whose absence the command reports first.
+    from model_build.repository.config import CONFIG_NAME, read_config, write_config  # noqa: PLC0415
+    from model_build.repository.instances import place_instances  # noqa: PLC0415
+
     folder = repository / parts[setting.model].folder
     config = read_config(folder / CONFIG_NAME)
     match setting.field:

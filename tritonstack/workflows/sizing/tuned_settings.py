@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model_build.repository.config import CONFIG_NAME, read_config
 from tritonstack.base.documents import Document, FieldPath
 from tritonstack.operations.tuning.spaces import Dimension
 from tritonstack.project.files.yaml_edits import EditError, set_value
@@ -108,6 +107,9 @@ def has_small_batches(spec: ModelSpec) -> bool:
 
 def parts(repository: Path, name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, Part]:
     """Return the computing part of each model of an artifact, by model."""
+    # It needs packages of builds, whose absence the command reports first.
+    from model_build.repository.config import CONFIG_NAME, read_config  # noqa: PLC0415
+
     folders = {entry.name for entry in repository.iterdir() if entry.is_dir()}
     found = {}
     for model, folder in _folders(name, models, folders).items():
