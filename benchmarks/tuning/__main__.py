@@ -23,7 +23,7 @@ from rich.table import Table
 
 from tritonstack.base.paths import Project, find_project
 from tritonstack.operations.tuning.search import Search, TunedRun, average
-from tritonstack.operations.tuning.spaces import Choice, Dimension, Space
+from tritonstack.operations.tuning.spaces import Choice, Dimension, SearchSpace
 from tritonstack.workflows import Session, TuneOptions, plan_tuning, tune
 from tritonstack.workflows.sizing.tune import measure_choice
 from tritonstack.workflows.sizing.tune_planning import TunePlan
@@ -174,7 +174,7 @@ def _plan(session: Session, model: str, options: TuneOptions) -> TunePlan:
             settings.append(replace(setting, dimension=dimension))
     if len(settings) != len(wanted):
         raise SystemExit(f"{model}: this machine cannot search {', '.join(wanted)}: {plan.skipped}")
-    space = Space(tuple(setting.dimension for setting in settings))
+    space = SearchSpace(tuple(setting.dimension for setting in settings))
     search = Search(space, options.objective, int(space.size * MOST_RUNS), options.seed)
     return replace(plan, settings=tuple(settings), search=search)
 

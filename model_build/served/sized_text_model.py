@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import text_model
+from text_model import TritonPythonModel as TextModel
 
 PAIRS = Path(__file__).parent / "text_pair_model.py"
 if PAIRS.exists():
     import text_pair_model  # noqa: F401 - it makes text_model read pairs
 
 
-class TritonPythonModel(text_model.TritonPythonModel):  # type: ignore[misc]
+class TritonPythonModel(TextModel):  # type: ignore[misc]
     """The interface of Triton's Python backend."""
 
     def initialize(self, args: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tritonstack.operations.tuning.objectives import Measured, Objective
 from tritonstack.operations.tuning.search import Search, TunedRun
-from tritonstack.operations.tuning.spaces import Choice, Dimension, Space
+from tritonstack.operations.tuning.spaces import Choice, Dimension, SearchSpace
 
 USERS = 64
 CORES = 4
@@ -19,7 +19,7 @@ CORES = 4
 class Surface:
     """A space, what each combination costs, and how exactly it is measured."""
 
-    space: Space
+    space: SearchSpace
     truth: Callable[[dict[str, float]], Measured]
     noise: float = 0.02
     drift: float = 0.0
@@ -92,7 +92,7 @@ def _dimension(name: str, values: tuple[float, ...], start: int = 0, *, ordered:
 
 
 TEXTS = Surface(
-    Space(
+    SearchSpace(
         (
             _dimension("instances", (1, 2, 3, 4, 8), 1),
             _dimension("threads", (1, 2, 4), 1),
@@ -104,7 +104,7 @@ TEXTS = Surface(
     one_text_model,
 )
 SMALL = Surface(
-    Space(
+    SearchSpace(
         (
             _dimension("instances", (1, 2, 4), 1),
             _dimension("tokens", (64, 128, 256, 512), 1),
@@ -115,7 +115,7 @@ SMALL = Surface(
     small_grid,
 )
 PIPELINE = Surface(
-    Space(
+    SearchSpace(
         (
             _dimension("clean", (1, 2, 3)),
             _dimension("mood", (1, 2, 3, 4)),
@@ -126,7 +126,7 @@ PIPELINE = Surface(
     pipeline,
 )
 RUGGED = Surface(
-    Space(
+    SearchSpace(
         (
             _dimension("a", (0, 1, 2, 3, 4)),
             _dimension("b", (0.0, 1.0), ordered=False),

@@ -11,7 +11,7 @@ import pytest
 from tests.operations.tuning.surfaces import PIPELINE, RUGGED, SMALL, TEXTS, Surface, regret, tune
 from tritonstack.operations.tuning.objectives import Measured, Objective
 from tritonstack.operations.tuning.search import Search, TunedRun, default_runs
-from tritonstack.operations.tuning.spaces import Dimension, Space
+from tritonstack.operations.tuning.spaces import Dimension, SearchSpace
 
 SEEDS = 50
 SURFACES = {"one model": TEXTS, "small grid": SMALL, "three models": PIPELINE, "rugged": RUGGED}
@@ -82,7 +82,7 @@ def test_the_same_runs_give_the_same_next_run() -> None:
 
 
 def test_a_tiny_grid_is_measured_whole() -> None:
-    space = Space((Dimension("a", (1, 2, 4), 1), Dimension("b", (0, 1), 0)))
+    space = SearchSpace((Dimension("a", (1, 2, 4), 1), Dimension("b", (0, 1), 0)))
     search, runs = Search(space, Objective(), default_runs(space)), list[TunedRun]()
     while (following := search.next_run(runs)) is not None:
         value = 10.0 + following.choice[0] + 5 * following.choice[1]
@@ -99,7 +99,7 @@ def test_equal_results_leave_the_files_as_they_are() -> None:
 
 
 def test_broken_combinations_are_left() -> None:
-    space = Space((Dimension("a", (0, 1, 2, 3), 0), Dimension("b", (0, 1, 2, 3), 0)))
+    space = SearchSpace((Dimension("a", (0, 1, 2, 3), 0), Dimension("b", (0, 1, 2, 3), 0)))
 
     def truth(values: dict[str, float]) -> Measured:
         if values["a"] == 3:
@@ -119,7 +119,7 @@ def test_a_limit_that_nothing_meets_gives_what_comes_closest() -> None:
 
 
 def test_large_spaces_are_sampled() -> None:
-    space = Space(tuple(Dimension(str(number), (0, 1, 2, 3), 0) for number in range(9)))
+    space = SearchSpace(tuple(Dimension(str(number), (0, 1, 2, 3), 0) for number in range(9)))
 
     def truth(values: dict[str, float]) -> Measured:
         return Measured(100 * math.prod(1 + 0.1 * value for value in values.values()), 1, 1)

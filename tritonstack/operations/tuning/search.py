@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from tritonstack.operations.tuning.objectives import Measured, Objective
-from tritonstack.operations.tuning.spaces import Choice, Space
+from tritonstack.operations.tuning.spaces import Choice, SearchSpace
 from tritonstack.operations.tuning.surrogate import INTERACTIONS, Array, Observation, Surrogate, fit
 
 Purpose = Literal["start", "spread", "search", "repeat", "finalist"]
@@ -53,7 +53,7 @@ class NextRun:
 class Search:
     """A search over a space."""
 
-    space: Space
+    space: SearchSpace
     objective: Objective
     most_runs: int
     seed: int = 1
@@ -190,7 +190,7 @@ class Search:
         return fit(self.space, seen, interactions=interactions)
 
 
-def default_runs(space: Space) -> int:
+def default_runs(space: SearchSpace) -> int:
     """Return how many runs a search gets: at most a quarter of the grid, unless that is tiny."""
     if space.size <= _SMALL_GRID:
         return space.size

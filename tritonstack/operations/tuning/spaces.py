@@ -39,7 +39,7 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Space:
+class SearchSpace:
     """All combinations of some dimensions."""
 
     dimensions: tuple[Dimension, ...]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tritonstack.operations.tuning.spaces import Choice, Space
+from tritonstack.operations.tuning.spaces import Choice, SearchSpace
 
 Array = NDArray[np.float64]
 _LENGTHS = (0.3,)
@@ -53,7 +53,7 @@ class _Shape(NamedTuple):
 class Surrogate:
     """A fitted predictor."""
 
-    space: Space
+    space: SearchSpace
     seen: Sequence[Observation]
     shape: _Shape
     center: float
@@ -70,7 +70,7 @@ class Surrogate:
 
 
 def fit(
-    space: Space, seen: Sequence[Observation], *, interactions: Sequence[float] = INTERACTIONS
+    space: SearchSpace, seen: Sequence[Observation], *, interactions: Sequence[float] = INTERACTIONS
 ) -> Surrogate:
     """Return the most likely predictor of some measurements; at least one."""
     scores = np.array([one.score for one in seen])
@@ -95,7 +95,7 @@ def fit(
     return Surrogate(space, tuple(seen), best[1], center, scale, best[2], best[3])
 
 
-def _alike(space: Space, ones: Sequence[Choice], others: Sequence[Choice], shape: _Shape) -> Array:
+def _alike(space: SearchSpace, ones: Sequence[Choice], others: Sequence[Choice], shape: _Shape) -> Array:
     """Return how alike combinations are: 1 for equal ones."""
     left, right = np.array(ones, dtype=np.int64), np.array(others, dtype=np.int64)
     added = np.zeros((len(left), len(right)))

@@ -19,7 +19,7 @@ from tritonstack.client.codec import encode_request
 from tritonstack.operations.loads.requests import PreparedRequest
 from tritonstack.operations.tuning.objectives import Objective
 from tritonstack.operations.tuning.search import Search, default_runs
-from tritonstack.operations.tuning.spaces import Choice, Space
+from tritonstack.operations.tuning.spaces import Choice, SearchSpace
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_model, load_models
 from tritonstack.project.workspace import Workspace
@@ -72,7 +72,7 @@ class TuneOptions:
 
 
 @dataclass(frozen=True)
-class Target:
+class TunedTarget:
     """A model, and the endpoint whose variables and vCPUs it gets, if any."""
 
     model: str
@@ -94,7 +94,7 @@ class Target:
 class TunePlan:
     """A search that can start: what it would measure, and how long that takes."""
 
-    target: Target
+    target: TunedTarget
     options: TuneOptions
     models: Mapping[str, Document[ModelSpec]] = field(repr=False)
     settings: tuple[Setting, ...]
@@ -186,7 +186,7 @@ def plan_tuning(
             + "; ".join(f"{one.model} {one.field}: {one.reason}" for one in skipped),
             remedy="measure it on its endpoint with `tritonstack bench`",
         )
-    space = Space(tuple(setting.dimension for setting in settings))
+    space = SearchSpace(tuple(setting.dimension for setting in settings))
     most = options.most_runs or default_runs(space)
     if options.budget_s is not None:
         most = min(most, max(2, int(options.budget_s / (options.seconds + START_S))))
@@ -231,12 +231,12 @@ def read_texts(file: Path) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
-def _target(session: Session, name: str, endpoint: str | None, model: str | None) -> Target:
+def _target(session: Session, name: str, endpoint: str | None, model: str | None) -> TunedTarget:
     if endpoint is None:
         if model is not None:
             raise UsageError("--model needs an endpoint", remedy="omit one of the two", code="TS904")
         load_model(session.project, name)
-        return Target(name)
+        return TunedTarget(name)
     workspace = session.workspace(name)
     spec = workspace.spec.endpoints.get(endpoint)
     if spec is None:
@@ -264,7 +264,7 @@ def _target(session: Session, name: str, endpoint: str | None, model: str | None
             remedy="measure it on AWS with `tritonstack bench`",
             code="TS357",
         )
-    return Target(chosen, workspace, endpoint)
+    return TunedTarget(chosen, workspace, endpoint)
 
 
 def _cores(options: TuneOptions) -> int:
@@ -278,13 +278,13 @@ def _cores(options: TuneOptions) -> int:
     return options.cores or usable
 
 
-def _python(target: Target) -> str:
+def _python(target: TunedTarget) -> str:
     return f"py{sys.version_info.major}{sys.version_info.minor}"
 
 
 def _folder(
     session: Session,
-    target: Target,
+    target: TunedTarget,
     models: Mapping[str, Document[ModelSpec]],
     options: TuneOptions,
     cores: int,
@@ -345,7 +345,7 @@ def _requests(spec: ModelSpec, form: Form, options: TuneOptions) -> Iterator[Pre
         yield PreparedRequest(bytes(encoded.body), encoded.content_type)
 
 
-def _notes(target: Target, cores: int, *, real: bool) -> Iterator[str]:
+def _notes(target: TunedTarget, cores: int, *, real: bool) -> Iterator[str]:
     if real:
         yield "served by the image's Triton, with NVIDIA's backends"
     else:

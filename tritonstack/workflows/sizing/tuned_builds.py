@@ -18,7 +18,7 @@ from typing import Any
 
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.base.paths import Project
 from tritonstack.project.files.yaml_edits import set_value
 from tritonstack.records.examples import EXAMPLES_NAME
@@ -71,7 +71,10 @@ class FormBuilder:
         root = self.folder / "forms" / key
         done, failed = root / "built.json", root / "failed.json"
         if failed.exists():
-            raise ImpossibleFormError(json.loads(failed.read_text(encoding="utf-8"))["message"])
+            raise ImpossibleFormError(
+                json.loads(failed.read_text(encoding="utf-8"))["message"],
+                remedy=f"see {shown_path(self.folder / 'forms')}, or remove the folder to build it again",
+            )
         if not done.exists():
             shutil.rmtree(root, ignore_errors=True)
             project = Project(root / "project")
