@@ -24,8 +24,8 @@ from rich.table import Table
 from tritonstack.base.paths import Project, find_project
 from tritonstack.operations.tuning.search import Search, TunedRun, average
 from tritonstack.operations.tuning.spaces import Choice, Dimension, SearchSpace
-from tritonstack.workflows import Session, TuneOptions, plan_tuning, tune
-from tritonstack.workflows.sizing.tune import measure_choice
+from tritonstack.workflows import Session, TuneOptions, plan_tuning
+from tritonstack.workflows.sizing.tune import measure_choice, search
 from tritonstack.workflows.sizing.tune_planning import TunePlan
 
 MOST_LOSS, MOST_RUNS = 0.05, 0.25
@@ -130,20 +130,20 @@ def main() -> None:
 def _compared(project: Project, model: str, options: TuneOptions) -> tuple[float, float, list[str]]:
     """Return the lost share of throughput, the share of the runs, and a row of figures."""
     session = Session(project)
-    whole = _plan(session, model, options)
-    result = tune(session, whole, curve=False)
-    plan = _plan(session, model, options)  # the search has removed its builds
+    plan = _plan(session, model, options)
+    runs = search(session, plan)
+    chosen = plan.search.best(runs)
     grid = [
         TunedRun(choice, measure_choice(plan, choice, [], is_whole=True))
         for choice in plan.search.space.grid()
     ]
     best = max((run for run in grid if run.found.usable), key=lambda run: run.found.answered_per_s).choice
-    rounds: dict[Choice, list[float]] = {result.best: [], best: []}
+    rounds: dict[Choice, list[float]] = {chosen: [], best: []}
     for _ in range(2):
         for choice, found in rounds.items():
             found.append(measure_choice(plan, choice, [], is_whole=True).answered_per_s)
-    tuned, top = (sum(rounds[choice]) / 2 for choice in (result.best, best))
-    share = len(result.runs) / plan.search.space.size
+    tuned, top = (sum(rounds[choice]) / 2 for choice in (chosen, best))
+    share = len(runs) / plan.search.space.size
     start = average([run.found for run in grid if run.choice == plan.search.space.start])
     values = plan.search.space.values
     return (
@@ -151,9 +151,9 @@ def _compared(project: Project, model: str, options: TuneOptions) -> tuple[float
         share,
         [
             str(plan.search.space.size),
-            f"{len(result.runs)} ({share:.0%})",
+            f"{len(runs)} ({share:.0%})",
             f"{start.answered_per_s:.1f}",
-            f"{tuned:.1f} {list(values(result.best).values())}",
+            f"{tuned:.1f} {list(values(chosen).values())}",
             f"{top:.1f} {list(values(best).values())}",
             f"{1 - tuned / top:+.1%}",
         ],

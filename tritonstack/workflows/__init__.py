@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tritonstack.workflows.sizing.bench import bench as bench
     from tritonstack.workflows.sizing.bench import plan_bench as plan_bench
     from tritonstack.workflows.sizing.tune import tune as tune
-    from tritonstack.workflows.sizing.tune_planning import TuneOptions as TuneOptions
+    from tritonstack.workflows.sizing.tune_options import TuneOptions as TuneOptions
     from tritonstack.workflows.sizing.tune_planning import plan_tuning as plan_tuning
 
 _MODULES = {
@@ -70,7 +70,7 @@ _MODULES = {
     "PromotionRequest": "promotion.promote",
     "Reporter": "reporter",
     "Session": "session",
-    "TuneOptions": "sizing.tune_planning",
+    "TuneOptions": "sizing.tune_options",
     "audit": "environments.audit",
     "bench": "sizing.bench",
     "build": "builds.build",

@@ -21,7 +21,8 @@ from tritonstack.operations.tuning.objectives import Objective
 from tritonstack.workflows import NullReporter, Session, TuneOptions, plan_tuning, tune
 from tritonstack.workflows.reporter import SilentStep
 from tritonstack.workflows.sizing.tune import FileChange, write_changes
-from tritonstack.workflows.sizing.tune_planning import TunePlan, read_texts
+from tritonstack.workflows.sizing.tune_options import read_texts
+from tritonstack.workflows.sizing.tune_planning import TunePlan
 from tritonstack.workflows.sizing.tuned_runs import configure
 from tritonstack.workflows.sizing.tuned_settings import parts
 

@@ -7,10 +7,12 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
 from tritonstack.operations.loads.charts import Curve, draw_curves
 from tritonstack.operations.tuning.objectives import Measured
@@ -18,7 +20,7 @@ from tritonstack.operations.tuning.search import TunedRun, average, of
 from tritonstack.operations.tuning.spaces import Choice
 from tritonstack.project.files.yaml_edits import set_value
 from tritonstack.project.loading import load_models, load_workspace
-from tritonstack.runtime.errors import TritonFailedError, TritonRequestError
+from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.tune_planning import TunePlan, UntunableError
 from tritonstack.workflows.sizing.tuned_builds import BuiltValues
@@ -122,18 +124,38 @@ class Tuning:
 
 
 def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
-    """Measure one combination after the other, and choose the best; earlier runs of the same search count.
+    """Search, choose the best combination, and remove what the search has written.
 
     Raise UntunableError if the files as they are cannot be measured.
+    """
+    runs = search(session, plan)
+    if not runs[0].found.usable:
+        shutil.rmtree(plan.folder, ignore_errors=True)
+        raise UntunableError(
+            f"{plan.target.model!r} answers nothing with its present settings: {runs[0].found.violation}",
+            remedy=f"run `tritonstack dev {plan.target.model}` to see the error whole",
+        )
+    best = plan.search.best(runs)
+    curves = _curves(session, plan, best) if curve else {}
+    changes = tuple(_changes(session, plan, best))
+    shutil.rmtree(plan.folder, ignore_errors=True)
+    with suppress(OSError):  # another search has a folder there
+        plan.folder.parent.rmdir()
+    return Tuning(plan, tuple(runs), best, changes, curves)
+
+
+def search(session: Session, plan: TunePlan) -> list[TunedRun]:
+    """Measure one combination after the other; earlier runs of the same search count. Keep its folder.
+
+    End after the first run if that is not usable.
     """
     record = plan.folder / "runs.jsonl"
     runs = _recorded(plan, record)
     if runs:
         session.reporter.note(f"resumed after {len(runs)} runs")
     while (following := plan.search.next_run(runs)) is not None:
-        number = len(runs) + 1
         with session.reporter.step(
-            f"run {number} of at most {plan.search.most_runs} ({following.purpose}): "
+            f"run {len(runs) + 1} of at most {plan.search.most_runs} ({following.purpose}): "
             f"{describe(plan, following.choice)}"
         ) as step:
             is_whole = following.purpose in ("start", "finalist")
@@ -142,22 +164,11 @@ def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
                 found.violation or f"{found.answered_per_s:.1f} per second, p99 {found.p99_ms:.1f} ms"
             )
         runs.append(TunedRun(following.choice, found))
-        line = {"choice": plan.search.space.values(following.choice), "found": asdict(found)}
+        if not runs[0].found.usable:
+            break
         with record.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
-        if number == 1 and not found.usable:
-            shutil.rmtree(plan.folder, ignore_errors=True)
-            raise UntunableError(
-                f"{plan.target.model!r} answers nothing with its present settings: {found.violation}",
-                remedy=f"run `tritonstack dev {plan.target.model}` to see the error whole",
-            )
-    best = plan.search.best(runs)
-    curves = _curves(session, plan, best) if curve else {}
-    changes = tuple(_changes(session, plan, best))
-    shutil.rmtree(plan.folder, ignore_errors=True)
-    if not any(plan.folder.parent.iterdir()):
-        plan.folder.parent.rmdir()
-    return Tuning(plan, tuple(runs), best, changes, curves)
+            stream.write(_line(plan, runs[-1]))
+    return runs
 
 
 def write_changes(session: Session, tuning: Tuning) -> None:
@@ -202,7 +213,9 @@ def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, 
                 plan.load,
                 is_hopeless=None if is_whole else lambda seen: is_far_below(objective.gain(seen), best),
             )
-    except (TritonFailedError, TritonRequestError) as error:
+    except BuildInterruptedError:
+        raise
+    except TritonstackError as error:  # this combination cannot be built or served; others can
         return serving_failure(error)
 
 
@@ -216,7 +229,7 @@ def _built(values: Sequence[tuple[Setting, Any]]) -> BuiltValues:
 
 
 def _recorded(plan: TunePlan, record: Path) -> list[TunedRun]:
-    """Return the runs of an interrupted search; a line that was cut off is ignored."""
+    """Return the runs of an interrupted search; a line that was cut off is removed."""
     if not record.exists():
         return []
     runs = []
@@ -227,7 +240,12 @@ def _recorded(plan: TunePlan, record: Path) -> list[TunedRun]:
             break
         choice = tuple(one.values.index(content["choice"][one.name]) for one in plan.search.space.dimensions)
         runs.append(TunedRun(choice, Measured(**content["found"])))
+    write_text_atomically(record, "".join(_line(plan, run) for run in runs))
     return runs
+
+
+def _line(plan: TunePlan, run: TunedRun) -> str:
+    return f"{json.dumps({'choice': plan.search.space.values(run.choice), 'found': asdict(run.found)})}\n"
 
 
 def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, tuple[tuple[float, Measured], ...]]:

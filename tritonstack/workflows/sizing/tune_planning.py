@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,25 +14,24 @@ from typing import Any
 import numpy as np
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.client.codec import encode_request
 from tritonstack.operations.loads.requests import PreparedRequest
-from tritonstack.operations.tuning.objectives import Objective
 from tritonstack.operations.tuning.search import Search, default_runs
 from tritonstack.operations.tuning.spaces import Choice, SearchSpace
 from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import load_model, load_models
-from tritonstack.project.workspace import Workspace
+from tritonstack.project.loading import load_models
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import parse_examples
 from tritonstack.reference.threads import OPENMP
-from tritonstack.runtime import find_installation, require_isolation
+from tritonstack.runtime import TritonInstallation, find_installation, require_isolation
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.extras import require
-from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
+from tritonstack.workflows.invocation.request_inputs import read_inputs
 from tritonstack.workflows.local.dev import require_processor
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.tune_options import TunedTarget, TuneOptions, cores_for, find_tuned
 from tritonstack.workflows.sizing.tuned_builds import Form, FormBuilder
 from tritonstack.workflows.sizing.tuned_runs import Load, Serving
 from tritonstack.workflows.sizing.tuned_settings import (
@@ -52,42 +51,6 @@ class UntunableError(TritonstackError):
     """A model cannot be tuned: it has no setting to search, or its present ones do not answer."""
 
     code = "TS916"
-
-
-@dataclass(frozen=True)
-class TuneOptions:
-    """What to search, and how long."""
-
-    objective: Objective = field(default_factory=Objective)
-    users: int = 64
-    seconds: float = 12.0
-    """The time of each run; a configuration that is much worse gets a third of it."""
-    most_runs: int | None = None
-    budget_s: float | None = None
-    """The time of all runs, at most."""
-    cores: int | None = None
-    texts: Sequence[str] = ()
-    inputs: GivenInputs = field(default_factory=GivenInputs)
-    seed: int = 1
-
-
-@dataclass(frozen=True)
-class TunedTarget:
-    """A model, and the endpoint whose variables and vCPUs it gets, if any."""
-
-    model: str
-    workspace: Workspace | None = None
-    endpoint: str = ""
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """The variables in the environment file."""
-        return {} if self.workspace is None else self.workspace.spec.endpoints[self.endpoint].environment
-
-    @property
-    def vcpus(self) -> int | None:
-        """The vCPUs of the endpoint's instance type."""
-        return None if self.workspace is None else self.workspace.spec.endpoints[self.endpoint].instance.vcpus
 
 
 @dataclass(frozen=True)
@@ -148,13 +111,29 @@ def plan_tuning(
     """
     options = options or TuneOptions()
     require("isal", feature="building models")
-    target = _target(session, name, endpoint, model)
+    target = find_tuned(session, name, endpoint, model)
     require_processor(session.project, target.model)
     installation = find_installation(home=session.project.server_dir)
     require_isolation(installation)
     models = load_models(session.project, target.model)
-    cores = _cores(options)
+    cores = cores_for(options)
     folder = _folder(session, target, models, options, cores, installation.version)
+    try:
+        return _planned(session, target, models, options, installation, cores, folder)
+    except TritonstackError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _planned(
+    session: Session,
+    target: TunedTarget,
+    models: Mapping[str, Document[ModelSpec]],
+    options: TuneOptions,
+    installation: TritonInstallation,
+    cores: int,
+    folder: Path,
+) -> TunePlan:
     real = installation.kind == "container"
     python = _python(target)
     builder = FormBuilder(session, target.model, models, (f"cpu-{python}", "cpu"), folder)
@@ -205,77 +184,6 @@ def plan_tuning(
         load=load,
         notes=tuple(_notes(target, cores, real=real)),
     )
-
-
-def objective_of(*, p99_ms: float | None, rate: float | None) -> Objective:
-    """Return the objective that options describe."""
-    if p99_ms is not None and rate is not None:
-        raise UsageError(
-            "--p99 and --rate exclude each other: at a rate, the lowest p99 is searched",
-            remedy="omit one of them",
-            code="TS904",
-        )
-    return Objective(p99_ms=p99_ms, rate=rate)
-
-
-def read_texts(file: Path) -> tuple[str, ...]:
-    """Return the lines of a file that are not empty."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"cannot read {file}: {error}", remedy="pass a file in UTF-8", code="TS913"
-        ) from error
-    if not any(lines):
-        raise UsageError(f"{file} has no texts", remedy="write one text per line", code="TS913")
-    return tuple(line for line in lines if line)
-
-
-def _target(session: Session, name: str, endpoint: str | None, model: str | None) -> TunedTarget:
-    if endpoint is None:
-        if model is not None:
-            raise UsageError("--model needs an endpoint", remedy="omit one of the two", code="TS904")
-        load_model(session.project, name)
-        return TunedTarget(name)
-    workspace = session.workspace(name)
-    spec = workspace.spec.endpoints.get(endpoint)
-    if spec is None:
-        raise UsageError(
-            f"{name} has no endpoint {endpoint!r}",
-            remedy=f"choose one of {', '.join(workspace.spec.endpoints)}",
-            code="TS903",
-        )
-    if model is None and len(spec.models) > 1:
-        raise UsageError(
-            f"{endpoint!r} serves several models: {', '.join(spec.models)}",
-            remedy="choose one with --model",
-            code="TS904",
-        )
-    chosen = model or spec.models[0]
-    if chosen not in spec.models:
-        raise UsageError(
-            f"{endpoint!r} does not serve {chosen!r}",
-            remedy=f"choose one of {', '.join(spec.models)}",
-            code="TS903",
-        )
-    if spec.instance.gpus:
-        raise UsageError(
-            f"{endpoint!r} has GPUs ({spec.instance.name}), and `tune` measures on the CPU of this machine",
-            remedy="measure it on AWS with `tritonstack bench`",
-            code="TS357",
-        )
-    return TunedTarget(chosen, workspace, endpoint)
-
-
-def _cores(options: TuneOptions) -> int:
-    usable = len(os.sched_getaffinity(0))
-    if options.cores is not None and options.cores > usable:
-        raise UsageError(
-            f"--cores {options.cores}: this process can use {usable}",
-            remedy=f"write a number up to {usable}",
-            code="TS907",
-        )
-    return options.cores or usable
 
 
 def _python(target: TunedTarget) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.loads.arrivals import poisson
 from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.loads.requests import PreparedRequest
@@ -20,7 +21,7 @@ from tritonstack.operations.tuning.objectives import Measured
 from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.reference.threads import OPENMP, Threads
 from tritonstack.runtime import TritonInstallation, TritonServer
-from tritonstack.runtime.errors import TritonFailedError, TritonRequestError, TritonTimeoutError
+from tritonstack.runtime.errors import TritonRequestError, TritonTimeoutError
 from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 from tritonstack.workflows.sizing.tuned_builds import Form
 from tritonstack.workflows.sizing.tuned_settings import Part, Setting
@@ -166,8 +167,8 @@ def is_far_below(gain: float, best: float | None) -> bool:
     return best is not None and gain < best - _HOPELESS
 
 
-def serving_failure(error: TritonFailedError | TritonRequestError) -> Measured:
-    """Return the result of a combination that Triton cannot serve."""
+def serving_failure(error: TritonstackError) -> Measured:
+    """Return the result of a combination that cannot be built or served."""
     return Measured(0.0, math.nan, math.nan, violation=error.message.splitlines()[0])
 
 

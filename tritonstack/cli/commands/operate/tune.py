@@ -19,13 +19,8 @@ from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.sizing.bench import MAX_USERS
 from tritonstack.workflows.sizing.tune import Tuning, describe, write_changes
 from tritonstack.workflows.sizing.tune import tune as run
-from tritonstack.workflows.sizing.tune_planning import (
-    TuneOptions,
-    TunePlan,
-    objective_of,
-    plan_tuning,
-    read_texts,
-)
+from tritonstack.workflows.sizing.tune_options import TuneOptions, objective_of, read_texts
+from tritonstack.workflows.sizing.tune_planning import TunePlan, plan_tuning
 
 
 def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
