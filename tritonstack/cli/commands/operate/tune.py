@@ -16,11 +16,13 @@ from tritonstack.base.files import write_text_atomically
 from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
-from tritonstack.workflows.sizing.bench import MAX_USERS
 from tritonstack.workflows.sizing.tune import Tuning, describe, write_changes
 from tritonstack.workflows.sizing.tune import tune as run
 from tritonstack.workflows.sizing.tune_options import TuneOptions, objective_of, read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan, plan_tuning
+
+_MOST_USERS = 1_000
+"""Those of `bench`, whose module takes long to import for a shell completion."""
 
 
 def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -35,7 +37,7 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
         str | None,
         typer.Argument(help="An endpoint of the environment.", autocompletion=complete_endpoint),
     ] = None,
-    users: Annotated[int, typer.Option(min=1, max=MAX_USERS, help="Closed loop with so many users.")] = 64,
+    users: Annotated[int, typer.Option(min=1, max=_MOST_USERS, help="Closed loop with so many users.")] = 64,
     rate: Annotated[
         float | None,
         typer.Option(
