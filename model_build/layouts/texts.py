@@ -47,6 +47,9 @@ Array = NDArray[Any]
 SERVED = Path(served.__file__).parent
 TEXT_MODEL_CODE = SERVED / "text_model.py"
 TEXT_PAIR_MODEL_CODE = SERVED / "text_pair_model.py"
+SIZED_TEXT_MODEL_CODE = SERVED / "sized_text_model.py"
+BATCH_TOKENS = "batch_tokens"
+"""Parameter of a text model whose model.yaml sets the size of small batches."""
 ANSWER_CODE = SERVED / "answer_span.py"
 ANSWER = "answer"
 SERVED_ONNXRUNTIME = "onnxruntime==1.23.2"
@@ -247,7 +250,20 @@ class TextsIn(TextLayout):
                 )
                 for obstacle in obstacles
             )
-        return not obstacles if asked is None else asked
+        in_one = not obstacles if asked is None else asked
+        if self._recipe.batch_tokens is not None and not in_one:
+            reason = obstacles[0] if obstacles else "`one_model: false` makes two models"
+            raise InvalidFilesError(
+                [
+                    self._model.violation(
+                        ("recipe", "batch_tokens"),
+                        f"only a tokenizer and a graph in one model run small batches: {reason}",
+                        remedy="remove `batch_tokens`",
+                        code="TS110",
+                    )
+                ]
+            )
+        return in_one
 
     def _obstacles(
         self, graph: ServableGraph, framework: TextFramework, context: BuildContext
@@ -265,6 +281,10 @@ class TextsIn(TextLayout):
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext
     ) -> EnvironmentReport:
         code, *modules = self.one_model_code
+        parameters = {}
+        if self._recipe.batch_tokens is not None:
+            code, modules = SIZED_TEXT_MODEL_CODE, list(self.one_model_code)
+            parameters[BATCH_TOKENS] = str(self._recipe.batch_tokens)
         version = add_python_model(
             repository,
             name=ENCODER,
@@ -278,6 +298,7 @@ class TextsIn(TextLayout):
                 model=self._model,
                 graph=graph.folder,
                 example=self._requested(self._samples[:1]),
+                parameters=parameters,
             ),
         )
         for module in modules:

@@ -46,12 +46,12 @@ class Output:
         if self.as_json:
             self.results.print_json(json.dumps({"error": _facts(error)}))
 
-    def result(self, data: Mapping[str, Any], *, text: str | Table) -> None:
+    def result(self, data: Mapping[str, Any], *, text: str | Table | Group) -> None:
         """Print the result of a command: `data` as JSON, or `text`."""
         if self.as_json:
             self.results.print_json(_json(data))
         else:
-            self.results.print(text if isinstance(text, Table) else escape(text))
+            self.results.print(escape(text) if isinstance(text, str) else text)
 
     def log_lines(self, lines: Iterable[tuple[str, str]]) -> None:
         """Print lines of logs, each with a prefix. Control characters are escaped for terminals."""

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from tritonstack.workflows.sizing.bench import LoadOptions as LoadOptions
     from tritonstack.workflows.sizing.bench import bench as bench
     from tritonstack.workflows.sizing.bench import plan_bench as plan_bench
+    from tritonstack.workflows.sizing.tune import tune as tune
+    from tritonstack.workflows.sizing.tune_options import TuneOptions as TuneOptions
+    from tritonstack.workflows.sizing.tune_planning import plan_tuning as plan_tuning
 
 _MODULES = {
     "CloudOptions": "local.up",
@@ -67,6 +70,7 @@ _MODULES = {
     "PromotionRequest": "promotion.promote",
     "Reporter": "reporter",
     "Session": "session",
+    "TuneOptions": "sizing.tune_options",
     "audit": "environments.audit",
     "bench": "sizing.bench",
     "build": "builds.build",
@@ -89,6 +93,7 @@ _MODULES = {
     "plan_build": "builds.planning",
     "plan_destruction": "environments.destroy",
     "plan_promotion": "promotion.promote",
+    "plan_tuning": "sizing.tune_planning",
     "promote": "promotion.promote",
     "quotas": "project.quotas",
     "reap": "environments.reap",
@@ -97,6 +102,7 @@ _MODULES = {
     "snippet": "invocation.snippet",
     "status": "environments.status",
     "targets": "environments.targets",
+    "tune": "sizing.tune",
     "up": "local.up",
     "validate": "project.validate",
     "verify": "deployment.verify",

@@ -21,5 +21,6 @@ HOW_ELSE = {
     "TS422": "`tritonstack rollback` while somebody changes the endpoint in the AWS console.",
     "TS506": "A change of an endpoint's name while the old endpoint is in service.",
     "TS915": "`tritonstack bench` on an endpoint whose model fails on every request.",
+    "TS916": "`tritonstack tune` of an ONNX graph, whose backend the embedded server has only as a stand-in.",
 }
 """How codes arise whose examples would need a real build, registry, or deployment."""

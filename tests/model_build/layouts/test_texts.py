@@ -102,6 +102,27 @@ def test_on_a_cpu_one_model_has_the_code_the_tokenizer_and_the_graph(texts: Text
     assert [step.model_name for step in steps] == ["model"]
 
 
+def test_small_batches_of_another_size_are_a_parameter(texts: Texts) -> None:
+    names, repository = texts.write(asked=", batch_tokens: 256")
+    assert names == ONE
+    files = {file.name for file in (repository / "model" / "1").iterdir()}
+    assert files == {"model.py", "text_model.py", "model.onnx", "tokenizer.json"}
+    config = read_config(repository / "model" / "config.pbtxt")
+    assert config.parameters["batch_tokens"].string_value == "256"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"hardware": "sm86"}, "onnxruntime backend on sm86"), ({"two": True}, "`one_model: false` makes two")],
+)
+def test_small_batches_need_one_model(texts: Texts, changes: dict[str, Any], reason: str) -> None:
+    two = ", one_model: false" if changes.pop("two", False) else ""
+    with pytest.raises(InvalidFilesError, match=reason) as caught:
+        texts.write(asked=f", batch_tokens: 256{two}", **changes)
+    (violation,) = caught.value.violations
+    assert violation.field == "recipe.batch_tokens"
+
+
 @pytest.mark.parametrize(
     ("extra", "changes"),
     [

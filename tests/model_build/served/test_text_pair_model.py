@@ -69,3 +69,20 @@ def test_bad_text_does_not_fail_other_requests(model: Any) -> None:
     )
     assert "TEXT_PAIR is not UTF-8" in bad.error
     np.testing.assert_array_equal(before.outputs["scores"], after.outputs["scores"])
+
+
+def test_pairs_with_small_batches_of_another_size(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del model  # it wrote the files
+    monkeypatch.setattr(
+        Path, "exists", lambda path: True
+    )  # text_pair_model.py is beside the code in artifacts
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    sized = load_served(
+        "sized_text_model", tmp_path, monkeypatch, outputs=("scores",), parameters={"batch_tokens": "32"}
+    )
+    assert sized.most_tokens == 32
+    (response,) = sized.execute([request((b"a b", b"c"))])
+    assert response.error is None
+    assert response.outputs["scores"].shape == (1, 2)

@@ -21,6 +21,7 @@ class _Line:
     name: str
     points: Sequence[Point]
     dashed: bool = False
+    is_dots: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class _Chart:
 def draw_runs(title: str, runs: Sequence[LoadRun], *, before: Sequence[LoadRun] = ()) -> str:
     """Return an SVG document of runs, and of earlier ones with dashed lines."""
     shown = [(run, False) for run in runs] + [(run, True) for run in before]
-    charts = [_by_percentile(shown), _over_time(shown)]
+    return _document(title, [_by_percentile(shown), _over_time(shown)])
+
+
+def _document(title: str, charts: Sequence[_Chart]) -> str:
     height = len(charts) * _HEIGHT + 40
     body = "\n".join(
         f'<g transform="translate(0 {40 + number * _HEIGHT})">{"".join(_drawn(chart))}</g>'
@@ -123,10 +127,38 @@ def _drawn(chart: _Chart) -> Iterator[str]:
         color = _COLORS[number % len(_COLORS)]
         dashes = ' stroke-dasharray="5 4"' if line.dashed else ""
         points = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in line.points)
-        yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>'
+        if line.is_dots or len(line.points) == 1:
+            yield from (
+                f'<circle cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="3" fill="{color}" fill-opacity="0.6"/>'
+                for x, y in line.points
+            )
+        if not line.is_dots:
+            yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>'
         y = _TOP + 8 + number * 18
         yield (
             f'<line x1="{right + 16}" x2="{right + 36}" y1="{y}" y2="{y}" stroke="{color}" '
             f'stroke-width="2"{dashes}/>'
         )
         yield f'<text x="{right + 42}" y="{y + 4}" fill="#111827">{escape(line.name)}</text>'
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The p99 in ms by answers per second, one point per load."""
+
+    name: str
+    points: Sequence[Point]
+
+
+def draw_curves(title: str, curves: Sequence[Curve], dots: Sequence[Point]) -> str:
+    """Return an SVG document with curves, and with a dot for each of many runs."""
+    highest = max((x for x, _ in [*dots, *(point for one in curves for point in one.points)]), default=1.0)
+    step = _round_step(highest / 6)
+    last = step * math.ceil(highest / step)
+    chart = _Chart(
+        "p99 in ms, by answers per second",
+        [_Line(one.name, one.points) for one in curves] + [_Line("runs of the search", dots, is_dots=True)],
+        [(number * step, f"{number * step:g}") for number in range(int(last / step) + 1)],
+        lambda x: x / last,
+    )
+    return _document(title, [chart])

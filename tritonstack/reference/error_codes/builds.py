@@ -233,8 +233,8 @@ BUILDS: Mapping[str, Kind] = {
     ),
     "TS357": Kind(
         "Model cannot be served on this machine",
-        "`tritonstack dev` serves on the CPU of this machine, and the model runs on GPUs only. Build it for "
-        "an endpoint with a GPU.",
+        "`tritonstack dev` and `tritonstack tune` serve on the CPU of this machine, and the model runs on "
+        "GPUs only. Build it for an endpoint with a GPU.",
     ),
     "TS358": Kind(
         "New version fails for a test input",

@@ -79,6 +79,12 @@ USAGE: Mapping[str, Kind] = {
         "The endpoint answered no request of a load test; the message counts the errors by class. Check the "
         "endpoint with `tritonstack invoke`, or send less.",
     ),
+    "TS916": Kind(
+        "Model cannot be tuned",
+        "`tritonstack tune` finds no setting to search on this machine, or the model answers nothing "
+        "with its present settings, or a precision could not be built. The message has the reason. No file "
+        "has changed.",
+    ),
     "TS999": Kind(
         "Internal error",
         "An unexpected exception: a defect of tritonstack. Rerun with `--debug`, and report the traceback.",

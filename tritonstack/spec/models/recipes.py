@@ -77,6 +77,9 @@ class TextRecipe(HuggingFaceRecipe):
     """Run the tokenizer and the graph in one Python model, which sorts texts by length and computes almost no
     padding. Default: true for ONNX graphs on CPUs with one row per text, unless `triton` has settings for
     Triton's ONNX Runtime backend."""
+    batch_tokens: Annotated[int, Field(ge=16, le=16_384)] | None = None
+    """Tokens per thread, with padding, of the small batches that a tokenizer and a graph in one model run.
+    Default: 128. `tritonstack tune` measures it."""
 
     @property
     def usual_length(self) -> int:

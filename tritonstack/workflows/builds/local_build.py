@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -90,6 +90,8 @@ class BuildProcesses:
     """Build processes that run at the same time."""
 
     expose: bool
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables besides those of this process."""
     processes: set[subprocess.Popen[str]] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     ended: bool = False
@@ -101,7 +103,7 @@ class BuildProcesses:
                 raise BuildInterruptedError("interrupted", remedy=RERUN)
             process = subprocess.Popen(
                 command,
-                env=_environment(expose=self.expose),
+                env={**_environment(expose=self.expose), **self.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -119,7 +119,7 @@ def require_processor(project: Project, model: str) -> None:
     document = load_model(project, model)
     if "cpu" not in document.record.builds_for:
         raise UsageError(
-            f"{model!r} runs on GPUs only, and `dev` serves on the CPU of this machine",
+            f"{model!r} runs on GPUs only, and this command serves on the CPU of this machine",
             remedy="build and deploy it to an endpoint with a GPU",
             code="TS357",
         )

@@ -1,0 +1,1 @@
+"""Compare `tritonstack tune` with an exhaustive grid."""

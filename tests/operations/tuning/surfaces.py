@@ -1,0 +1,157 @@
+"""Synthetic servers: throughput and latency of each combination, with interactions and noise."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tritonstack.operations.tuning.objectives import Measured, Objective
+from tritonstack.operations.tuning.search import Search, TunedRun
+from tritonstack.operations.tuning.spaces import Choice, Dimension, SearchSpace
+
+USERS = 64
+CORES = 4
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A space, what each combination costs, and how exactly it is measured."""
+
+    space: SearchSpace
+    truth: Callable[[dict[str, float]], Measured]
+    noise: float = 0.02
+    drift: float = 0.0
+    """How much faster or slower the machine becomes over 20 runs."""
+
+    def at(self, choice: Choice) -> Measured:
+        return self.truth(self.space.values(choice))
+
+    def measured(self, choice: Choice, number: int, generator: random.Random) -> Measured:
+        true = self.at(choice)
+        if not true.usable:
+            return true
+        factor = math.exp(generator.gauss(0, self.noise) - self.drift * number / 20)
+        tail = math.exp(generator.gauss(0, self.noise))
+        return Measured(
+            true.answered_per_s * factor, true.p50_ms / factor, true.p99_ms / factor * tail, true.failed_share
+        )
+
+
+def closed(cost_ms: float, spread: float) -> Measured:
+    """A closed loop of users: throughput and latency follow from the time per request."""
+    throughput = 1000 / cost_ms
+    p50 = USERS / throughput * 1000
+    return Measured(throughput, p50, p50 * (1 + spread))
+
+
+def one_text_model(values: dict[str, float]) -> Measured:
+    """Instances and threads compete for cores; small batches cost calls, and large ones padding."""
+    instances, threads, tokens = values["instances"], values["threads"], values["tokens"]
+    busy = instances * threads
+    efficiency = min(busy, CORES) ** 0.9 / CORES * (1.0 if busy <= CORES else (CORES / busy) ** 0.35)
+    efficiency *= threads**-0.08
+    padding = 1 + 0.12 * abs(math.log2(tokens / (96 * threads)))
+    precision = {0.0: 1.0, 1.0: 0.55}[values["precision"]]
+    delay = 1 + 0.02 * math.sqrt(values["delay"] / 1000) - 0.03 * (instances > 1 and values["delay"] > 0)
+    return closed(2.0 * padding * precision * delay / efficiency, 0.4 + 0.25 * instances)
+
+
+def small_grid(values: dict[str, float]) -> Measured:
+    """MiniLM on two cores, as measured: two instances with one thread, and about 128 tokens."""
+    busy = values["instances"]
+    efficiency = {1: 0.62, 2: 1.0, 4: 0.86}[int(busy)]
+    padding = {64: 1.09, 128: 1.0, 256: 1.05, 512: 1.2}[int(values["tokens"])]
+    precision = {0.0: 1.0, 1.0: 0.48}[values["precision"]]
+    return closed(6.0 * padding * precision / efficiency * (1 + values["delay"] / 60_000), 0.5)
+
+
+def pipeline(values: dict[str, float]) -> Measured:
+    """Three models that share the cores: the slowest one decides, and idle instances cost something."""
+    need = {"clean": 0.4, "mood": 2.6, "join": 0.5}
+    batch = 1 + 0.3 / (1 + values["delay"] / 2000)
+    costs = [need[name] * (batch if name == "mood" else 1.0) / values[name] ** 0.8 for name in need]
+    used = sum(values[name] for name in need)
+    crowded = 1 + 0.06 * max(0, used - CORES)
+    cost = (max(costs) + 0.25 * sum(costs)) * crowded + values["delay"] / 20_000
+    return closed(cost, 0.3 + 0.1 * used + values["delay"] / 8000)
+
+
+def rugged(values: dict[str, float]) -> Measured:
+    """Two settings that help only together, and one that breaks some combinations."""
+    if values["a"] == 4 and values["c"] == 3:
+        return Measured(0, math.nan, math.nan, violation="out of memory")
+    together = 0.6 if values["a"] >= 3 and values["b"] == 1 else 1.0
+    alone = 1 + 0.15 * (values["b"] == 1) + 0.05 * abs(values["c"] - 1) + 0.04 * values["a"]
+    return closed(4 * together * alone, 0.5)
+
+
+def _dimension(name: str, values: tuple[float, ...], start: int = 0, *, ordered: bool = True) -> Dimension:
+    return Dimension(name, values, start, ordered)
+
+
+TEXTS = Surface(
+    SearchSpace(
+        (
+            _dimension("instances", (1, 2, 3, 4, 8), 1),
+            _dimension("threads", (1, 2, 4), 1),
+            _dimension("tokens", (64, 128, 256, 512), 1),
+            _dimension("delay", (0, 1000, 5000)),
+            _dimension("precision", (0.0, 1.0), ordered=False),
+        )
+    ),
+    one_text_model,
+)
+SMALL = Surface(
+    SearchSpace(
+        (
+            _dimension("instances", (1, 2, 4), 1),
+            _dimension("tokens", (64, 128, 256, 512), 1),
+            _dimension("delay", (0, 2000)),
+            _dimension("precision", (0.0, 1.0), ordered=False),
+        )
+    ),
+    small_grid,
+)
+PIPELINE = Surface(
+    SearchSpace(
+        (
+            _dimension("clean", (1, 2, 3)),
+            _dimension("mood", (1, 2, 3, 4)),
+            _dimension("join", (1, 2, 3)),
+            _dimension("delay", (0, 1000, 4000)),
+        )
+    ),
+    pipeline,
+)
+RUGGED = Surface(
+    SearchSpace(
+        (
+            _dimension("a", (0, 1, 2, 3, 4)),
+            _dimension("b", (0.0, 1.0), ordered=False),
+            _dimension("c", (0, 1, 2, 3), 2),
+        )
+    ),
+    rugged,
+)
+
+
+def tune(
+    surface: Surface, objective: Objective, *, most_runs: int, seed: int
+) -> tuple[Choice, list[TunedRun]]:
+    """Search a surface; return the chosen combination and all runs."""
+    generator = random.Random(seed)  # noqa: S311 - no secret
+    search = Search(surface.space, objective, most_runs, seed)
+    runs: list[TunedRun] = []
+    while (following := search.next_run(runs)) is not None:
+        found = surface.measured(following.choice, len(runs), generator)
+        runs.append(TunedRun(following.choice, found))
+    return search.best(runs), runs
+
+
+def regret(surface: Surface, objective: Objective, choice: Choice) -> float:
+    """Return by how much a choice is worse than the best of the whole grid, both without noise."""
+    within = [found for one in surface.space.grid() if objective.meets(found := surface.at(one))]
+    best = max(objective.gain(found) for found in within)
+    return 1 - math.exp(objective.gain(surface.at(choice)) - best)

@@ -1,0 +1,131 @@
+"""The search against exhaustive grids: within 5 % of the best in at most a quarter of the runs."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.operations.tuning.surfaces import PIPELINE, RUGGED, SMALL, TEXTS, Surface, regret, tune
+from tritonstack.operations.tuning.objectives import Measured, Objective
+from tritonstack.operations.tuning.search import Search, TunedRun, default_runs
+from tritonstack.operations.tuning.spaces import Dimension, SearchSpace
+
+SEEDS = 50
+SURFACES = {"one model": TEXTS, "small grid": SMALL, "three models": PIPELINE, "rugged": RUGGED}
+FEW_FAIL = 3
+"""Of 50 searches with noise; each measures at most a quarter of the grid."""
+
+
+def limited(surface: Surface) -> Objective:
+    """A limit of p99 that a tenth of all combinations meets, and none exactly."""
+    found = [surface.at(choice) for choice in surface.space.grid()]
+    latencies = sorted(one.p99_ms for one in found if one.usable)
+    return Objective(p99_ms=latencies[len(latencies) // 10] * 1.04)
+
+
+def failures(surface: Surface, objective: Objective, most_runs: int, seeds: int = SEEDS) -> list[float]:
+    """Return the losses of the searches that miss 5 %, or a limit by more than that."""
+    losses = []
+    for seed in range(seeds):
+        best, runs = tune(surface, objective, most_runs=most_runs, seed=seed)
+        assert len(runs) <= most_runs
+        loss = regret(surface, objective, best)
+        if loss > 0.05 or not objective.meets(surface.at(best), tolerance=0.05):
+            losses.append(loss)
+    return losses
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", SURFACES)
+def test_the_highest_throughput_is_found_in_a_quarter_of_the_runs(name: str) -> None:
+    surface = SURFACES[name]
+    most = min(default_runs(surface.space), surface.space.size // 4)
+    assert len(failures(surface, Objective(), most)) <= FEW_FAIL
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", ["small grid", "three models", "rugged"])
+def test_a_limit_of_the_latency_is_kept(name: str) -> None:
+    surface = SURFACES[name]
+    most = min(default_runs(surface.space), surface.space.size // 4)
+    assert len(failures(surface, limited(surface), most)) <= FEW_FAIL
+
+
+@pytest.mark.e2e
+def test_two_separate_optima_below_a_limit_need_the_whole_quarter() -> None:
+    assert len(failures(TEXTS, limited(TEXTS), TEXTS.space.size // 4, seeds=8)) <= 1
+
+
+@pytest.mark.e2e
+def test_a_machine_that_slows_down_does_not_mislead() -> None:
+    slower = replace(SMALL, drift=0.25)
+    assert len(failures(slower, Objective(), 12)) <= 2 * FEW_FAIL
+
+
+def test_without_noise_the_search_never_does_worse_than_the_start() -> None:
+    for surface in SURFACES.values():
+        exact = replace(surface, noise=0.0)
+        best, _ = tune(exact, Objective(), most_runs=8, seed=3)
+        start = exact.at(exact.space.start)
+        assert exact.at(best).answered_per_s >= start.answered_per_s * 0.99
+
+
+def test_the_same_runs_give_the_same_next_run() -> None:
+    first, again = (tune(SMALL, Objective(), most_runs=12, seed=5) for _ in range(2))
+    assert first == again
+    search = Search(SMALL.space, Objective(), 12, 5)
+    resumed = [search.next_run(first[1][:number]) for number in range(len(first[1]))]
+    assert [one.choice for one in resumed if one] == [run.choice for run in first[1]]
+
+
+def test_a_tiny_grid_is_measured_whole() -> None:
+    space = SearchSpace((Dimension("a", (1, 2, 4), 1), Dimension("b", (0, 1), 0)))
+    search, runs = Search(space, Objective(), default_runs(space)), list[TunedRun]()
+    while (following := search.next_run(runs)) is not None:
+        value = 10.0 + following.choice[0] + 5 * following.choice[1]
+        runs.append(TunedRun(following.choice, Measured(value, 1, 1)))
+    assert {run.choice for run in runs} == set(space.grid())
+    assert search.best(runs) == (2, 1)
+
+
+def test_equal_results_leave_the_files_as_they_are() -> None:
+    generator = random.Random(1)  # noqa: S311 - no secret
+    equal = replace(SMALL, truth=lambda _: Measured(100 * math.exp(generator.gauss(0, 0.002)), 1, 1))
+    best, _ = tune(equal, Objective(), most_runs=12, seed=1)
+    assert best == equal.space.start
+
+
+def test_broken_combinations_are_left() -> None:
+    space = SearchSpace((Dimension("a", (0, 1, 2, 3), 0), Dimension("b", (0, 1, 2, 3), 0)))
+
+    def truth(values: dict[str, float]) -> Measured:
+        if values["a"] == 3:
+            return Measured(0, math.nan, math.nan, violation="killed")
+        return Measured(100 + 30 * values["a"] + 10 * values["b"], 1, 1)
+
+    best, runs = tune(Surface(space, truth), Objective(), most_runs=10, seed=2)
+    assert space.values(best)["a"] == 2
+    assert any(run.found.violation for run in runs) or len(runs) <= 10
+
+
+def test_a_limit_that_nothing_meets_gives_what_comes_closest() -> None:
+    objective = Objective(p99_ms=1.0)
+    best, runs = tune(SMALL, objective, most_runs=12, seed=1)
+    assert not Search(SMALL.space, objective, 12).meets(runs, best)
+    assert SMALL.at(best).p99_ms <= min(run.found.p99_ms for run in runs) * 1.05
+
+
+def test_large_spaces_are_sampled() -> None:
+    space = SearchSpace(tuple(Dimension(str(number), (0, 1, 2, 3), 0) for number in range(9)))
+
+    def truth(values: dict[str, float]) -> Measured:
+        return Measured(100 * math.prod(1 + 0.1 * value for value in values.values()), 1, 1)
+
+    surface = Surface(space, truth)
+    most = default_runs(space)
+    best, _ = tune(surface, Objective(), most_runs=most, seed=1)
+    assert (space.size, most) == (262144, 37)
+    assert surface.at(best).answered_per_s > 3 * surface.at(space.start).answered_per_s

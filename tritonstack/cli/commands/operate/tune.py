@@ -1,0 +1,166 @@
+"""`tritonstack tune`: search the settings of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from tritonstack.base.errors import UsageError
+from tritonstack.base.files import write_text_atomically
+from tritonstack.cli.completion import complete_endpoint, complete_model
+from tritonstack.cli.context import Context
+from tritonstack.workflows.invocation.request_inputs import GivenInputs
+from tritonstack.workflows.sizing.tune import Tuning, describe, write_changes
+from tritonstack.workflows.sizing.tune import tune as run
+from tritonstack.workflows.sizing.tune_options import TuneOptions, objective_of, read_texts
+from tritonstack.workflows.sizing.tune_planning import TunePlan, plan_tuning
+
+_MOST_USERS = 1_000
+"""Those of `bench`, whose module takes long to import for a shell completion."""
+
+
+def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The model, or an environment.", metavar="MODEL|ENV", autocompletion=complete_model
+        ),
+    ],
+    endpoint: Annotated[
+        str | None,
+        typer.Argument(help="An endpoint of the environment.", autocompletion=complete_endpoint),
+    ] = None,
+    users: Annotated[int, typer.Option(min=1, max=_MOST_USERS, help="Closed loop with so many users.")] = 64,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, max=10_000, help="Open loop: find the lowest p99 at this rate.", metavar="NUMBER"
+        ),
+    ] = None,
+    p99: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Find the highest throughput with a p99 up to this.", metavar="MS"),
+    ] = None,
+    duration: Annotated[
+        float, typer.Option(min=1, max=600, help="Time of each run.", metavar="SECONDS")
+    ] = 12.0,
+    runs: Annotated[int | None, typer.Option(min=2, max=1000, help="Most runs.", metavar="NUMBER")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.1, help="Most time of all runs.", metavar="MINUTES")
+    ] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores for the server; by default all.")] = None,
+    texts: Annotated[Path | None, typer.Option(help="Texts to send, one per line.", metavar="FILE")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", help="An input, as for invoke.", metavar="NAME=VALUE"),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="An .npz or .json file with inputs by name.", metavar="FILE")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    write: Annotated[bool, typer.Option("--write", help="Write the result into the files.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
+) -> None:
+    """Search the settings of a model, or of an endpoint's model, on this machine.
+
+    Serves variants of the built artifact with a real Triton and measures each under load: instances, batches,
+    small batches of texts, precision, and with an endpoint its threads. The models of an ensemble, and those
+    that Python code calls, are searched together. Prints a diff of the files; --write applies it.
+
+    Settings of backends that this machine's server has only as a stand-in are listed, and not searched. An
+    interrupted search resumes with the same options. Nothing is deployed.
+
+    Example: tritonstack tune minilm-embedding --p99 80
+
+    Example: tritonstack tune dev reviews --rate 50 --budget 20 --plot reviews.svg
+    """
+    state: Context = context.obj
+    if texts is not None and (inputs or data):
+        raise UsageError("texts and other inputs exclude each other", remedy="omit one of them", code="TS904")
+    options = TuneOptions(
+        objective=objective_of(p99_ms=p99, rate=rate),
+        users=users,
+        seconds=duration,
+        most_runs=runs,
+        budget_s=None if budget is None else budget * 60,
+        cores=cores,
+        texts=() if texts is None else read_texts(texts),
+        inputs=GivenInputs(inputs or (), data),
+        seed=seed,
+    )
+    plan = plan_tuning(state, name, endpoint, model=model, options=options)
+    for line in _plan_lines(plan):
+        state.output.note(line)
+    result = run(state, plan)
+    if plot is not None:
+        write_text_atomically(plot, result.chart())
+        state.output.note(f"wrote {plot}")
+    if write and result.changes:
+        write_changes(state, result)
+    state.output.result(result.to_json(), text=_text(result))
+    for line in _closing_lines(result, written=write):
+        state.output.note(line)
+    if not result.meets:
+        raise typer.Exit(1)
+
+
+def _plan_lines(plan: TunePlan) -> Iterator[str]:
+    yield from plan.notes
+    for one in plan.skipped:
+        yield f"not searched: {one.model or 'endpoint'}: {one.field}: {one.reason}"
+    for setting in plan.settings:
+        values = ", ".join(str(value) for value in setting.dimension.values)
+        yield f"searched: {setting.dimension.name}: {values}"
+    yield (
+        f"{plan.options.objective.describe()}: at most {plan.search.most_runs} runs of "
+        f"{plan.load.seconds:g} s instead of {plan.search.space.size:,}, "
+        f"about {plan.seconds / 60:.0f} minutes, and two curves"
+    )
+
+
+def _text(result: Tuning) -> Group:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for title in ("settings", "per second", "p50 ms", "p99 ms", "failed"):
+        table.add_column(title, justify="left" if title == "settings" else "right")
+    for tuned in result.runs:
+        found = tuned.found
+        figures = (
+            (f"{found.answered_per_s:,.1f}", f"{found.p50_ms:,.1f}", f"{found.p99_ms:,.1f}")
+            if found.usable
+            else ("", "", "")
+        )
+        mark = " <" if tuned.choice == result.best else ""
+        failed = found.violation or (f"{found.failed_share:.2%}" if found.failed_share else "0")
+        table.add_row(f"{describe(result.plan, tuned.choice)}{mark}", *figures, failed)
+    curves = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    unit = "users" if result.plan.load.rate is None else "rate"
+    for title in ("curve", unit, "per second", "p99 ms"):
+        curves.add_column(title, justify="left" if title == "curve" else "right")
+    for name, points in result.curves.items():
+        for load, found in points:
+            curves.add_row(name, f"{load:g}", f"{found.answered_per_s:,.1f}", f"{found.p99_ms:,.1f}")
+    return Group(table, Text(), curves, Text(), Text(result.diff() or "the files stay as they are"))
+
+
+def _closing_lines(result: Tuning, *, written: bool) -> Iterator[str]:
+    now, tuned = result.now, result.tuned
+    yield (
+        f"{len(result.runs)} runs of a grid of {result.plan.search.space.size:,}: "
+        f"{now.answered_per_s:,.1f} -> {tuned.answered_per_s:,.1f} per second, "
+        f"p99 {now.p99_ms:,.1f} -> {tuned.p99_ms:,.1f} ms"
+    )
+    if not result.meets:
+        yield f"no configuration meets the objective: {result.plan.options.objective.describe()}"
+    if result.changes:
+        yield "written; run `tritonstack build`" if written else "review the diff; --write applies it"

@@ -1,0 +1,309 @@
+"""Search the settings of a model for an objective; the answer is a diff of the project's files."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import write_text_atomically
+from tritonstack.operations.loads.charts import Curve, draw_curves
+from tritonstack.operations.tuning.objectives import Measured
+from tritonstack.operations.tuning.search import TunedRun, average, of
+from tritonstack.operations.tuning.spaces import Choice
+from tritonstack.project.files.yaml_edits import set_value
+from tritonstack.project.loading import load_models, load_workspace
+from tritonstack.workflows.builds.local_build import BuildInterruptedError
+from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.tune_planning import TunePlan, UntunableError
+from tritonstack.workflows.sizing.tuned_builds import BuiltValues
+from tritonstack.workflows.sizing.tuned_runs import (
+    Load,
+    is_far_below,
+    measure,
+    measure_levels,
+    serving_failure,
+)
+from tritonstack.workflows.sizing.tuned_settings import Setting, edited, parts
+
+_LEVELS = (0.125, 0.25, 0.5, 1.0, 1.5)
+"""Loads of the curve, as shares of that of the search."""
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """The text of a file before and after."""
+
+    name: str
+    """Relative to the project."""
+    before: str = field(repr=False)
+    after: str = field(repr=False)
+
+    def diff(self) -> str:
+        """Return a unified diff."""
+        return "".join(
+            difflib.unified_diff(
+                self.before.splitlines(keepends=True),
+                self.after.splitlines(keepends=True),
+                f"a/{self.name}",
+                f"b/{self.name}",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search measured, and the files that it proposes."""
+
+    plan: TunePlan
+    runs: tuple[TunedRun, ...]
+    best: Choice
+    changes: tuple[FileChange, ...]
+    curves: Mapping[str, tuple[tuple[float, Measured], ...]]
+    """Results by load (users or rate), for `now` and `tuned`."""
+
+    @property
+    def now(self) -> Measured:
+        """What the files have now."""
+        return self.result(self.plan.search.space.start)
+
+    @property
+    def tuned(self) -> Measured:
+        """The chosen combination."""
+        return self.result(self.best)
+
+    @property
+    def meets(self) -> bool:
+        """Whether the chosen combination stays within the limits of the objective."""
+        return self.plan.search.meets(self.runs, self.best)
+
+    def result(self, choice: Choice) -> Measured:
+        """Return the mean of all runs of a combination."""
+        found = [run.found for run in of(self.runs, choice)]
+        return average(found) if all(one.usable for one in found) else found[-1]
+
+    def diff(self) -> str:
+        """Return the unified diff of all files."""
+        return "".join(change.diff() for change in self.changes)
+
+    def chart(self) -> str:
+        """Return an SVG document: p99 by throughput, of both curves and of all runs."""
+        curves = [
+            Curve(name, [(one.answered_per_s, one.p99_ms) for _, one in points if one.usable])
+            for name, points in self.curves.items()
+        ]
+        dots = [(run.found.answered_per_s, run.found.p99_ms) for run in self.runs if run.found.usable]
+        title = f"{self.plan.target.model}: {self.plan.options.objective.describe()}"
+        return draw_curves(title, curves, dots)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result for `--json`."""
+        space = self.plan.search.space
+        return {
+            **self.plan.to_json(),
+            "server": self.plan.serving.installation.kind,
+            "cores": self.plan.serving.cores,
+            "runs": [{"settings": space.values(run.choice), **_figures(run.found)} for run in self.runs],
+            "now": {"settings": space.values(space.start), **_figures(self.now)},
+            "tuned": {"settings": space.values(self.best), **_figures(self.tuned)},
+            "meets": self.meets,
+            "curves": {
+                name: [{"load": load, **_figures(found)} for load, found in points]
+                for name, points in self.curves.items()
+            },
+            "skipped": [asdict(one) for one in self.plan.skipped],
+            "diff": self.diff(),
+        }
+
+
+def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
+    """Search, choose the best combination, and remove what the search has written.
+
+    Raise UntunableError if the files as they are cannot be measured.
+    """
+    runs = search(session, plan)
+    if not runs[0].found.usable:
+        shutil.rmtree(plan.folder, ignore_errors=True)
+        raise UntunableError(
+            f"{plan.target.model!r} answers nothing with its present settings: {runs[0].found.violation}",
+            remedy=f"run `tritonstack dev {plan.target.model}` to see the error whole",
+        )
+    best = plan.search.best(runs)
+    curves = _curves(session, plan, best) if curve else {}
+    changes = tuple(_changes(session, plan, best))
+    shutil.rmtree(plan.folder, ignore_errors=True)
+    with suppress(OSError):  # another search has a folder there
+        plan.folder.parent.rmdir()
+    return Tuning(plan, tuple(runs), best, changes, curves)
+
+
+def search(session: Session, plan: TunePlan) -> list[TunedRun]:
+    """Measure one combination after the other; earlier runs of the same search count. Keep its folder.
+
+    End after the first run if that is not usable.
+    """
+    record = plan.folder / "runs.jsonl"
+    runs = _recorded(plan, record)
+    if runs:
+        session.reporter.note(f"resumed after {len(runs)} runs")
+    while (following := plan.search.next_run(runs)) is not None:
+        with session.reporter.step(
+            f"run {len(runs) + 1} of at most {plan.search.most_runs} ({following.purpose}): "
+            f"{describe(plan, following.choice)}"
+        ) as step:
+            is_whole = following.purpose in ("start", "finalist")
+            found = measure_choice(plan, following.choice, runs, is_whole=is_whole)
+            step.detail = (
+                found.violation or f"{found.answered_per_s:.1f} per second, p99 {found.p99_ms:.1f} ms"
+            )
+        runs.append(TunedRun(following.choice, found))
+        if not runs[0].found.usable:
+            break
+        with record.open("a", encoding="utf-8") as stream:
+            stream.write(_line(plan, runs[-1]))
+    return runs
+
+
+def write_changes(session: Session, tuning: Tuning) -> None:
+    """Write the proposed files; restore all of them if the project is then invalid."""
+    root = session.project.root
+    try:
+        for change in tuning.changes:
+            write_text_atomically(root / change.name, change.after)
+        load_models(session.project, tuning.plan.target.model)
+        if tuning.plan.target.workspace is not None:
+            load_workspace(session.project, tuning.plan.target.workspace.spec.name)
+    except BaseException:
+        for change in tuning.changes:
+            write_text_atomically(root / change.name, change.before)
+        raise
+
+
+def describe(plan: TunePlan, choice: Choice) -> str:
+    """Return the values of a combination that differ from the files; `as it is` if none does."""
+    changed = [
+        f"{setting.dimension.name} {value}"
+        for (setting, value), start, place in zip(
+            plan.values(choice), plan.search.space.start, choice, strict=True
+        )
+        if place != start
+    ]
+    return ", ".join(changed) or "as it is"
+
+
+def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, is_whole: bool) -> Measured:
+    """Build, serve, and measure one combination; what cannot be served has a violation."""
+    values = plan.values(choice)
+    objective = plan.options.objective
+    gains = [objective.gain(run.found) for run in runs if objective.meets(run.found)]
+    best = max(gains, default=None)
+    try:
+        form = plan.builder.form(_built(values))
+        found = parts(form.repository, plan.target.model, plan.models)
+        with plan.serving.served(form, found, values) as server:
+            return measure(
+                server,
+                plan.load,
+                is_hopeless=None if is_whole else lambda seen: is_far_below(objective.gain(seen), best),
+            )
+    except BuildInterruptedError:
+        raise
+    except TritonstackError as error:  # this combination cannot be built or served; others can
+        return serving_failure(error)
+
+
+def _built(values: Sequence[tuple[Setting, Any]]) -> BuiltValues:
+    """Return the values that need a build of their own."""
+    return tuple(
+        (setting, value)
+        for setting, value in values
+        if setting.is_built and value != setting.dimension.values[setting.dimension.start]
+    )
+
+
+def _recorded(plan: TunePlan, record: Path) -> list[TunedRun]:
+    """Return the runs of an interrupted search; a line that was cut off is removed."""
+    if not record.exists():
+        return []
+    runs = []
+    for line in record.read_text(encoding="utf-8").splitlines():
+        try:
+            content = json.loads(line)
+        except ValueError:
+            break
+        choice = tuple(one.values.index(content["choice"][one.name]) for one in plan.search.space.dimensions)
+        runs.append(TunedRun(choice, Measured(**content["found"])))
+    write_text_atomically(record, "".join(_line(plan, run) for run in runs))
+    return runs
+
+
+def _line(plan: TunePlan, run: TunedRun) -> str:
+    return f"{json.dumps({'choice': plan.search.space.values(run.choice), 'found': asdict(run.found)})}\n"
+
+
+def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, tuple[tuple[float, Measured], ...]]:
+    """Measure the files as they are and the chosen combination under several loads."""
+    loads = list(_level_loads(plan.load))
+    found = {}
+    for name, choice in {"now": plan.search.space.start, "tuned": best}.items():
+        if name == "tuned" and choice == plan.search.space.start:
+            continue
+        values = plan.values(choice)
+        with session.reporter.step(f"curve of {name}: {describe(plan, choice)}"):
+            form = plan.builder.form(_built(values))
+            seen = parts(form.repository, plan.target.model, plan.models)
+            with plan.serving.served(form, seen, values) as server:
+                results = measure_levels(server, [load for _, load in loads])
+        found[name] = tuple((level, one) for (level, _), one in zip(loads, results, strict=True))
+    return found
+
+
+def _level_loads(load: Load) -> Iterator[tuple[float, Load]]:
+    seconds = max(1.0, load.seconds / 3)
+    levels = dict.fromkeys(
+        load.rate * share if load.rate is not None else float(max(1, round(load.users * share)))
+        for share in _LEVELS
+    )
+    for level in levels:
+        rate = level if load.rate is not None else None
+        yield level, Load(int(max(1.0, level)), rate, seconds, load.requests, load.seed)
+
+
+def _changes(session: Session, plan: TunePlan, best: Choice) -> Iterator[FileChange]:
+    """Yield the files that the chosen combination changes."""
+    start = plan.search.space.start
+    changed = [pair for pair, now, place in zip(plan.values(best), start, best, strict=True) if now != place]
+    for name, document in plan.models.items():
+        own = [(setting, value) for setting, value in changed if setting.model == name]
+        if own:
+            before = document.file.read_text(encoding="utf-8")
+            place = document.file.relative_to(session.project.root).as_posix()
+            yield FileChange(place, before, edited(before, iter(own)))
+    workspace = plan.target.workspace
+    for setting, value in changed:
+        if workspace is not None and not setting.model:
+            file = workspace.environment.file
+            before = file.read_text(encoding="utf-8")
+            path = ("endpoints", plan.target.endpoint, "environment", setting.field)
+            after = set_value(before, path, str(value))
+            yield FileChange(file.relative_to(session.project.root).as_posix(), before, after)
+
+
+def _figures(found: Measured) -> dict[str, Any]:
+    def rounded(value: float) -> float | None:
+        return None if math.isnan(value) else round(value, 3)
+
+    return {
+        "answered_per_s": rounded(found.answered_per_s),
+        "p50_ms": rounded(found.p50_ms),
+        "p99_ms": rounded(found.p99_ms),
+        "failed_share": round(found.failed_share, 6),
+        "violation": found.violation,
+    }

@@ -1,0 +1,124 @@
+"""What to tune and how: the options of a search, and the model or endpoint that it is for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tritonstack.base.errors import UsageError
+from tritonstack.operations.tuning.objectives import Objective
+from tritonstack.project.loading import load_model
+from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.invocation.request_inputs import GivenInputs
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What to search, and how long."""
+
+    objective: Objective = field(default_factory=Objective)
+    users: int = 64
+    seconds: float = 12.0
+    """The time of each run; a configuration that is much worse gets a third of it."""
+    most_runs: int | None = None
+    budget_s: float | None = None
+    """The time of all runs, at most."""
+    cores: int | None = None
+    texts: Sequence[str] = ()
+    inputs: GivenInputs = field(default_factory=GivenInputs)
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class TunedTarget:
+    """A model, and the endpoint whose variables and vCPUs it gets, if any."""
+
+    model: str
+    workspace: Workspace | None = None
+    endpoint: str = ""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables in the environment file."""
+        return {} if self.workspace is None else self.workspace.spec.endpoints[self.endpoint].environment
+
+    @property
+    def vcpus(self) -> int | None:
+        """The vCPUs of the endpoint's instance type."""
+        return None if self.workspace is None else self.workspace.spec.endpoints[self.endpoint].instance.vcpus
+
+
+def objective_of(*, p99_ms: float | None, rate: float | None) -> Objective:
+    """Return the objective that options describe."""
+    if p99_ms is not None and rate is not None:
+        raise UsageError(
+            "--p99 and --rate exclude each other: at a rate, the lowest p99 is searched",
+            remedy="omit one of them",
+            code="TS904",
+        )
+    return Objective(p99_ms=p99_ms, rate=rate)
+
+
+def read_texts(file: Path) -> tuple[str, ...]:
+    """Return the lines of a file that are not empty."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"cannot read {file}: {error}", remedy="pass a file in UTF-8", code="TS913"
+        ) from error
+    if not any(lines):
+        raise UsageError(f"{file} has no texts", remedy="write one text per line", code="TS913")
+    return tuple(line for line in lines if line)
+
+
+def find_tuned(session: Session, name: str, endpoint: str | None, model: str | None) -> TunedTarget:
+    """Return the model to tune; raise UsageError if a name is unknown or ambiguous."""
+    if endpoint is None:
+        if model is not None:
+            raise UsageError("--model needs an endpoint", remedy="omit one of the two", code="TS904")
+        load_model(session.project, name)
+        return TunedTarget(name)
+    workspace = session.workspace(name)
+    spec = workspace.spec.endpoints.get(endpoint)
+    if spec is None:
+        raise UsageError(
+            f"{name} has no endpoint {endpoint!r}",
+            remedy=f"choose one of {', '.join(workspace.spec.endpoints)}",
+            code="TS903",
+        )
+    if model is None and len(spec.models) > 1:
+        raise UsageError(
+            f"{endpoint!r} serves several models: {', '.join(spec.models)}",
+            remedy="choose one with --model",
+            code="TS904",
+        )
+    chosen = model or spec.models[0]
+    if chosen not in spec.models:
+        raise UsageError(
+            f"{endpoint!r} does not serve {chosen!r}",
+            remedy=f"choose one of {', '.join(spec.models)}",
+            code="TS903",
+        )
+    if spec.instance.gpus:
+        raise UsageError(
+            f"{endpoint!r} has GPUs ({spec.instance.name}), and `tune` measures on the CPU of this machine",
+            remedy="measure it on AWS with `tritonstack bench`",
+            code="TS357",
+        )
+    return TunedTarget(chosen, workspace, endpoint)
+
+
+def cores_for(options: TuneOptions) -> int:
+    """Return the cores of the server; raise UsageError if this process has fewer."""
+    usable = len(os.sched_getaffinity(0))
+    if options.cores is not None and options.cores > usable:
+        raise UsageError(
+            f"--cores {options.cores}: this process can use {usable}",
+            remedy=f"write a number up to {usable}",
+            code="TS907",
+        )
+    return options.cores or usable

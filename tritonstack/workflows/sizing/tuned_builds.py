@@ -1,0 +1,171 @@
+"""Build a model with other settings: a copy of its files with edited model.yaml, in a folder of the search.
+
+The user's files stay as they are. The copy has artifacts of its own, and uses the server and the cache of the
+project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model_build.store.artifacts import read_manifest
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import TritonstackError, shown_path
+from tritonstack.base.paths import Project
+from tritonstack.project.files.yaml_edits import set_value
+from tritonstack.records.examples import EXAMPLES_NAME
+from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.workflows.builds.local_build import BuildProcesses, build_log, run_build
+from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, edited, has_small_batches
+
+_NOT_OF_THE_FORM = frozenset({"TS321", "TS322", "TS906"})
+"""Codes of killed and interrupted builds, which may succeed the next time."""
+BuiltValues = tuple[tuple[Setting, Any], ...]
+"""Settings that need a build, with their values."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A built and unpacked artifact."""
+
+    manifest: Manifest
+    repository: Path
+    examples: Path
+
+
+class ImpossibleFormError(TritonstackError):
+    """A form could not be built earlier in this search."""
+
+    code = "TS916"
+
+
+@dataclass
+class FormBuilder:
+    """Builds a model with any values of the settings that need a build; each form once."""
+
+    session: Session
+    model: str
+    models: Mapping[str, Document[ModelSpec]]
+    targets: tuple[str, ...]
+    folder: Path
+    """The folder of the search."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+
+    def form(self, values: BuiltValues) -> Form:
+        """Return a form, built now or before; raise the error of its build."""
+        # It needs packages of builds, whose absence the command reports first.
+        from model_build.store.archive import most_members, unpack  # noqa: PLC0415
+
+        changes = {(setting.model, setting.field): value for setting, value in values}
+        key = hashlib.sha256(json.dumps(sorted(map(str, changes.items()))).encode()).hexdigest()[:12]
+        root = self.folder / "forms" / key
+        done, failed = root / "built.json", root / "failed.json"
+        if failed.exists():
+            raise ImpossibleFormError(
+                json.loads(failed.read_text(encoding="utf-8"))["message"],
+                remedy=f"see {shown_path(self.folder / 'forms')}, or remove the folder to build it again",
+            )
+        if not done.exists():
+            shutil.rmtree(root, ignore_errors=True)
+            project = Project(root / "project")
+            self._copy(project, values)
+            try:
+                artifact = self._build(project, values)
+            except TritonstackError as error:
+                if values and error.code not in _NOT_OF_THE_FORM:
+                    message = {"message": error.message.splitlines()[0]}
+                    failed.write_text(json.dumps(message), encoding="utf-8")
+                raise
+            manifest = read_manifest(artifact)
+            unpack(
+                artifact / ARCHIVE_NAME,
+                root / "repository",
+                limit_bytes=manifest.unpacked_bytes,
+                limit_members=most_members(manifest.files),
+            )
+            done.write_text(json.dumps({"artifact": str(artifact)}), encoding="utf-8")
+        artifact = Path(json.loads(done.read_text(encoding="utf-8"))["artifact"])
+        return Form(read_manifest(artifact), root / "repository", artifact / EXAMPLES_NAME)
+
+    def _copy(self, project: Project, values: BuiltValues) -> None:
+        """Copy the models with edited files; equal files are links."""
+        for name, document in self.models.items():
+            source, target = document.file.parent, project.models_dir / name
+            shutil.copytree(source, target, copy_function=_link, symlinks=True)
+            text = document.file.read_text(encoding="utf-8")
+            own = ((setting, value) for setting, value in values if setting.model == name)
+            text = edited(text, _with_small_batches(document.record, own, values))
+            if (location := _outside(document)) is not None:
+                text = set_value(text, ("source",), f"file://{location}")
+            file = project.model_file(name)
+            file.unlink()
+            file.write_text(text, encoding="utf-8")
+
+    def _build(self, project: Project, values: BuiltValues) -> Path:
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        for name, place in (
+            ("server", self.session.project.server_dir),
+            ("cache", self.session.project.cache_dir),
+        ):
+            place.mkdir(parents=True, exist_ok=True)
+            if not (home / name).is_symlink():
+                (home / name).symlink_to(place, target_is_directory=True)
+        processes = BuildProcesses(expose=False, variables={"TRITONSTACK_HOME": str(home)})
+        described = ", ".join(f"{setting.dimension.name} {value}" for setting, value in values)
+        command = [
+            *(sys.executable, "-P", "-m", "model_build"),
+            *("--project", str(project.root)),
+            *("--model", self.model),
+            *("--targets", " ".join(self.targets)),
+            *("--choices", json.dumps(dict(self.choices))),
+            "--json-progress",
+        ]
+        title = f"building {self.model}{f' with {described}' if described else ''}"
+        try:
+            with self.session.reporter.step(title) as step:
+                log = build_log(self.session, f"{self.model}-tune")
+                built = run_build(processes, step, command, log, subject=f"the build of {self.model}")
+        finally:
+            processes.end()
+        return Path(built["directory"])
+
+
+def _with_small_batches(
+    spec: ModelSpec, own: Iterator[tuple[Setting, Any]], values: BuiltValues
+) -> Iterator[tuple[Setting, Any]]:
+    """Add the usual size of small batches: an artifact with a size can be served with any."""
+    yield from own
+    two_models = any(
+        setting.model == spec.name and setting.field == "one_model" and value is False
+        for setting, value in values
+    )
+    if has_small_batches(spec) and getattr(spec.recipe, "batch_tokens", None) is None and not two_models:
+        yield Setting.of(spec.name, "batch_tokens"), BATCH_TOKENS
+
+
+def _outside(document: Document[ModelSpec]) -> Path | None:
+    """Return the folder of a source outside the model's folder, which a copy would not find."""
+    source = document.record.source or ""
+    if not source.startswith("file://"):
+        return None
+    folder = document.file.parent.resolve()
+    place = (folder / source.removeprefix("file://")).resolve()
+    return None if place.is_relative_to(folder) else place
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
