@@ -1,0 +1,121 @@
+"""Rules of Application Auto Scaling for SageMaker: alarms, metrics, cooldowns, and activities.
+
+Facts only. The local cloud and the simulator implement them independently of each other.
+
+Sources:
+
+* TRACKING: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
+* STEPS: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+* POLICIES: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html
+* METRICS: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
+* API: https://docs.aws.amazon.com/autoscaling/application/APIReference/Welcome.html
+* OBSERVED: not documented; read from alarms and activities that AWS created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+VARIANT_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+COPY_DIMENSION = "sagemaker:inference-component:DesiredCopyCount"
+PROVISIONED_DIMENSION = "sagemaker:variant:DesiredProvisionedConcurrency"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingAlarmRule:
+    """An alarm of a target tracking policy: every evaluated datapoint must breach."""
+
+    comparison: str
+    period_s: int
+    datapoints: int
+    """Datapoints to alarm, and evaluation periods."""
+    factor: float
+    """Threshold as a factor of the target value."""
+
+    @property
+    def seconds(self) -> int:
+        """The shortest time a metric must breach."""
+        return self.period_s * self.datapoints
+
+
+HIGH_ALARM = ScalingAlarmRule(comparison="GreaterThanThreshold", period_s=60, datapoints=3, factor=1.0)
+"""Scale out: metric > target for 3 datapoints within 3 minutes. OBSERVED; TRACKING: "above the target"."""
+HIGH_RESOLUTION_HIGH_ALARM = ScalingAlarmRule(
+    comparison="GreaterThanThreshold", period_s=10, datapoints=3, factor=1.0
+)
+"""Scale out on a high-resolution metric. POLICIES documents one datapoint per 10 seconds and a faster
+scale-out than with standard metrics. The number of datapoints is not documented: assumed as HIGH_ALARM.
+"""
+LOW_ALARM = ScalingAlarmRule(comparison="LessThanThreshold", period_s=60, datapoints=15, factor=0.9)
+"""Scale in: metric < 90 % of the target for 15 datapoints within 15 minutes. OBSERVED; TRACKING: "usually
+more than 10% lower". High-resolution metrics scale in "at the same speed as standard metrics" (POLICIES).
+
+TRACKING: no scale-in if removing one unit would likely bring the metric back above the target.
+"""
+TREAT_MISSING_DATA = "missing"
+"""A metric without datapoints leaves the alarm in INSUFFICIENT_DATA: no scaling, no scale-in (TRACKING)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredefinedMetric:
+    """The CloudWatch metric of a predefined metric type."""
+
+    namespace: str
+    name: str
+    statistic: str
+    dimension: str
+    """The scalable dimension it belongs to."""
+    high: ScalingAlarmRule = HIGH_ALARM
+    low: ScalingAlarmRule = LOW_ALARM
+
+
+PREDEFINED_METRICS: Mapping[str, PredefinedMetric] = {
+    # METRICS: "1/numberOfInstances is sent as the value on each request"; the valid statistic is Sum.
+    "SageMakerVariantInvocationsPerInstance": PredefinedMetric(
+        namespace="AWS/SageMaker",
+        name="InvocationsPerInstance",
+        statistic="Sum",
+        dimension=VARIANT_DIMENSION,
+    ),
+    # POLICIES: ConcurrentRequestsPerModel, every 10 seconds. The statistic is not documented: Maximum.
+    "SageMakerVariantConcurrentRequestsPerModelHighResolution": PredefinedMetric(
+        namespace="AWS/SageMaker",
+        name="ConcurrentRequestsPerModel",
+        statistic="Maximum",
+        dimension=VARIANT_DIMENSION,
+        high=HIGH_RESOLUTION_HIGH_ALARM,
+    ),
+    "SageMakerInferenceComponentInvocationsPerCopy": PredefinedMetric(
+        namespace="AWS/SageMaker",
+        name="InvocationsPerCopy",
+        statistic="Sum",
+        dimension=COPY_DIMENSION,
+    ),
+    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": PredefinedMetric(
+        namespace="AWS/SageMaker",
+        name="ConcurrentRequestsPerCopy",
+        statistic="Maximum",
+        dimension=COPY_DIMENSION,
+        high=HIGH_RESOLUTION_HIGH_ALARM,
+    ),
+}
+"""By PredefinedMetricType."""
+
+DEFAULT_COOLDOWN_S = 300
+"""Scale-out, scale-in, and step cooldown of endpoint variants and inference components (TRACKING, STEPS).
+
+TRACKING: a scale-out cooldown starts when a scale-out succeeds; until it ends, the policy adds capacity only
+if a larger scale-out is triggered, and the capacity already added counts towards it. A scale-in cooldown
+blocks further scale-ins; a scale-out is not blocked and ends it. Scheduled actions wait for no cooldown.
+"""
+NOT_SCALED_CODES = (
+    "AutoScalingAnticipatedFlapping",
+    "TargetServicePutResourceAsUnscalable",
+    "AlreadyAtMaxCapacity",
+    "AlreadyAtMinCapacity",
+    "AlreadyAtDesiredCapacity",
+)
+"""Codes of NotScaledReasons (API)."""
+HISTORY_DAYS = 42
+"""DescribeScalingActivities returns the previous six weeks (API)."""
