@@ -50,6 +50,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "snippet": "Print a ready request to an endpoint",
         "targets": "Show the model names of multi-model endpoints",
         "bench": "Measure an endpoint under load",
+        "simulate": "Simulate the scaling and cost of an endpoint",
         "history": "Show what happened to a model's artifacts",
         "audit": "List remaining resources of an environment",
         "reap": "Destroy expired environments",

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from tritonstack.workflows.sizing.bench import LoadOptions as LoadOptions
     from tritonstack.workflows.sizing.bench import bench as bench
     from tritonstack.workflows.sizing.bench import plan_bench as plan_bench
+    from tritonstack.workflows.sizing.simulate import simulate as simulate
+    from tritonstack.workflows.sizing.simulate import write_proposal as write_proposal
+    from tritonstack.workflows.sizing.simulation_options import SimulationOptions as SimulationOptions
 
 _MODULES = {
     "CloudOptions": "local.up",
@@ -67,6 +70,7 @@ _MODULES = {
     "PromotionRequest": "promotion.promote",
     "Reporter": "reporter",
     "Session": "session",
+    "SimulationOptions": "sizing.simulation_options",
     "audit": "environments.audit",
     "bench": "sizing.bench",
     "build": "builds.build",
@@ -94,12 +98,14 @@ _MODULES = {
     "reap": "environments.reap",
     "rollback": "deployment.rollback",
     "setup": "installation.setup",
+    "simulate": "sizing.simulate",
     "snippet": "invocation.snippet",
     "status": "environments.status",
     "targets": "environments.targets",
     "up": "local.up",
     "validate": "project.validate",
     "verify": "deployment.verify",
+    "write_proposal": "sizing.simulate",
 }
 """Public name -> its module below this package."""
 

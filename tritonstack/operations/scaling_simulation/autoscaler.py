@@ -76,6 +76,11 @@ class _Alarm:
         """The latest value, or 0."""
         return (self.values[-1] if self.values else 0.0) or 0.0
 
+    @property
+    def highest(self) -> float:
+        """The highest value."""
+        return max((value or 0.0 for value in self.values), default=0.0)
+
     def acts(self, now: float) -> bool:
         """Whether the alarm invokes its policy now."""
         if not self.is_on or now < self.next_action:
@@ -86,18 +91,11 @@ class _Alarm:
 
 @dataclass
 class _Policy:
-    """What all policies have: cooldowns."""
+    """What all policies have."""
 
     name: str
-    cooldown_s: float
-    until: float = -math.inf
-    """The end of the scale-out cooldown."""
-    base: int = 0
-    """The capacity before the scale-out that started it."""
-
-    def basis(self, now: float, current: int) -> int:
-        """Return the capacity to change: in a cooldown, what was added already counts towards the change."""
-        return current if now >= self.until else self.base
+    out_cooldown_s: float
+    in_cooldown_s: float
 
 
 @dataclass
@@ -106,8 +104,8 @@ class _TrackingPolicy(_Policy):
     high: _Alarm = field(default_factory=lambda: _never())
     low: _Alarm = field(default_factory=lambda: _never())
 
-    def proportional(self, alarm: _Alarm, current: int) -> int:
-        return math.ceil(round(current * alarm.last / self.target, 9))
+    def proportional(self, value: float, current: int) -> int:
+        return math.ceil(round(current * value / self.target, 9))
 
 
 @dataclass
@@ -146,9 +144,12 @@ class Autoscaler:
             *(alarm for policy in self._tracking for alarm in (policy.high, policy.low)),
             *(policy.alarm for policy in self._stepping),
         ]
-        self._in_until = -math.inf
-        """The end of the scale-in cooldown."""
+        self._in_until = self._out_until = -math.inf
+        """The ends of the cooldowns."""
+        self._base = 0
+        """The capacity before the scale-out whose cooldown is in effect."""
         self._acting: _Policy | None = None
+        """The policy whose scale-out is in progress."""
 
     def observe(self, load: TickLoad) -> None:
         """Take the metrics of a tick."""
@@ -167,7 +168,7 @@ class Autoscaler:
         larger = [(min(highest, wanted), policy) for wanted, policy in out if min(highest, wanted) > current]
         if larger:
             wanted, policy = max(larger, key=lambda one: one[0])
-            self._acting, policy.base = policy, current
+            self._acting, self._base = policy, current
             self._in_until = -math.inf
             return Wanted(wanted, policy.name)
         if smaller:
@@ -175,35 +176,35 @@ class Autoscaler:
             wanted = max(lowest, wanted)
             if wanted < current:
                 self._acting = None
-                self._in_until = now + policy.cooldown_s
+                self._in_until = now + policy.in_cooldown_s
                 return Wanted(wanted, policy.name)
         return None
 
     def completed(self, now: float) -> None:
         """Start the cooldown of a scale-out whose instances are in service."""
         if self._acting is not None:
-            is_tracking = self._acting in self._tracking
-            cooldown = self._plan.scaling.scale_out_cooldown_s if is_tracking else self._acting.cooldown_s
-            self._acting.until = now + cooldown
+            self._out_until = now + self._acting.out_cooldown_s
             self._acting = None
 
     def _out(self, now: float, current: int) -> Iterator[tuple[int, _Policy]]:
+        # In a cooldown, what was added counts towards a larger scale-out.
+        basis = current if now >= self._out_until else self._base
         for tracked in self._tracking:
             if tracked.high.acts(now):
-                yield tracked.proportional(tracked.high, tracked.basis(now, current)), tracked
+                yield tracked.proportional(tracked.high.last, basis), tracked
         for stepped in self._stepping:
             change = stepped.change()
             if change > 0 and stepped.alarm.acts(now):
-                yield stepped.basis(now, current) + change, stepped
+                yield basis + change, stepped
 
     def _in(self, now: float, current: int) -> Iterator[tuple[int, _Policy]]:
         acting = [policy for policy in self._tracking if policy.low.acts(now)]
-        if now < self._in_until:
+        if now < max(self._in_until, self._out_until):
             return
-        # Target tracking removes capacity only if all its policies agree.
+        # Target tracking removes capacity only if all its policies agree. Which datapoint counts is not
+        # documented: the highest, so that no recent load brings the metric above the target again.
         if acting and all(policy.low.is_on for policy in self._tracking):
-            most = max(policy.proportional(policy.low, current) for policy in self._tracking)
-            yield most, acting[0]
+            yield max(policy.proportional(policy.low.highest, current) for policy in self._tracking), acting[0]
         for stepped in self._stepping:
             change = stepped.change()
             if change < 0 and stepped.alarm.acts(now):
@@ -216,6 +217,7 @@ class Autoscaler:
         upper, lower = tracked.target * high.factor, tracked.target * low.factor
         return _TrackingPolicy(
             f"{tracked.measure} {tracked.target:g}",
+            self._plan.scaling.scale_out_cooldown_s,
             self._plan.scaling.scale_in_cooldown_s,
             target=tracked.target,
             high=self._alarm(name, high.period_s, high.datapoints, lambda value: value > upper),
@@ -232,6 +234,7 @@ class Autoscaler:
         }
         return _StepPolicy(
             stepped.id,
+            stepped.cooldown_s,
             stepped.cooldown_s,
             alarm=self._alarm(series.metric.name, plan.period_s, plan.periods, tests[plan.comparison]),
             threshold=plan.threshold,

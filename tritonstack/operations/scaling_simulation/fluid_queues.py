@@ -21,8 +21,8 @@ from tritonstack.operations.scaling_simulation.serving import (
     sort_into_slices,
 )
 
-_SAMPLES = 96
-"""Latencies per tick: even steps of probability, so that the percentiles of a slice are steady."""
+_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 96, 400_000, 16
+"""Latencies per tick, fewer for long loads: even steps of probability, so that percentiles are steady."""
 _SMOOTHED_TICKS = 13
 _FULL = 0.99
 """The highest utilization for which a queue has a stationary wait; beyond it, the backlog tells."""
@@ -39,6 +39,7 @@ class FluidQueues:
         """Waiting requests per instance; of an asynchronous endpoint, its queue's share."""
         self._central = 0.0
         ticks = len(counts)
+        self._samples = max(_FEWEST_SAMPLES, min(_SAMPLES, _ALL_SAMPLES // max(1, ticks)))
         self._in_service = np.zeros(ticks, dtype=np.int64)
         self._wait_s = np.zeros((ticks, 2))
         """How long a request waits that arrives at the begin and at the end of a tick."""
@@ -65,7 +66,7 @@ class FluidQueues:
             refused = 0
         elif instances:
             refused = self._fill(tick, count, most)
-            backlog = float(self._levels.max())
+            backlog = float(self._levels.mean())
         else:
             refused, backlog = count, 0.0
         self._in_service[tick], self._refused[tick] = instances, refused
@@ -102,14 +103,15 @@ class FluidQueues:
         return refused
 
     def _measures(self, count: int, backlog: float, instances: int) -> tuple[float, float]:
-        """Return the most requests at once on an instance, and the used share of all slots."""
+        """Return the most requests at once per instance, and the used share of all slots."""
         curve = self._setup.curve
         if not instances:
             return 0.0, 0.0
         load = min(1.0, count / (TICK_S * instances * curve.capacity))
         if backlog >= 1:
-            used = load if self._setup.queued else float((self._levels > 0).mean())
-            return curve.slots + backlog, max(load, used)
+            full = 1.0 if self._setup.queued else float((self._levels > 0).mean())
+            used = max(load, full)
+            return math.ceil(used * curve.slots + backlog), used
         busy = float(curve.busy_slots(np.array([load * curve.capacity]))[0])
         peak = self._peak(busy * instances, load, instances) if count else 0.0
         return math.ceil(peak / instances), busy / curve.slots
@@ -152,7 +154,7 @@ class FluidQueues:
         found = sort_into_slices(
             ((used[:, None] + position) * TICK_S).ravel(),
             (wait + service[:, None] * curve.shape[picked]).ravel(),
-            np.repeat(accepted[used] / _SAMPLES, _SAMPLES),
+            np.repeat(accepted[used] / self._samples, self._samples),
             shape=(slices, slice_s),
             timeout_s=setup.timeout_s,
         )
@@ -185,8 +187,9 @@ class FluidQueues:
 
     def _shuffled(self, rows: int) -> NDArray[np.float64]:
         """Return a row of evenly spread numbers from 0 to 1 per tick, in random order."""
-        steps = np.broadcast_to(np.arange(_SAMPLES), (rows, _SAMPLES))
-        return (self._random.permuted(steps, axis=1) + self._random.random((rows, _SAMPLES))) / _SAMPLES
+        samples = self._samples
+        steps = np.broadcast_to(np.arange(samples), (rows, samples))
+        return (self._random.permuted(steps, axis=1) + self._random.random((rows, samples))) / samples
 
 
 def _waiting_share(load: NDArray[np.float64], servers: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -34,6 +34,8 @@ _LEAD_H = 0.5
 _HOURS = 24
 _DAY_S = 86_400.0
 _PEAK_UTILIZATION = 0.6
+_NEARLY = 1.01
+"""Costs within 1 % count as equal."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,22 @@ class PolicySearch:
     _known: dict[str, ScalingRun | None] = field(default_factory=dict)
 
     def run(self) -> Sequence[Proposal]:
-        """Return all policies that hold the objective, the cheapest first."""
+        """Return all policies that hold the objective, the cheapest first.
+
+        Among policies that cost nearly the same, the one with the fewest changes is first.
+        """
+        self._tried({})
         for policy in self._policies():
             self._with_least_minimum(policy)
         self._fixed()
         if self._held:
             self._refine_cooldowns()
-        return sorted(self._held, key=lambda one: (one.run.instance_hours, len(one.settings)))
+        found, cheapest = [], min((one.run.instance_hours for one in self._held), default=0.0)
+        for one in self._held:
+            is_near = one.run.instance_hours <= _NEARLY * cheapest
+            changes = sum(self.current.get(key) != value for key, value in one.settings.items())
+            found.append((not is_near, changes if is_near else 0, one.run.instance_hours, one))
+        return [one for *_, one in sorted(found, key=lambda item: item[:3])]
 
     @property
     def most(self) -> int:
@@ -96,14 +107,16 @@ class PolicySearch:
 
     def _policies(self) -> Iterator[Settings]:
         for policy in self._metrics():
-            yield policy
+            yield {**policy, "schedules": None}
+            if self.current.get("schedules"):
+                yield policy
             for daily in self._daily():
                 yield {**policy, **daily}
 
     def _metrics(self) -> Iterator[Settings]:
         none: dict[str, object] = dict.fromkeys(_METRICS)
         if self.is_queued:
-            yield from ({**none, "backlog_per_instance": float(value)} for value in _BACKLOGS)
+            yield from ({**none, "backlog_per_instance": value} for value in _BACKLOGS)
             return
         for share in _UTILIZATIONS:
             target = _rounded(share * self.curve.capacity * 60)
@@ -115,10 +128,10 @@ class PolicySearch:
         steps = {
             "metric": "concurrent_requests_per_model",
             "scale_out": [
-                {"above": float(4 * slots), "add": max(1, self.most // 4)},
-                {"above": float(16 * slots), "add": max(2, self.most // 2)},
+                {"above": 4 * slots, "add": max(1, self.most // 4)},
+                {"above": 16 * slots, "add": max(2, self.most // 2)},
             ],
-            "scale_in": {"below": 1.0, "remove": 1},
+            "scale_in": {"below": 1},
         }
         for share in (0.8, 0.6):
             target = max(1, int(_rounded(share * self.curve.capacity * 60)))
@@ -238,4 +251,5 @@ def _longest_stretch(busy: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[
 
 def _rounded(value: float) -> float:
     """Return a number with two digits, as people write targets."""
-    return float(f"{value:.2g}")
+    rounded = float(f"{value:.2g}")
+    return int(rounded) if rounded == int(rounded) else rounded

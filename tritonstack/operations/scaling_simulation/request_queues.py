@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,8 +32,6 @@ class _Queued:
     busy: int = 0
     waiting: deque[float] = field(default_factory=deque)
     outstanding: int = 0
-    peak: int = 0
-    """The most requests at once since the last tick."""
     removed: bool = False
     ready_at: OrderedDict[int, float] = field(default_factory=OrderedDict)
     """Loaded models, the least recently used first, and when each is ready."""
@@ -62,6 +61,8 @@ class RequestQueues:
         self._central: deque[float] = deque()
         """The queue of an asynchronous endpoint."""
         self._work_s = 0.0
+        self._inside = self._peak = 0
+        """Requests in the instances now, and the most in this tick."""
         self._served: tuple[list[float], list[float]] = ([], [])
         """Arrivals and latencies."""
         self._refused: list[float] = []
@@ -79,9 +80,8 @@ class RequestQueues:
         begin, end = tick * TICK_S, (tick + 1) * TICK_S
         first, last = np.searchsorted(self._arrivals, (begin, end))
         refused, self._work_s = len(self._refused), 0.0
-        for instance in self._instances:
-            instance.peak = instance.outstanding
         self._pull(begin)
+        self._inside = self._peak = sum(one.outstanding for one in self._instances)
         for number, arrived in enumerate(self._arrivals[first:last].tolist(), start=int(first)):
             self._advance(arrived)
             self._arrive(arrived, 0 if self._models is None else int(self._models[number]))
@@ -92,7 +92,7 @@ class RequestQueues:
             requests=int(last - first),
             instances=len(instances),
             unserved=len(self._refused) - refused,
-            concurrency=max((one.peak for one in instances), default=0),
+            concurrency=math.ceil(self._peak / max(1, len(instances))),
             busy=min(1.0, self._work_s / (TICK_S * self._slots * max(1, len(instances)))),
             backlog=len(self._central) + sum(one.outstanding for one in instances),
         )
@@ -127,7 +127,8 @@ class RequestQueues:
             self._refused.append(arrived)
             return
         instance.outstanding += 1
-        instance.peak = max(instance.peak, instance.outstanding)
+        self._inside += 1
+        self._peak = max(self._peak, self._inside)
         if setup.cache is not None:
             ready = _load(instance.ready_at, model, arrived, setup.cache)
             if ready > arrived:
@@ -180,6 +181,7 @@ class RequestQueues:
                 continue
             instance.busy -= 1
             instance.outstanding -= 1
+            self._inside -= not instance.removed
             if instance.waiting:
                 self._start(instance, instance.waiting.popleft(), when)
             elif self._central and not instance.removed:

@@ -55,7 +55,7 @@ class TickLoad:
     unserved: int
     """Requests for which there was no instance, or no place in its queue."""
     concurrency: float
-    """The most requests at once on one instance."""
+    """The most requests at once, per instance."""
     busy: float
     """Used share of the slots."""
     backlog: float

@@ -79,6 +79,16 @@ USAGE: Mapping[str, Kind] = {
         "The endpoint answered no request of a load test; the message counts the errors by class. Check the "
         "endpoint with `tritonstack invoke`, or send less.",
     ),
+    "TS917": Kind(
+        "No service curve",
+        "Nothing tells `simulate` how fast one instance answers: the manifest has no latencies or is not "
+        "published, or no level of a saved load test was steady and without errors.",
+    ),
+    "TS918": Kind(
+        "No policy holds the objective",
+        "`simulate --objective` found no scaling that meets the objective under the given load. Relax it, or "
+        "choose a faster instance type.",
+    ),
     "TS999": Kind(
         "Internal error",
         "An unexpected exception: a defect of tritonstack. Rerun with `--debug`, and report the traceback.",
