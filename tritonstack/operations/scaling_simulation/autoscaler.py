@@ -46,6 +46,8 @@ class _Alarm:
     _waiting: deque[tuple[float, float | None]] = field(default_factory=deque)
     """Datapoints that are not published yet, with the time when they are."""
     _ticks: list[TickLoad] = field(default_factory=list)
+    _breaching: int = 0
+    """Datapoints since the last one that does not breach."""
 
     def add(self, load: TickLoad, delay_s: float) -> None:
         """Take one tick; each full period becomes a datapoint."""
@@ -59,7 +61,9 @@ class _Alarm:
     def publish(self, now: float) -> None:
         """Evaluate the datapoints that are available."""
         while self._waiting and self._waiting[0][0] <= now:
-            self.values.append(self._waiting.popleft()[1])
+            value = self._waiting.popleft()[1]
+            self.values.append(value)
+            self._breaching = self._breaching + 1 if value is not None and self.breaches(value) else 0
             if len(self.values) > self.datapoints:
                 self.values.popleft()
         if not self.is_on:
@@ -67,9 +71,8 @@ class _Alarm:
 
     @property
     def is_on(self) -> bool:
-        return len(self.values) == self.datapoints and all(
-            value is not None and self.breaches(value) for value in self.values
-        )
+        """Whether the last datapoints all breach."""
+        return self._breaching >= self.datapoints
 
     @property
     def last(self) -> float:

@@ -21,7 +21,7 @@ from tritonstack.operations.scaling_simulation.serving import (
     sort_into_slices,
 )
 
-_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 96, 400_000, 16
+_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 96, 200_000, 16
 """Latencies per tick, fewer for long loads: even steps of probability, so that percentiles are steady."""
 _SMOOTHED_TICKS = 13
 _FULL = 0.99
@@ -37,6 +37,7 @@ class FluidQueues:
         self._random = np.random.default_rng(seed)
         self._levels = np.zeros(0)
         """Waiting requests per instance; of an asynchronous endpoint, its queue's share."""
+        self._has_backlog = False
         self._central = 0.0
         ticks = len(counts)
         self._samples = max(_FEWEST_SAMPLES, min(_SAMPLES, _ALL_SAMPLES // max(1, ticks)))
@@ -49,6 +50,8 @@ class FluidQueues:
     def resize(self, count: int) -> None:
         """Serve with so many instances; those that are removed finish what they have."""
         had = len(self._levels)
+        if count == had:
+            return
         self._levels = (
             self._levels[:count] if count <= had else np.concatenate([self._levels, np.zeros(count - had)])
         )
@@ -66,7 +69,7 @@ class FluidQueues:
             refused = 0
         elif instances:
             refused = self._fill(tick, count, most)
-            backlog = float(self._levels.mean())
+            backlog = float(self._levels.mean()) if self._has_backlog else 0.0
         else:
             refused, backlog = count, 0.0
         self._in_service[tick], self._refused[tick] = instances, refused
@@ -84,7 +87,7 @@ class FluidQueues:
     def _fill(self, tick: int, count: int, most: float) -> int:
         """Give a tick's requests to the instances with the shortest queues; return how many are refused."""
         capacity, limit = self._setup.curve.capacity, self._setup.queue_limit
-        if not self._levels.any() and count <= most * len(self._levels):
+        if not self._has_backlog and count <= most * len(self._levels):
             return 0  # the usual case: nothing waits for longer than a tick
         remaining = self._levels - most
         """Below zero: requests that an instance could still serve in this tick."""
@@ -100,6 +103,7 @@ class FluidQueues:
             level = float(limit)
         self._wait_s[tick] = float(self._levels.min()) / capacity, max(0.0, level) / capacity
         self._levels = np.maximum(0.0, np.maximum(remaining, level))
+        self._has_backlog = bool(self._levels.any())
         return refused
 
     def _measures(self, count: int, backlog: float, instances: int) -> tuple[float, float]:
@@ -112,7 +116,7 @@ class FluidQueues:
             full = 1.0 if self._setup.queued else float((self._levels > 0).mean())
             used = max(load, full)
             return math.ceil(used * curve.slots + backlog), used
-        busy = float(curve.busy_slots(np.array([load * curve.capacity]))[0])
+        busy = curve.busy_slots(load * curve.capacity)
         peak = self._peak(busy * instances, load, instances) if count else 0.0
         return math.ceil(peak / instances), busy / curve.slots
 

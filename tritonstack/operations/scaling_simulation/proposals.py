@@ -29,6 +29,7 @@ _METRICS = (
     "gpu_utilization_percent",
     "steps",
 )
+_SCHEDULED = 3
 _LEAD_H = 0.5
 """How long before its peak a schedule adds instances."""
 _HOURS = 24
@@ -106,12 +107,14 @@ class PolicySearch:
         return max(1, math.ceil(peak / (self.curve.capacity * _PEAK_UTILIZATION)))
 
     def _policies(self) -> Iterator[Settings]:
-        for policy in self._metrics():
+        # With a schedule, the metric decides less: a part of the targets suffices.
+        daily = list(self._daily())
+        for number, policy in enumerate(self._metrics()):
             yield {**policy, "schedules": None}
             if self.current.get("schedules"):
                 yield policy
-            for daily in self._daily():
-                yield {**policy, **daily}
+            for schedules in daily if number % _SCHEDULED == 0 else ():
+                yield {**policy, **schedules}
 
     def _metrics(self) -> Iterator[Settings]:
         none: dict[str, object] = dict.fromkeys(_METRICS)

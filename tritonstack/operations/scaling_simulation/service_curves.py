@@ -8,6 +8,7 @@ covers several Triton instances as well as dynamic batching, whichever raised th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,17 +69,20 @@ class ServiceCurve:
             self.source, self.rates[:slots], self.shape, self.notes
         )
 
-    def busy_slots(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def busy_slots(self, rate: float) -> float:
         """Return the mean number of slots in use at so many requests per second of one instance."""
-        known = np.array([0.0, *self.rates])
-        # np.interp needs increasing rates; on a plateau, the lowest concurrency counts.
-        first = np.concatenate([[True], np.diff(known) > 0])
-        busy: NDArray[np.float64] = np.interp(rates, known[first], np.arange(len(known))[first])
-        return busy
+        if rate >= self.capacity:
+            return float(self.slots)
+        number = bisect_left(self.rates, rate)
+        lower, upper = (self.rates[number - 1] if number else 0.0), self.rates[number]
+        return number + (rate - lower) / (upper - lower)
 
     def service_s(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean service time at so many requests per second of one instance."""
-        busy = np.maximum(self.busy_slots(rates), 1.0)
+        known = np.array([0.0, *self.rates])
+        # np.interp needs increasing rates; on a plateau, the lowest concurrency counts.
+        first = np.concatenate([[True], np.diff(known) > 0])
+        busy = np.maximum(np.interp(rates, known[first], np.arange(len(known))[first]), 1.0)
         service: NDArray[np.float64] = busy / np.interp(busy, np.arange(1, self.slots + 1), self.rates)
         return service
 

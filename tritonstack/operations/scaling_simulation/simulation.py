@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan
 from tritonstack.operations.loads.histograms import percentiles_s
@@ -144,8 +142,11 @@ class ScalingRun:
         }
 
 
-def simulate_scaling(setup: SimulationSetup, demand: Demand) -> ScalingRun:
-    """Simulate a load. The same setup and load give the same result."""
+def simulate_scaling(setup: SimulationSetup, demand: Demand, *, only_totals: bool = False) -> ScalingRun:
+    """Simulate a load, in slices of a minute or more, or as one slice if only totals matter.
+
+    The same setup and load give the same result.
+    """
     serving: Serving
     if demand.offsets is not None:
         serving = RequestQueues(setup.serving, demand.offsets, seed=setup.seed)
@@ -154,7 +155,7 @@ def simulate_scaling(setup: SimulationSetup, demand: Demand) -> ScalingRun:
     state = _Run(setup, demand, serving)
     for tick in range(len(demand.counts)):
         state.step(tick)
-    return state.result(is_followed=demand.offsets is not None)
+    return state.result(only_totals=only_totals)
 
 
 class _Run:
@@ -217,22 +218,23 @@ class _Run:
         self._changes.append(ScalingChange(now, self._fleet.desired, count, cause))
         self._fleet.ask_for(now, count)
 
-    def result(self, *, is_followed: bool) -> ScalingRun:
+    def result(self, *, only_totals: bool) -> ScalingRun:
         """Return everything that happened."""
         demand, ticks = self._demand, len(self._demand.counts)
-        per_slice = max(1, math.ceil(ticks / _SLICES / (_MINUTE_S / TICK_S))) * round(_MINUTE_S / TICK_S)
+        minute = round(_MINUTE_S / TICK_S)
+        per_slice = ticks if only_totals else max(1, math.ceil(ticks / _SLICES / minute)) * minute
         slices, slice_s = -(-ticks // per_slice), per_slice * TICK_S
         latencies = self._serving.latencies(slices, slice_s)
-        p50, p99 = _milliseconds(latencies.counts.sum(axis=0))
+        p50, p99 = (percentiles_s(latencies.counts.sum(axis=0), (50.0, 99.0)) * 1000).tolist()
         return ScalingRun(
-            is_followed=is_followed,
+            is_followed=demand.offsets is not None,
             slice_s=slice_s,
             slices=tuple(self._sliced(latencies, per_slice)),
             changes=tuple(self._changes),
             requests=demand.requests,
             lost=round(float(latencies.lost.sum())),
-            p50_ms=p50,
-            p99_ms=p99,
+            p50_ms=_known(p50),
+            p99_ms=_known(p99),
             instance_hours=self._fleet.instance_s / 3600,
             hours=demand.seconds / 3600,
             most_instances=int(self._in_service.max(initial=0)),
@@ -241,9 +243,9 @@ class _Run:
         )
 
     def _sliced(self, latencies: SliceLatencies, per_slice: int) -> Sequence[SimulatedSlice]:
-        percentiles = [_milliseconds(counts) for counts in latencies.counts]
+        percentiles = percentiles_s(latencies.counts, (50.0, 99.0)) * 1000
         found = []
-        for number, (p50, p99) in enumerate(percentiles):
+        for number, (p50, p99) in enumerate(percentiles.tolist()):
             part = slice(number * per_slice, (number + 1) * per_slice)
             found.append(
                 SimulatedSlice(
@@ -253,15 +255,12 @@ class _Run:
                     desired=int(self._desired[part][-1]),
                     in_service=int(self._in_service[part][-1]),
                     instances=float(self._billed[part].sum()) / (len(self._billed[part]) * TICK_S),
-                    p50_ms=p50,
-                    p99_ms=p99,
+                    p50_ms=_known(p50),
+                    p99_ms=_known(p99),
                 )
             )
         return found
 
 
-def _milliseconds(counts: NDArray[np.number[Any]]) -> tuple[float | None, float | None]:
-    if counts.sum() <= 0:
-        return None, None
-    p50, p99 = (percentiles_s(counts, (50.0, 99.0)) * 1000).tolist()
-    return round(p50, 3), round(p99, 3)
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 3)

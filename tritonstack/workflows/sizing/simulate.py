@@ -261,7 +261,7 @@ def _propose(
 
     def evaluate(settings: Settings) -> ScalingRun | None:
         step.update(f"{search.evaluated} policies")
-        return _evaluated(simulated, options, searched, settings)
+        return _evaluated(simulated, options, searched, settings, only_totals=True)
 
     with session.reporter.step(f"search for a policy with {objective.describe()}") as step:
         search = PolicySearch(
@@ -277,7 +277,7 @@ def _propose(
             (
                 Proposal(one.settings, run)
                 for one in found[:_MOST_CONFIRMED]
-                if (run := _confirmed(simulated, options, demand, objective, one, exact=exact)) is not None
+                if (run := _confirmed(simulated, options, demand, objective, one)) is not None
             ),
             None,
         )
@@ -298,23 +298,28 @@ def _confirmed(
     demand: Demand,
     objective: Objective,
     proposal: Proposal,
-    *,
-    exact: bool,
 ) -> ScalingRun | None:
     """Return the result on the whole load, if the policy holds there and with other random numbers, too."""
-    run = proposal.run if exact else _evaluated(simulated, options, demand, proposal.settings)
+    run = _evaluated(simulated, options, demand, proposal.settings)
     if run is None or not objective.holds(run):
         return None
     other = replace(options, seed=options.seed + 1)
-    again = _evaluated(simulated, other, demand, proposal.settings)
+    again = _evaluated(simulated, other, demand, proposal.settings, only_totals=True)
     return run if again is not None and objective.holds(again) else None
 
 
 def _evaluated(
-    simulated: SimulatedEndpoint, options: SimulationOptions, demand: Demand, settings: Settings
+    simulated: SimulatedEndpoint,
+    options: SimulationOptions,
+    demand: Demand,
+    settings: Settings,
+    *,
+    only_totals: bool = False,
 ) -> ScalingRun | None:
     spec = simulated.changed(settings)
-    return None if spec is None else simulate_scaling(simulated.setup(options, spec), demand)
+    if spec is None:
+        return None
+    return simulate_scaling(simulated.setup(options, spec), demand, only_totals=only_totals)
 
 
 def _proposed(
