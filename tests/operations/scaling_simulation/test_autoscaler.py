@@ -82,8 +82,8 @@ def test_without_traffic_the_minimum_remains() -> None:
 
 def test_a_cooldown_counts_what_was_added() -> None:
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=300)
-    # To 2 at 180 s, in service at 190 s. From there on, 900 per minute and instance: counted from one instance,
-    # that asks for ceil(1 x 900 / 600) = 2, which is no more than there are. The cooldown ends at 490 s.
+    # To 2 at 180 s, in service at 190 s. Then 900 per minute and instance: counted from one instance, that asks
+    # for ceil(1 x 900 / 600) = 2, which is no more than there are. The cooldown ends at 490 s.
     found = timeline(scaling, lambda number: rate(1200 if number < 18 else 1800), 60)
     assert found == [(180.0, 2), (540.0, 3)]
     # 1,800 per minute and instance ask for 3 in the cooldown, too: a larger scale-out.
@@ -132,9 +132,7 @@ def test_steps_add_by_range_and_remove_after_five_minutes() -> None:
 
 def test_a_backlog_without_instances_wakes_an_asynchronous_endpoint() -> None:
     scaling = plan(asynchronous=True, min_instances=0, max_instances=5, backlog_per_instance=5)
-    found = timeline(
-        scaling, lambda _: {"backlog": 12.0, "instances": 0}, 30, current=0, limits=(0, 5)
-    )
+    found = timeline(scaling, lambda _: {"backlog": 12.0, "instances": 0}, 30, current=0, limits=(0, 5))
     assert found[0] == (120.0, 1)
     # 12 waiting on one instance, for three minutes: ceil(1 x 12 / 5) = 3; and to zero when nothing waits.
     assert timeline(scaling, lambda _: {"backlog": 12.0}, 20, limits=(0, 5))[0] == (180.0, 3)

@@ -135,4 +135,3 @@ def test_a_model_that_is_not_loaded_delays_its_request() -> None:
         above = found.counts[0][int(bucket_of(np.array([2.9]))[0]) :].sum()
         changes = 1 + int(np.count_nonzero(np.diff(np.random.default_rng(3).choice(2, 10, p=(0.5, 0.5)))))
         assert above == (changes if slow is None else slow)
-

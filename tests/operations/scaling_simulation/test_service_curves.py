@@ -66,7 +66,9 @@ def test_a_manifest_tells_batches_and_instances() -> None:
     assert found.capacity == pytest.approx(2 * 8 / 0.040)
     assert found.slots == 16
     assert found.rates[0] == pytest.approx(100)
-    assert float(np.quantile(found.shape, 0.99) / np.quantile(found.shape, 0.5)) == pytest.approx(1.5, rel=0.03)
+    assert float(np.quantile(found.shape, 0.99) / np.quantile(found.shape, 0.5)) == pytest.approx(
+        1.5, rel=0.03
+    )
     assert "build machine" in found.notes[0]
     with pytest.raises(NoServiceCurveError, match="has no latencies"):
         manifest_curve(manifest("minilm"))

@@ -39,7 +39,7 @@ def test_a_spike_loses_requests_under_one_policy_and_none_under_another(is_follo
     assert safe.month_cost == pytest.approx(4 * 0.2 * 730)
     assert slow.cost is not None
     assert 0.3 < slow.cost < 0.5
-    # The spike begins at 1,200 s. Three datapoints, published a minute later: 1,440 s. To ceil(3600 / 900) = 4.
+    # The spike begins at 1,200 s. Three datapoints, published a minute later: to ceil(3600 / 900) = 4.
     assert changes_of(slow)[0] == (1440.0, 1, 4)
     in_service = {one.at_s: one.in_service for one in slow.slices}
     assert in_service[1620.0] == 1
@@ -113,7 +113,7 @@ def test_an_asynchronous_endpoint_sleeps_and_wakes() -> None:
     for one in (load, load.approximated()):
         run = simulate_scaling(setup(scaling, serving=serving), one)
         assert run.lost == 0
-        assert [after for _, _, after in changes_of(run)][0] == 1
+        assert next(after for _, _, after in changes_of(run)) == 1
         assert changes_of(run)[-1][2] == 0
         assert run.slices[-1].in_service == 0
         assert run.instance_hours < 1.1  # 3 for about 20 minutes, of 70

@@ -92,7 +92,7 @@ class _Alarm:
         return True
 
 
-@dataclass
+@dataclass(kw_only=True, eq=False)
 class _Policy:
     """What all policies have."""
 
@@ -101,26 +101,25 @@ class _Policy:
     in_cooldown_s: float
 
 
-@dataclass
+@dataclass(kw_only=True, eq=False)
 class _TrackingPolicy(_Policy):
-    target: float = 1.0
-    high: _Alarm = field(default_factory=lambda: _never())
-    low: _Alarm = field(default_factory=lambda: _never())
+    target: float
+    high: _Alarm
+    low: _Alarm
 
     def proportional(self, value: float, current: int) -> int:
         return math.ceil(round(current * value / self.target, 9))
 
 
-@dataclass
+@dataclass(kw_only=True, eq=False)
 class _StepPolicy(_Policy):
-    alarm: _Alarm = field(default_factory=lambda: _never())
-    threshold: float = 0.0
-    plan: Stepping | None = None
+    alarm: _Alarm
+    plan: Stepping
 
     def change(self) -> int:
         """Return the change of the step that the metric is in."""
-        beyond = self.alarm.last - self.threshold
-        for step in self.plan.adjustments if self.plan else ():
+        beyond = self.alarm.last - self.plan.alarm.threshold
+        for step in self.plan.adjustments:
             lower = -math.inf if step.lower is None else step.lower
             upper = math.inf if step.upper is None else step.upper
             if lower <= beyond < upper:
@@ -128,16 +127,10 @@ class _StepPolicy(_Policy):
         return 0
 
 
-def _never() -> _Alarm:
-    return _Alarm("InvocationsPerInstance", math.inf, 1, lambda _: False)
-
-
 class Autoscaler:
     """The policies of one scalable target."""
 
-    def __init__(
-        self, plan: ScalingPlan, *, units: Mapping[str, float], delay_periods: float = 1.0
-    ) -> None:
+    def __init__(self, plan: ScalingPlan, *, units: Mapping[str, float], delay_periods: float = 1.0) -> None:
         self._plan = plan
         self._units = units
         self._delay_periods = delay_periods
@@ -159,7 +152,9 @@ class Autoscaler:
         for alarm in self._alarms:
             alarm.add(load, self._delay_periods * alarm.period_s)
 
-    def decide(self, now: float, current: int, *, limits: tuple[int, int], is_updating: bool) -> Wanted | None:
+    def decide(
+        self, now: float, current: int, *, limits: tuple[int, int], is_updating: bool
+    ) -> Wanted | None:
         """Return the change to ask for; an endpoint that is updating accepts none."""
         for alarm in self._alarms:
             alarm.publish(now)
@@ -207,7 +202,10 @@ class Autoscaler:
         # Target tracking removes capacity only if all its policies agree. Which datapoint counts is not
         # documented: the highest, so that no recent load brings the metric above the target again.
         if acting and all(policy.low.is_on for policy in self._tracking):
-            yield max(policy.proportional(policy.low.highest, current) for policy in self._tracking), acting[0]
+            yield (
+                max(policy.proportional(policy.low.highest, current) for policy in self._tracking),
+                acting[0],
+            )
         for stepped in self._stepping:
             change = stepped.change()
             if change < 0 and stepped.alarm.acts(now):
@@ -219,9 +217,9 @@ class Autoscaler:
         high, low = (predefined.high, predefined.low) if predefined else (HIGH_ALARM, LOW_ALARM)
         upper, lower = tracked.target * high.factor, tracked.target * low.factor
         return _TrackingPolicy(
-            f"{tracked.measure} {tracked.target:g}",
-            self._plan.scaling.scale_out_cooldown_s,
-            self._plan.scaling.scale_in_cooldown_s,
+            name=f"{tracked.measure} {tracked.target:g}",
+            out_cooldown_s=self._plan.scaling.scale_out_cooldown_s,
+            in_cooldown_s=self._plan.scaling.scale_in_cooldown_s,
             target=tracked.target,
             high=self._alarm(name, high.period_s, high.datapoints, lambda value: value > upper),
             low=self._alarm(name, low.period_s, low.datapoints, lambda value: value < lower),
@@ -236,11 +234,10 @@ class Autoscaler:
             "LessThanThreshold": lambda value: value < plan.threshold,
         }
         return _StepPolicy(
-            stepped.id,
-            stepped.cooldown_s,
-            stepped.cooldown_s,
+            name=stepped.id,
+            out_cooldown_s=stepped.cooldown_s,
+            in_cooldown_s=stepped.cooldown_s,
             alarm=self._alarm(series.metric.name, plan.period_s, plan.periods, tests[plan.comparison]),
-            threshold=plan.threshold,
             plan=stepped,
         )
 

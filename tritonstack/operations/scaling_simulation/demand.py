@@ -73,9 +73,7 @@ def counted_demand(
     return _demand(counts, 1.0, begin, seed, most)
 
 
-def _demand(
-    counts: NDArray[np.int64], factor: float, begin: datetime, seed: int, most: int
-) -> Demand:
+def _demand(counts: NDArray[np.int64], factor: float, begin: datetime, seed: int, most: int) -> Demand:
     """Return a load with its requests at random within each tick; a factor draws their number again."""
     generator = np.random.default_rng([seed, 1])
     if factor != 1:

@@ -1,9 +1,9 @@
 """Approximate the queues of a variant tick by tick, for loads with too many requests to follow each.
 
-Backlogs are fluids. The router fills the instances with the shortest queues first, so a new instance takes all
-new requests while the old ones work off their queues. An asynchronous endpoint has one queue for all. On top
-of the backlog, requests wait as in an M/G/c queue: Sakasegawa's formula gives the probability to wait, and the
-wait is exponential (Allen and Cunneen). Tests compare it with the simulation of each request.
+Backlogs are fluids. The router fills the instances with the shortest queues first, so a new instance takes
+all new requests while the old ones work off their queues. An asynchronous endpoint has one queue for all. On
+top of the backlog, requests wait as in an M/G/c queue: Sakasegawa's formula gives the probability to wait,
+and the wait is exponential (Allen and Cunneen). Tests compare it with the simulation of each request.
 """
 
 from __future__ import annotations

@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tritonstack.constructs.monitoring.metrics import MICROSECONDS_PER_MS, Metric, machine_metric, request_metric
+from tritonstack.constructs.monitoring.metrics import (
+    MICROSECONDS_PER_MS,
+    Metric,
+    machine_metric,
+    request_metric,
+)
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.operations.loads.arrivals import UnreadableLoadError
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun

@@ -193,9 +193,7 @@ class PolicySearch:
         best = min(self._held, key=lambda one: one.run.instance_hours)
         for out_s in (0, 60, 300):
             for in_s in (0, 60, 300, 600):
-                self._tried(
-                    {**best.settings, "scale_out_cooldown_s": out_s, "scale_in_cooldown_s": in_s}
-                )
+                self._tried({**best.settings, "scale_out_cooldown_s": out_s, "scale_in_cooldown_s": in_s})
 
     def _daily(self) -> Iterator[Settings]:
         """Yield schedules for the busy hours, if the load shows a day with a pattern."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.loads.histograms import percentiles_s
-from tritonstack.operations.loads.runs import LoadRun, SavedRuns
+from tritonstack.operations.loads.runs import SavedRuns
 from tritonstack.records.manifests import Manifest
 
 _SHAPE_POINTS = 512
@@ -65,8 +65,10 @@ class ServiceCurve:
 
     def limited(self, slots: int) -> ServiceCurve:
         """Return the curve of an instance that gets at most so many requests at once."""
-        return self if slots >= self.slots else ServiceCurve(
-            self.source, self.rates[:slots], self.shape, self.notes
+        return (
+            self
+            if slots >= self.slots
+            else ServiceCurve(self.source, self.rates[:slots], self.shape, self.notes)
         )
 
     def busy_slots(self, rate: float) -> float:
@@ -112,7 +114,7 @@ def measured_curve(saved: SavedRuns, *, source: str) -> ServiceCurve:
         notes.append("one level only: no higher throughput is known; measure --users 1,2,4,8,16")
     elif max(rates) > _STILL_RISING * max(rates[:-1]):
         notes.append(
-            "the throughput was still rising at the highest level: the capacity may be higher; measure more users"
+            "the throughput was still rising at the highest level: measure more users to find the capacity"
         )
     return ServiceCurve(
         source,
@@ -143,7 +145,7 @@ def manifest_curve(manifest: Manifest) -> ServiceCurve:
         source,
         _at_each_concurrency(points),
         _relative(np.array(shape)),
-        ("these latencies are the build machine's, not the instance type's; measure with `tritonstack bench`",),
+        ("these latencies are those of the build machine, not the instance type; use `tritonstack bench`",),
     )
 
 

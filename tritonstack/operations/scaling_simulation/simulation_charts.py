@@ -16,9 +16,7 @@ def draw_simulations(title: str, runs: Mapping[str, ScalingRun]) -> str:
     shown = list(runs.items())
     first = shown[0][1]
     requests = _lines([("all", first)], lambda one: one.requests / first.slice_s)
-    lost = _lines(
-        [(f"lost, {name}", run) for name, run in shown], lambda one: one.lost / first.slice_s
-    )
+    lost = _lines([(f"lost, {name}", run) for name, run in shown], lambda one: one.lost / first.slice_s)
     charts = [
         _chart("requests per second", [*requests, *lost], first),
         _chart("instances in service", _lines(shown, lambda one: one.in_service), first),

@@ -22,7 +22,12 @@ from tritonstack.operations.scaling_simulation.demand import (
     counted_demand,
     trace_demand,
 )
-from tritonstack.operations.scaling_simulation.history import BackTest, RecordedMinute, back_test, read_history
+from tritonstack.operations.scaling_simulation.history import (
+    BackTest,
+    RecordedMinute,
+    back_test,
+    read_history,
+)
 from tritonstack.operations.scaling_simulation.proposals import (
     Objective,
     PolicySearch,
@@ -39,7 +44,7 @@ from tritonstack.workflows.sizing.bench import Period
 from tritonstack.workflows.sizing.simulated_endpoints import SimulatedEndpoint, find_endpoint, main_share
 from tritonstack.workflows.sizing.simulation_options import SimulationOptions
 
-_SEARCH_FOLLOWED = 60_000
+_SEARCH_FOLLOWED = 10_000
 """Loads of at most so many requests are followed one by one during a search, too."""
 _MOST_CONFIRMED = 12
 """Proposals of a search that are simulated again, the cheapest first."""
@@ -174,9 +179,7 @@ def write_proposal(session: Session, simulation: Simulation) -> bool:
     return True
 
 
-def _recorded(
-    session: Session, simulated: SimulatedEndpoint, period: Period
-) -> tuple[RecordedMinute, ...]:
+def _recorded(session: Session, simulated: SimulatedEndpoint, period: Period) -> tuple[RecordedMinute, ...]:
     if simulated.spec.asynchronous:
         raise UsageError(
             f"the endpoint {simulated.name!r} is asynchronous: CloudWatch has no latency of its requests",
@@ -242,9 +245,7 @@ def _replayed(
     )
     sampled = 1.0 if spec.data_capture is None else 100 / spec.data_capture.sampling_percent
     factor = options.factor * main_share(spec) * sampled
-    return captured_demand(
-        captured.trace, factor=factor, begin=period.begin, seed=options.seed, most=most
-    )
+    return captured_demand(captured.trace, factor=factor, begin=period.begin, seed=options.seed, most=most)
 
 
 def _propose(

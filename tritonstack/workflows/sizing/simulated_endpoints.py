@@ -207,7 +207,7 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
         saved = load_runs(options.bench)
         if saved.model not in models:
             raise UsageError(
-                f"{options.bench} measured the model {saved.model!r}, and {name!r} serves {', '.join(models)}",
+                f"{options.bench} measured the model {saved.model!r}; {name!r} serves {', '.join(models)}",
                 remedy="pass a result of this endpoint's model",
                 code="TS904",
             )
@@ -227,9 +227,7 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
     return manifest_curve(manifest)
 
 
-def _notes(
-    workspace: Workspace, name: str, options: SimulationOptions, curve: ServiceCurve
-) -> Iterator[str]:
+def _notes(workspace: Workspace, name: str, options: SimulationOptions, curve: ServiceCurve) -> Iterator[str]:
     spec = workspace.spec.endpoints[name]
     yield from curve.notes
     if options.bench is not None and spec.instance.name not in curve.source:
@@ -240,8 +238,8 @@ def _notes(
         yield "all models answer as fast as the measured one; only their loading times differ"
     if spec.instance.name not in workspace.spec.prices:
         yield (
-            f"{workspace.spec.name}.yaml has no price of {spec.instance.name} in `prices`: costs are shown as "
-            "instance hours"
+            f"{workspace.spec.name}.yaml has no price of {spec.instance.name} in `prices`: instance hours "
+            "are shown instead of costs"
         )
 
 

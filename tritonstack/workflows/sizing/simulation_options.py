@@ -55,7 +55,9 @@ class SimulationOptions:
         if len(names) != 1:
             raise UsageError(
                 f"{' and '.join(names)} exclude each other" if names else "there is no load to simulate",
-                remedy="keep one" if names else "add --trace FILE, --replay BEGIN/END, or --history BEGIN/END",
+                remedy="keep one"
+                if names
+                else "add --trace FILE, --replay BEGIN/END, or --history BEGIN/END",
                 code="TS904",
             )
         if self.history is not None and self.factor != 1:

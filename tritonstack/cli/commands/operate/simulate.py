@@ -217,10 +217,12 @@ def _remarks(result: Simulation) -> Iterator[str]:
     if run.failed_launches:
         yield f"{run.failed_launches} launches failed without capacity"
     if (test := result.history) is not None:
-        ratio = "" if test.p99_ratio is None else f"; p99 of a minute is {test.p99_ratio:.2f} of the recorded one"
+        ratio = (
+            "" if test.p99_ratio is None else f"; p99 of a minute is {test.p99_ratio:.2f} of the recorded one"
+        )
         yield (
-            f"compared with CloudWatch: in {test.within_one:.0%} of {test.compared} minutes the instances differ "
-            f"by at most one (mean {test.mean_difference:+.2f}){ratio}"
+            f"compared with CloudWatch: in {test.within_one:.0%} of {test.compared} minutes, the instances "
+            f"differ by at most one (mean {test.mean_difference:+.2f}){ratio}"
         )
         if test.p99_ms is not None:
             yield (
@@ -229,5 +231,9 @@ def _remarks(result: Simulation) -> Iterator[str]:
             )
     if result.proposal is not None:
         count = result.proposal.simulated
-        found = "the present scaling is the cheapest" if not result.proposal.diff else "found a cheaper or safer one"
+        found = (
+            "the present scaling is the cheapest"
+            if not result.proposal.diff
+            else "found a cheaper or safer one"
+        )
         yield f"simulated {count} policies for {result.proposal.objective.describe()}: {found}"
