@@ -82,8 +82,8 @@ def test_without_traffic_the_minimum_remains() -> None:
 
 def test_a_cooldown_counts_what_was_added() -> None:
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=300)
-    # To 2 at 180 s, in service at 190 s. Then 900 per minute and instance: counted from one instance, that asks
-    # for ceil(1 x 900 / 600) = 2, which is no more than there are. The cooldown ends at 490 s.
+    # To 2 at 180 s, in service at 190 s. Then 900 per minute and instance: counted from one instance, that
+    # asks for ceil(1 x 900 / 600) = 2, which is no more than there are. The cooldown ends at 490 s.
     found = timeline(scaling, lambda number: rate(1200 if number < 18 else 1800), 60)
     assert found == [(180.0, 2), (540.0, 3)]
     # 1,800 per minute and instance ask for 3 in the cooldown, too: a larger scale-out.

@@ -9,13 +9,15 @@ import numpy as np
 
 from tests.operations.scaling_simulation.simulated import curve, demand, plan, setup
 from tritonstack.operations.scaling_simulation.demand import Demand
-from tritonstack.operations.scaling_simulation.proposals import Objective, PolicySearch, Proposal
+from tritonstack.operations.scaling_simulation.proposals import Objective, PolicyProposal, PolicySearch
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
 
 PRESENT = {"min_instances": 1, "max_instances": 4, "invocations_per_instance": 900}
 
 
-def search(load: Demand, objective: Objective, present: Any = PRESENT) -> tuple[list[Proposal], PolicySearch]:
+def search(
+    load: Demand, objective: Objective, present: Any = PRESENT
+) -> tuple[list[PolicyProposal], PolicySearch]:
     def evaluate(settings: Any) -> ScalingRun | None:
         merged = {key: value for key, value in {**present, **settings}.items() if value is not None}
         merged = json.loads(json.dumps(merged))

@@ -102,20 +102,20 @@ def test_both_lose_the_same_requests_in_an_overload_that_ends_with_more_instance
 
 def test_a_full_queue_rejects_and_an_empty_fleet_loses_requests() -> None:
     offsets = np.arange(1000) / 100  # 100 per second for 10 seconds, on 10 per second
-    for queues in both(offsets, 1, ServingSetup(curve(), timeout_s=60, queue_limit=20), 1):
-        assert queues[0].lost.sum() == pytest.approx(880, abs=5)
-    for queues in both(offsets, 1, ServingSetup(curve(), timeout_s=60), 0):
-        assert queues[0].lost.sum() == 1000
-        assert queues[1][0].unserved == 1000
+    limited = both(offsets, 1, ServingSetup(curve(), timeout_s=60, queue_limit=20), 1)
+    assert [found.lost.sum() for found, _ in limited] == pytest.approx([880, 880], abs=5)
+    empty = both(offsets, 1, ServingSetup(curve(), timeout_s=60), 0)
+    assert [(found.lost.sum(), loads[0].unserved) for found, loads in empty] == [(1000, 1000)] * 2
 
 
 def test_queued_requests_wait_for_the_first_instance() -> None:
     setup = ServingSetup(curve(slots=10), timeout_s=3600, queued=True)
-    for found, loads in both(np.arange(100) / 10, 30, setup, lambda tick: 1 if tick >= 12 else 0):
-        assert loads[5].backlog == 100
-        assert found.lost.sum() == 0
-        first, last = percentiles_s(found.counts[0], (1.0, 99.0))
-        assert 110 < first <= last < 122
+    asleep = both(np.arange(100) / 10, 30, setup, lambda tick: 1 if tick >= 12 else 0)
+    assert [(loads[5].backlog, found.lost.sum()) for found, loads in asleep] == [(100, 0)] * 2
+    # Served from 120 s on: the last request had waited for 110 s by then, the first one for 120 s.
+    ends = np.concatenate([percentiles_s(found.counts[0], (1.0, 99.0)) for found, _ in asleep])
+    assert ends.min() > 110
+    assert ends.max() < 122
 
 
 def test_removed_instances_finish_what_they_have() -> None:

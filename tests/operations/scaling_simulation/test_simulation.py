@@ -9,11 +9,11 @@ import pytest
 
 from tests.operations.scaling_simulation.simulated import STARTS, changes_of, curve, demand, plan, setup
 from tritonstack.operations.scaling_simulation.fleet import (
-    Fleet,
     FleetPlan,
     PlannedUpdate,
+    SimulatedFleet,
     StartTimes,
-    Window,
+    TimeWindow,
 )
 from tritonstack.operations.scaling_simulation.scheduled_limits import limit_changes
 from tritonstack.operations.scaling_simulation.serving import ServingSetup
@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
 
 def test_launches_fail_without_capacity_and_are_tried_again() -> None:
     scaling = plan(max_instances=4, invocations_per_instance=900)
-    fleet = FleetPlan(STARTS, no_capacity=(Window(1400, 1600),))
+    fleet = FleetPlan(STARTS, no_capacity=(TimeWindow(1400, 1600),))
     run = simulate_scaling(setup(scaling, fleet=fleet), demand(*SPIKE))
     assert run.failed_launches == 3
     assert changes_of(run)[:2] == [(1440.0, 1, 4), (1740.0, 1, 4)]
@@ -123,7 +123,7 @@ def test_an_asynchronous_endpoint_sleeps_and_wakes() -> None:
 
 def test_copies_share_instances() -> None:
     plan_of_copies = FleetPlan(STARTS, per_instance=4)
-    fleet = Fleet(plan_of_copies, in_service=1, desired=1)
+    fleet = SimulatedFleet(plan_of_copies, in_service=1, desired=1)
     fleet.ask_for(0, 3)  # there is room: only loading
     assert fleet.instances == 1
     assert not fleet.advance(50, 50)

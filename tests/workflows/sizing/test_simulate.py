@@ -244,7 +244,7 @@ def test_a_simulation_is_compared_with_recorded_minutes(
     ) as caught:
         simulated(project, trace=None, history=period)
     assert caught.value.code == "TS914"
-    with pytest.raises(TritonstackError, match="more than the 15 days"):
+    with pytest.raises(TritonstackError, match="more than the 15 for which"):
         simulated(project, trace=None, history=Period(begin, begin + timedelta(days=20)))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """A part of the simulated time, in seconds from its begin."""
 
     begin: float
@@ -49,7 +49,7 @@ class FleetPlan:
     """How units (instances, or copies of an inference component) come and go."""
 
     times: StartTimes
-    no_capacity: Sequence[Window] = ()
+    no_capacity: Sequence[TimeWindow] = ()
     """When AWS has no capacity: launches fail."""
     updates: Sequence[PlannedUpdate] = ()
     per_instance: int = 1
@@ -57,7 +57,7 @@ class FleetPlan:
 
 
 @dataclass
-class Fleet:
+class SimulatedFleet:
     """The state of a variant."""
 
     plan: FleetPlan

@@ -59,7 +59,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class PolicyProposal:
     """A policy, and what it would do."""
 
     settings: Settings
@@ -79,10 +79,10 @@ class PolicySearch:
     is_queued: bool
     """Whether the endpoint is asynchronous."""
     evaluated: int = 0
-    _held: list[Proposal] = field(default_factory=list)
+    _held: list[PolicyProposal] = field(default_factory=list)
     _known: dict[str, ScalingRun | None] = field(default_factory=dict)
 
-    def run(self) -> Sequence[Proposal]:
+    def run(self) -> Sequence[PolicyProposal]:
         """Return all policies that hold the objective, the cheapest first.
 
         Among policies that cost nearly the same, the one with the fewest changes is first.
@@ -234,7 +234,7 @@ class PolicySearch:
             self.evaluated += 1
             run = self._known[key] = self.evaluate(settings)
             if run is not None and self.objective.holds(run):
-                self._held.append(Proposal(settings, run))
+                self._held.append(PolicyProposal(settings, run))
         return self._known[key]
 
 

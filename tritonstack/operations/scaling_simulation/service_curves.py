@@ -149,12 +149,6 @@ def manifest_curve(manifest: Manifest) -> ServiceCurve:
     )
 
 
-def constant_curve(service_s: float, *, slots: int) -> ServiceCurve:
-    """Return the curve of a model that takes the same time for each request."""
-    rates = tuple(number / service_s for number in range(1, slots + 1))
-    return ServiceCurve("constant service time", rates, np.ones(1))
-
-
 def _percents() -> Sequence[float]:
     return [100 * (number + 0.5) / _SHAPE_POINTS for number in range(_SHAPE_POINTS)]
 

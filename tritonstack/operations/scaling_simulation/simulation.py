@@ -12,7 +12,7 @@ from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan
 from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.scaling_simulation.autoscaler import Autoscaler
 from tritonstack.operations.scaling_simulation.demand import Demand
-from tritonstack.operations.scaling_simulation.fleet import Fleet, FleetPlan
+from tritonstack.operations.scaling_simulation.fleet import FleetPlan, SimulatedFleet
 from tritonstack.operations.scaling_simulation.fluid_queues import FluidQueues
 from tritonstack.operations.scaling_simulation.request_queues import RequestQueues
 from tritonstack.operations.scaling_simulation.scheduled_limits import limit_changes
@@ -174,7 +174,7 @@ class _Run:
         self._due(0.0)
         lowest, highest = self._limits
         initial = min(max(setup.initial, lowest), max(highest, lowest))
-        self._fleet = Fleet(setup.fleet, initial, initial)
+        self._fleet = SimulatedFleet(setup.fleet, initial, initial)
         self._scaler = (
             None if plan is None else Autoscaler(plan, units=setup.units, delay_periods=setup.delay_periods)
         )

@@ -30,8 +30,8 @@ from tritonstack.operations.scaling_simulation.history import (
 )
 from tritonstack.operations.scaling_simulation.proposals import (
     Objective,
+    PolicyProposal,
     PolicySearch,
-    Proposal,
     Settings,
 )
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
@@ -276,7 +276,7 @@ def _propose(
         found = search.run()
         confirmed = next(
             (
-                Proposal(one.settings, run)
+                PolicyProposal(one.settings, run)
                 for one in found[:_MOST_CONFIRMED]
                 if (run := _confirmed(simulated, options, demand, objective, one)) is not None
             ),
@@ -298,7 +298,7 @@ def _confirmed(
     options: SimulationOptions,
     demand: Demand,
     objective: Objective,
-    proposal: Proposal,
+    proposal: PolicyProposal,
 ) -> ScalingRun | None:
     """Return the result on the whole load, if the policy holds there and with other random numbers, too."""
     run = _evaluated(simulated, options, demand, proposal.settings)
@@ -327,7 +327,7 @@ def _proposed(
     session: Session,
     simulated: SimulatedEndpoint,
     objective: Objective,
-    proposal: Proposal,
+    proposal: PolicyProposal,
     evaluated: int,
 ) -> ProposedScaling:
     """Write the change into the text of the environment file, and validate the result."""

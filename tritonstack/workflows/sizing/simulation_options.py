@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.scaling_simulation.demand import MONDAY
-from tritonstack.operations.scaling_simulation.fleet import Window
+from tritonstack.operations.scaling_simulation.fleet import TimeWindow
 from tritonstack.operations.scaling_simulation.proposals import Objective
 from tritonstack.workflows.sizing.bench import Period
 
@@ -41,7 +41,7 @@ class SimulationOptions:
     """Time to load the model on a new instance; default: from the artifact's size."""
     rollouts: Sequence[float] = ()
     """When updates of the endpoint begin, in seconds."""
-    no_capacity: Sequence[Window] = ()
+    no_capacity: Sequence[TimeWindow] = ()
     """When AWS has no capacity."""
     popularity: Mapping[str, float] = field(default_factory=dict)
     """Shares of the requests by model, on a multi-model endpoint; default: equal."""
@@ -93,13 +93,13 @@ def parse_seconds(text: str, option: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def parse_window(text: str) -> Window:
+def parse_window(text: str) -> TimeWindow:
     """Return the part `BEGIN/LENGTH` of the simulated time, such as 2h/30m."""
     begin, found, length = text.partition("/")
     if not found:
         raise _invalid("--no-capacity", text, "write BEGIN/LENGTH, such as 2h/30m")
     start = parse_seconds(begin, "--no-capacity")
-    return Window(start, start + parse_seconds(length, "--no-capacity"))
+    return TimeWindow(start, start + parse_seconds(length, "--no-capacity"))
 
 
 def parse_popularity(texts: Sequence[str]) -> dict[str, float]:
