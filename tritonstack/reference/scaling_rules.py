@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 VARIANT_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 COPY_DIMENSION = "sagemaker:inference-component:DesiredCopyCount"
-PROVISIONED_DIMENSION = "sagemaker:variant:DesiredProvisionedConcurrency"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,13 +108,5 @@ TRACKING: a scale-out cooldown starts when a scale-out succeeds; until it ends, 
 if a larger scale-out is triggered, and the capacity already added counts towards it. A scale-in cooldown
 blocks further scale-ins; a scale-out is not blocked and ends it. Scheduled actions wait for no cooldown.
 """
-NOT_SCALED_CODES = (
-    "AutoScalingAnticipatedFlapping",
-    "TargetServicePutResourceAsUnscalable",
-    "AlreadyAtMaxCapacity",
-    "AlreadyAtMinCapacity",
-    "AlreadyAtDesiredCapacity",
-)
-"""Codes of NotScaledReasons (API)."""
 HISTORY_DAYS = 42
 """DescribeScalingActivities returns the previous six weeks (API)."""

@@ -14,6 +14,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tritonstack_local.autoscaling.app import OFFERED as OFFERED_IN_AUTO_SCALING
+from tritonstack_local.autoscaling.policies import NO_PREDICTION
+from tritonstack_local.autoscaling.requests import ONE_NAMESPACE
 from tritonstack_local.cloudformation.actions import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
@@ -42,8 +45,11 @@ _TYPE_SERVICES = {
 
 SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
     "Application Auto Scaling": {
-        "scaling": "Targets and policies are stored and returned; nothing scales.",
-        "alarms": "Target tracking creates no alarms.",
+        "inference components": "Their targets and policies are stored and returned; nothing scales.",
+        "scheduled actions": "A calendar starts when its action is put, and follows the time scale.",
+        "running servers": "This machine may run fewer servers than instances; activities report it.",
+        "not documented by AWS": "Target tracking scales in to the highest datapoint of its low alarm; a "
+        "scale-out cooldown blocks scale-in; out of limits, scaling is retried every minute.",
     },
     "CloudWatch": {
         "time": "Periods follow the local cloud's time scale; values are kept for at least three hours.",
@@ -51,7 +57,7 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
         "a restart": "Metric values are lost; alarms are kept.",
         "metrics": "Only SageMaker, CodeBuild, and metric filters publish metrics.",
         "metric math": f"Operators and {' and '.join(SUPPORTED_FUNCTIONS)}; other functions are rejected.",
-        "alarms' events": "Alarms notify SNS topics only; they send no EventBridge events.",
+        "alarms' events": "Alarms notify SNS topics and scaling policies; they send no EventBridge events.",
         "anomaly detection, PromQL, Metrics Insights": "They are rejected.",
     },
     "CloudWatch Logs": {
@@ -186,6 +192,8 @@ def rejected() -> dict[str, str]:
         **UNSUPPORTED_IN_CODEPIPELINE,
         **alarms,
         **composites,
+        "PutScalingPolicy.PredictiveScalingPolicyConfiguration": NO_PREDICTION,
+        "RegisterScalableTarget.ServiceNamespace other than sagemaker": ONE_NAMESPACE,
     }
 
 
@@ -193,6 +201,7 @@ def actions() -> dict[str, tuple[str, ...]]:
     """Return the actions of the services implemented here; moto documents its own."""
     return {
         "CloudFormation": tuple(sorted(ACTIONS)),
+        "Application Auto Scaling": tuple(sorted(OFFERED_IN_AUTO_SCALING)),
         "CodeBuild": tuple(sorted(OFFERED_IN_CODEBUILD)),
         "CodePipeline": tuple(sorted(OFFERED_IN_CODEPIPELINE)),
         "ECR layers": tuple(sorted(OFFERED_IN_ECR)),

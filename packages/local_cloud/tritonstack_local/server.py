@@ -23,10 +23,12 @@ from werkzeug.wrappers import Request, Response
 from tritonstack_local.access.account_isolation import all_accounts, confined_to
 from tritonstack_local.access.guard import Caller, Guard, caller_of
 from tritonstack_local.access.own_routes import INVENTORY_PATH
+from tritonstack_local.autoscaling.app import AutoScalingApp
 from tritonstack_local.cloud_folder import state_folder
 from tritonstack_local.cloudformation.api import CloudFormationApp
 from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.cloudwatch.alarms.evaluator import AlarmEvaluator
+from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import BuildDependencies
 from tritonstack_local.codebuild.app import create_app as create_codebuild
@@ -97,7 +99,11 @@ class LocalCloud:
         guard = Guard(self._dispatch, find_key=self._find_key, port=self._port)
         clients = Clients(endpoint_url=self.endpoint_url, secret=self.secret)
         self._metrics = Metrics()
-        self._watch = AlarmEvaluator(clients=clients, time_scale=settings.time_scale)
+        self._watch = AlarmEvaluator(
+            clients=clients,
+            time_scale=settings.time_scale,
+            trigger_policy=self._trigger_policy,
+        )
         self._cloudformation = CloudFormationApp(
             clients=clients,
             providers=PROVIDERS,
@@ -111,8 +117,15 @@ class LocalCloud:
             time_scale=settings.time_scale,
             container_group=self._container_group,
             loaded_models=settings.loaded_models,
+            provisioning_minutes=settings.provisioning_minutes,
         )
         self._sagemaker = make_sagemaker(dependencies=dependencies, server_home=settings.server_home)
+        self._autoscaling = AutoScalingApp(
+            region=settings.region,
+            clients=clients,
+            endpoints=self._sagemaker.endpoints,
+            time_scale=settings.time_scale,
+        )
         self._codebuild = create_codebuild(
             dependencies=BuildDependencies(
                 folder=settings.state_dir / "builds",
@@ -131,6 +144,7 @@ class LocalCloud:
         correct_images(self._layers)
         self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
         self._own: Mapping[str, Application] = {
+            "application-autoscaling": self._autoscaling,
             "cloudformation": self._cloudformation,
             "codebuild": self._codebuild,
             "codepipeline": self._codepipeline,
@@ -141,6 +155,7 @@ class LocalCloud:
                     tagged_in_moto,
                     self._cloudformation.tagged,
                     self._sagemaker.tagged,
+                    self._autoscaling.tagged,
                     self._codebuild.tagged,
                     self._codepipeline.tagged,
                 ),
@@ -152,6 +167,7 @@ class LocalCloud:
             listener=listener, guard=guard, runtime=self._sagemaker, hand_over=self._general.take_over
         )
         self._sagemaker.resume()
+        self._autoscaling.resume()
         self._codebuild.resume()
         self._cloudformation.resume()
         self._codepipeline.resume()
@@ -180,6 +196,7 @@ class LocalCloud:
         )
         remembered: dict[str, Tables] = {
             "sagemaker": self._sagemaker.tables,
+            "autoscaling": self._autoscaling.tables,
             "codebuild": self._codebuild.tables,
             "codepipeline": self._codepipeline.tables,
             "ecr": {"layers": self._layers.table},
@@ -198,9 +215,13 @@ class LocalCloud:
         self._front.close()
         self._codepipeline.close()
         self._codebuild.close()
+        self._autoscaling.close()
         self._sagemaker.close()
         if self._container_group is not None:
             self._container_group.close()
+
+    def _trigger_policy(self, alarm: AlarmRecord, action: str) -> str | None:
+        return self._autoscaling.alarmed(alarm, action)
 
     def _find_key(self, key_id: str) -> AccessKey | None:
         return self.secret.find(key_id) or find_issued_key(key_id)
@@ -233,7 +254,7 @@ class LocalCloud:
         """List all resources to the cloud's own account, and to other accounts only their own."""
         held: list[Mapping[str, object]] = []
         held += (item.described() for item in inventory(self._cloudformation.stacks()))
-        for own in (self._sagemaker, self._codebuild, self._codepipeline):
+        for own in (self._sagemaker, self._autoscaling, self._codebuild, self._codepipeline):
             held += own.inventory()
         if caller.account != self._account_id:
             held = [item for item in held if item["account"] == caller.account]

@@ -1,7 +1,7 @@
 """The settings of a local cloud, and its time scale.
 
-The time scale shortens AWS's waits between rollout steps and in alarm periods. Downloads, starts, health
-checks, invocations, and builds run in real time.
+The time scale shortens AWS's waits between rollout steps, in alarm periods, in cooldowns, and in schedules.
+Downloads, starts, health checks, invocations, and builds run in real time.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class CloudSettings:
     AWS has no such limit: the memory of the instance type decides, as it does here by default. With this
     number, tests need not fill the memory of this machine.
     """
+    provisioning_minutes: float = 0.0
+    """Minutes on AWS until an added instance serves, at least; 0 for as fast as this machine starts it."""
     expose: bool = False
     """Whether Triton can listen on every network interface if it cannot be isolated."""
 

@@ -19,13 +19,13 @@ def search(
     load: Demand, objective: Objective, present: Any = PRESENT
 ) -> tuple[list[PolicyProposal], PolicySearch]:
     def evaluate(settings: Any) -> ScalingRun | None:
-        merged = {key: value for key, value in {**present, **settings}.items() if value is not None}
+        merged = {key: value for key, value in {**PRESENT, **settings}.items() if value is not None}
         merged = json.loads(json.dumps(merged))
         if merged["min_instances"] == merged["max_instances"]:
             return simulate_scaling(setup(None, initial=merged["min_instances"]), load, only_totals=True)
         return simulate_scaling(setup(plan(**merged)), load, only_totals=True)
 
-    found = PolicySearch(evaluate, objective, load, curve(slots=2), present, is_queued=False)
+    found = PolicySearch(evaluate, objective, load, curve(slots=2), PRESENT, is_queued=False)
     return list(found.run()), found
 
 

@@ -227,7 +227,7 @@ def another_policy(deployed: Deployed) -> Iterator[None]:
         TargetTrackingScalingPolicyConfiguration={
             "TargetValue": 5.0,
             "PredefinedMetricSpecification": {
-                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+                "PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"
             },
         },
     )

@@ -39,7 +39,9 @@ class CloudOptions:
     port: int | None = None
     """None for a free port."""
     minute_s: float = 1.0
-    """Seconds that a minute of waiting takes, in rollouts and alarms."""
+    """Seconds that a minute of waiting takes, in rollouts, alarms, and scaling."""
+    provisioning_minutes: float = 0.0
+    """Minutes on AWS that an instance added by scaling takes before it serves, at least."""
     containers: bool = False
     """Run endpoints in their image if the Docker engine of this machine has it."""
     loaded_models: int | None = None
@@ -109,6 +111,7 @@ def up(
         minute_s=options.minute_s,
         containers=options.containers,
         loaded_models=options.loaded_models,
+        provisioning_minutes=options.provisioning_minutes,
         expose=options.expose,
     )
     if on_ready is None:

@@ -150,7 +150,7 @@ def test_the_previous_format_is_set_aside(tmp_path):
     state = open_state(tmp_path / "state")
     state.database.close()
     connection = sqlite3.connect(tmp_path / "state" / "cloud.db")
-    earlier = stamp().replace("format 4", "format 3")
+    earlier = stamp().replace("format 5", "format 4")
     connection.execute("UPDATE stamp SET text = ?", (earlier,))
     connection.commit()
     connection.close()

@@ -20,10 +20,14 @@ _JAVA_CLASSES = {
     r"\p{L}": r"\w",
     r"\p{N}": r"\w",
     r"\p{Z}": "\\u0020\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000",
-    r"\p{ASCII}": r"[\x00-\x7f]",
+    r"\p{ASCII}": r"\x00-\x7f",
     r"\p{Print}": r"\x20-\x7e",
     r"\z": r"\Z",
+    # A surrogate pair at each end: all characters beyond 16 bits.
+    r"\uD800\uDC00-\uDBFF\uDFFF": r"\U00010000-\U0010FFFF",
 }
+
+_BRACKETS = re.compile(r"(\[(?:\\.|[^\]\\])*\])")
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "structure": (dict,),
@@ -119,9 +123,14 @@ def _broken(shape: Shape, value: Any) -> Iterator[str]:
 @cache
 def _compiled(java_pattern: str) -> re.Pattern[str]:
     pattern = java_pattern
-    for java, python in _JAVA_CLASSES.items():
-        pattern = pattern.replace(java, python)
-    return re.compile(pattern)
+    parts = _BRACKETS.split(pattern)
+    for number, part in enumerate(parts):
+        for java, python in _JAVA_CLASSES.items():
+            # Outside of brackets, a range needs its own.
+            bare = not number % 2 and "-" in python
+            part = part.replace(java, f"[{python}]" if bare else python)  # noqa: PLW2901
+        parts[number] = part
+    return re.compile("".join(parts))
 
 
 def _join(path: str, name: str) -> str:

@@ -18,7 +18,7 @@ from tritonstack_local.state.pickling import loads
 
 _log = logging.getLogger(__name__)
 
-_FORMAT = 4
+_FORMAT = 5
 """Increase this when classes in the state move or are renamed: rows are pickles with class names."""
 _MOST_LISTED = 20
 

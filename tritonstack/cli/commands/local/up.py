@@ -25,8 +25,16 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
     region: Annotated[str, typer.Option(help="The region to emulate.")] = "us-east-1",
     minute: Annotated[
         float,
-        typer.Option(min=0.1, max=60, help="Seconds that a minute of waiting takes, in rollouts and alarms."),
+        typer.Option(
+            min=0.1, max=60, help="Seconds that a minute of waiting takes, in rollouts, alarms, and scaling."
+        ),
     ] = 1.0,
+    provisioning: Annotated[
+        float,
+        typer.Option(
+            min=0, max=60, help="Minutes on AWS that an instance added by scaling takes before it serves."
+        ),
+    ] = 0.0,
     containers: Annotated[
         bool,
         typer.Option("--containers", help="Run endpoints in their image if Docker has it."),
@@ -66,6 +74,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         minute_s=minute,
         containers=containers,
         loaded_models=loaded_models,
+        provisioning_minutes=provisioning,
         expose=expose,
         reuse=shell,
     )

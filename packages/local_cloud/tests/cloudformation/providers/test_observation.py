@@ -260,7 +260,7 @@ def test_step_scaling_all_metrics_and_scheduled_actions(stack):
     }
     predefined = (
         "SageMakerVariantConcurrentRequestsPerModelHighResolution",
-        "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution",
+        "SageMakerVariantInvocationsPerInstance",
     )
     resources = {
         "T": target,

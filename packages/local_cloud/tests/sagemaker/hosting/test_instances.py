@@ -4,6 +4,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -57,6 +59,54 @@ def test_least_outstanding_requests_routing(cloud, tritons):
             assert server.holding.wait(10)
         tritons.released.set()
         assert [one.result() for one in held] == ["held", "held"]
+
+
+def test_added_instances_serve_after_they_are_provisioned(tmp_path, tritons):
+    def make_app(dependencies):
+        slow = replace(dependencies, provisioning_minutes=200)  # 0.4 seconds
+        return SageMakerApp(dependencies=slow, start_server=tritons)
+
+    with contextmanager(run_cloud)(make_app, tmp_path) as cloud:
+        assert counts(created(cloud)) == (1, 1)
+        assert asked(cloud) == "yes"
+        began = time.monotonic()
+        scale(cloud, 3)
+        seen = cloud.sagemaker.describe_endpoint(EndpointName="e")
+        assert (counts(seen), seen["EndpointStatus"]) == ((1, 3), "Updating")
+        assert counts(cloud.settled("e")) == (3, 3)
+        assert time.monotonic() - began >= 0.4
+        scale(cloud, 1)
+        assert counts(cloud.settled("e")) == (1, 1)
+        scale(cloud, 2)
+
+
+def test_a_small_machine_counts_the_instances_that_it_cannot_run(tmp_path, tritons):
+    def make_app(dependencies):
+        return SageMakerApp(dependencies=dependencies, start_server=tritons)
+
+    def per_instance(cloud):
+        query = {"Namespace": "AWS/SageMaker", "MetricName": "InvocationsPerInstance", "Period": 3600}
+        dimensions = {"EndpointName": "e", "VariantName": "AllTraffic"}
+        now = datetime.now(UTC)
+        points = cloud.client("cloudwatch").get_metric_statistics(
+            **query,
+            Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
+            StartTime=now - timedelta(hours=1),
+            EndTime=now + timedelta(hours=1),
+            Statistics=["Minimum"],
+        )["Datapoints"]
+        return min((point["Minimum"] for point in points), default=1.0)
+
+    with contextmanager(run_cloud)(make_app, tmp_path, machine=ServerSlots(cores=2)) as cloud:
+        created(cloud)
+        for count, least in ((4, 0.25), (5, 0.2), (2, 0.2), (10, 0.1)):
+            scale(cloud, count)
+            assert counts(cloud.settled("e")) == (2, count)
+            asked(cloud)
+            deadline = time.monotonic() + 10
+            while per_instance(cloud) != least:
+                assert time.monotonic() < deadline, count
+                time.sleep(0.02)
 
 
 def test_instances_are_limited_by_the_machine(tmp_path, tritons):

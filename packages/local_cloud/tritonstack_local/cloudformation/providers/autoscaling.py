@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from tritonstack_local.autoscaling.policies import NO_PREDICTION
 from tritonstack_local.cloudformation.providers.base import (
     Property,
     Provider,
@@ -11,6 +12,7 @@ from tritonstack_local.cloudformation.providers.base import (
     ResourceRequest,
     ignoring,
 )
+from tritonstack_local.service.errors import sentence
 
 _KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 _REGISTER = "application-autoscaling:RegisterScalableTarget"
@@ -20,7 +22,6 @@ class ScalableTargetProvider(Provider):
     """Identifier: `resource id|dimension|namespace`."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalableTarget"
-    kept_only = "Stored and returned; nothing scales."
     properties: ClassVar = {
         "MaxCapacity": Property(shape=f"{_REGISTER}.MaxCapacity", required=True),
         "MinCapacity": Property(shape=f"{_REGISTER}.MinCapacity", required=True),
@@ -29,7 +30,7 @@ class ScalableTargetProvider(Provider):
         "ScalableDimension": Property(create_only=True, required=True),
         "ScheduledActions": Property(shape="application-autoscaling:ScheduledActions"),
         "ServiceNamespace": Property(create_only=True, required=True),
-        "Tags": Property(effect=False, reason="They are not stored."),
+        "Tags": Property(),
         "SuspendedState": Property(shape=f"{_REGISTER}.SuspendedState"),
     }
     attribute_names = frozenset({"Id"})
@@ -43,14 +44,25 @@ class ScalableTargetProvider(Provider):
         """Register the target with its limits, and put its scheduled actions."""
         scaling = request.client("application-autoscaling")
         settings = request.api(*_KEY, "MinCapacity", "MaxCapacity", "RoleARN", "SuspendedState")
-        scaling.register_scalable_target(**settings)
+        arn = scaling.register_scalable_target(**settings)["ScalableTargetARN"]
+        if tags := request.properties.get("Tags"):
+            scaling.tag_resource(ResourceARN=arn, Tags={tag["Key"]: str(tag["Value"]) for tag in tags})
         for action in request.value("ScheduledActions") or []:
             scaling.put_scheduled_action(**request.api(*_KEY), **action)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Delete scheduled actions that the template no longer has."""
+        """Delete scheduled actions and tags that the template no longer has."""
         kept = {action["ScheduledActionName"] for action in request.properties.get("ScheduledActions", [])}
         _delete_actions(previous, keep=kept)
+        old, new = ({tag["Key"] for tag in one.properties.get("Tags", [])} for one in (previous, request))
+        if old - new:
+            scaling = request.client("application-autoscaling")
+            names = ("ServiceNamespace", "ScalableDimension")
+            found = scaling.describe_scalable_targets(
+                **request.api(*names), ResourceIds=[request.properties["ResourceId"]]
+            )
+            for target in found["ScalableTargets"]:
+                scaling.untag_resource(ResourceARN=target["ScalableTargetARN"], TagKeys=sorted(old - new))
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Delete the scheduled actions and deregister the target."""
@@ -74,7 +86,6 @@ def _delete_actions(request: ResourceRequest, *, keep: set[str]) -> None:
 
 
 _CONFIGURATIONS = (
-    "PredictiveScalingPolicyConfiguration",
     "StepScalingPolicyConfiguration",
     "TargetTrackingScalingPolicyConfiguration",
 )
@@ -84,7 +95,6 @@ class ScalingPolicyProvider(Provider):
     """Identifier: the policy's ARN."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalingPolicy"
-    kept_only = "Stored and returned; nothing scales, and target tracking creates no alarms."
     properties: ClassVar = {
         "PolicyName": Property(create_only=True, required=True),
         "PolicyType": Property(required=True),
@@ -96,6 +106,7 @@ class ScalingPolicyProvider(Provider):
             name: Property(shape=f"application-autoscaling:PutScalingPolicy.{name}")
             for name in _CONFIGURATIONS
         },
+        "PredictiveScalingPolicyConfiguration": Property(effect=False, reason=sentence(NO_PREDICTION)),
     }
     attribute_names = frozenset({"Arn"})
 

@@ -40,7 +40,10 @@ _SETTINGS = (
 )
 
 ACTIONS = ("AlarmActions", "InsufficientDataActions", "OKActions")
-SNS_ALONE = "SNS topics are notified; other actions are recorded as failed in the alarm's history."
+SNS_ALONE = (
+    "SNS topics are notified and scaling policies triggered; other actions are recorded as failed in the "
+    "alarm's history."
+)
 _METRICS = {
     "AccountId": "Rejected: alarms use metrics of their own account only.",
     "Expression": "Only operators, FILL, and IF are supported.",

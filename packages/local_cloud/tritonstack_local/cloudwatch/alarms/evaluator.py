@@ -4,6 +4,9 @@ Minutes follow the cloud's time scale. Each alarm is evaluated four times per mi
 the last full minute (alarms/spec.py); CloudWatch does so once per minute, a minute or two later. A late value
 counts at the next evaluation if its minute is in the alarm's windows. An alarm with unchanged windows and
 values is skipped, unless SetAlarmState changed its state, which holds until the next evaluation.
+
+Actions run once, when the state changes. As on AWS, actions that trigger scaling policies are the exception:
+they run again every minute while the alarm stays in the state.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ _SHORTEST_PAUSE_S = 0.05
 _MINUTE_S = 60
 # Delete old values once per so many evaluations; idle metrics would keep theirs otherwise.
 _LOOKS_A_SWEEP = 240
+_SCALING = "autoscaling"
+
+TriggerPolicy = Callable[[AlarmRecord, str], str | None]
+"""Triggers the scaling policy in an alarm's action; returns why it does not."""
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +51,13 @@ log = logging.getLogger(__name__)
 class AlarmEvaluator:
     """Evaluates all alarms of all scopes in one thread, until closed."""
 
-    def __init__(self, *, clients: Clients, time_scale: TimeScale) -> None:
+    def __init__(self, *, clients: Clients, time_scale: TimeScale, trigger_policy: TriggerPolicy) -> None:
         self._clients = clients
         self._time_scale = time_scale
+        self._trigger_policy = trigger_policy
         self._seen: dict[tuple[Scope, str], object] = {}
+        self._triggered: dict[tuple[Scope, str], float] = {}
+        """When an alarm last triggered scaling policies."""
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         METRICS.start_over(time_scale)
         metrics.apply()
@@ -70,6 +80,8 @@ class AlarmEvaluator:
             if held.spec is not None:
                 self._evaluate(held, now)
         self._follow_rules(alarms, now)
+        for key, held in alarms.items():
+            self._repeat_scaling(key, held, now)
 
     def notify(self, change: notifications.StateChange, held: AlarmRecord) -> None:
         """Queue the actions of a change."""
@@ -162,9 +174,23 @@ class AlarmEvaluator:
         log.info("alarm %s of %s changed from %s to %s: %s", held.name, held.scope, held.state, state, why)
         held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.notify)
 
+    def _repeat_scaling(self, key: tuple[Scope, str], held: AlarmRecord, now: float) -> None:
+        """Trigger scaling policies again, a minute after the last time in the same state."""
+        actions = [action for action in held.actions if _service(action) == _SCALING]
+        last = self._triggered.get(key, held.transitioned)
+        if not actions or now - max(last, held.transitioned) < self._time_scale.lasting(_MINUTE_S):
+            return
+        self._triggered[key] = now
+        for action in actions:
+            self._trigger_policy(held, action)
+
     def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
-        if action.split(":")[2:3] != ["sns"]:
-            held.note_action(action, failure="the local cloud supports SNS actions only")
+        if _service(action) == _SCALING:
+            self._triggered[held.scope, held.name] = time.time()
+            held.note_action(action, failure=self._trigger_policy(held, action))
+            return
+        if _service(action) != "sns":
+            held.note_action(action, failure="the local cloud supports SNS and scaling actions only")
             return
         failure = self._publish(
             action, Message=notifications.message(change), Subject=notifications.subject(change)
@@ -179,6 +205,11 @@ class AlarmEvaluator:
             log.warning("cannot publish to %s: %s", topic_arn, error)
             return str(error)
         return None
+
+
+def _service(action: str) -> str:
+    """Return the service in an action's ARN."""
+    return "".join(action.split(":")[2:3])
 
 
 def _watched(given: Any, period_s: int) -> dict[str, Any]:

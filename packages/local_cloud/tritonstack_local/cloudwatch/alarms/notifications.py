@@ -39,10 +39,15 @@ class StateChange:
     @property
     def actions(self) -> Sequence[str]:
         """The actions of the new state."""
-        return list(self.given.get(_ACTIONS[self.state]) or [])
+        return actions_of(self.given, self.state)
 
 
 _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
+
+
+def actions_of(given: Mapping[str, Any], state: str) -> Sequence[str]:
+    """Return the actions of an alarm in a state."""
+    return list(given.get(_ACTIONS[state]) or [])
 
 
 def subject(change: StateChange) -> str:

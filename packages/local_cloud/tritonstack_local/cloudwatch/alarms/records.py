@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from moto.cloudwatch.models import cloudwatch_backends
 
-from tritonstack_local.cloudwatch.alarms.notifications import StateChange
+from tritonstack_local.cloudwatch.alarms.notifications import StateChange, actions_of
 from tritonstack_local.cloudwatch.alarms.rules import Rule, parse_rule
 from tritonstack_local.cloudwatch.alarms.spec import AlarmSpec, read_alarm
 from tritonstack_local.cloudwatch.alarms.state import State
@@ -52,6 +52,11 @@ class AlarmRecord:
     def given(self) -> Mapping[str, Any]:
         """The request that created it."""
         return cast("Mapping[str, Any]", self.record.given)
+
+    @property
+    def actions(self) -> Sequence[str]:
+        """The enabled actions of its current state."""
+        return actions_of(self.given, self.state) if self.record.actions_enabled else ()
 
     @property
     def configuration(self) -> object:

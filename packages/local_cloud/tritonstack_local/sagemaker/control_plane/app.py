@@ -32,7 +32,7 @@ from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.service.tables import Table, Tables
 from tritonstack_local.service.wire import Action, ControlPlane, Fields
-from tritonstack_local.settings import DEFAULT_TIME_SCALE, TimeScale
+from tritonstack_local.settings import DEFAULT_TIME_SCALE, REAL_MINUTE_S, TimeScale
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Dependencies:
     """Where images in the Docker engine run; None to serve all with the embedded Triton."""
     loaded_models: int | None = None
     """Maximum number of loaded models per multi-model instance, besides the memory limit."""
+    provisioning_minutes: float = 0.0
+    """Minutes on AWS until an added instance serves, at least."""
 
 
 class SageMakerApp:
@@ -86,10 +88,13 @@ class SageMakerApp:
             launcher=launcher,
             machine=dependencies.machine,
             time_scale=dependencies.time_scale,
+            provisioning_s=dependencies.time_scale.lasting(dependencies.provisioning_minutes * REAL_MINUTE_S),
             read_alarms=alarm_states_from(dependencies.clients),
             announce=publish_state_changes(dependencies.clients, self._store.tags),
         )
-        self._request_metrics = RequestMetrics(metrics=dependencies.metrics)
+        self._request_metrics = RequestMetrics(
+            metrics=dependencies.metrics, time_scale=dependencies.time_scale
+        )
         self._machine_metrics = MachineMetrics(
             metrics=dependencies.metrics,
             time_scale=dependencies.time_scale,
@@ -98,11 +103,12 @@ class SageMakerApp:
         self.events = EventLoopThread("data plane")
         """The event loop that sends requests to the endpoints' servers."""
         self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
-        endpoints = Endpoints(
+        self.endpoints = Endpoints(
             store=self._store, hosting=self._hosting, is_scaled=scalable_targets_from(dependencies.clients)
         )
+        """The endpoint actions, for Application Auto Scaling."""
         self._control_plane = ControlPlane(
-            service=SERVICE, region=dependencies.region, actions=_actions(self._store, endpoints)
+            service=SERVICE, region=dependencies.region, actions=_actions(self._store, self.endpoints)
         )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tritonstack_local.sagemaker import unsupported
@@ -92,6 +92,31 @@ def _deployment(
 NO_ZERO = "a variant needs at least one instance; only inference components scale to zero"
 
 
+@dataclass(frozen=True)
+class VariantCapacity:
+    """The instances of a variant, as Application Auto Scaling sees them."""
+
+    desired: int
+    running: int
+    """The number of servers on this machine."""
+    status: Status
+    """Status of the endpoint."""
+    failure: str | None = None
+    """Why the last operation of the endpoint failed."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether no operation of the endpoint is in progress."""
+        return self.status in {"InService", "Failed"}
+
+    @property
+    def shortage(self) -> str | None:
+        """A note if this machine runs fewer servers than there are instances."""
+        if self.running >= self.desired:
+            return None
+        return f"This machine runs {self.running} of {self.desired} instances."
+
+
 class Endpoints:
     """The endpoint actions."""
 
@@ -171,6 +196,15 @@ class Endpoints:
         else:
             self._hosting.scale(record, former.variants)
         return {"EndpointArn": record.arn}
+
+    def capacity_of(self, scope: Scope, endpoint: str, variant: str) -> VariantCapacity | None:
+        """Return the capacity of a variant; None if it does not exist."""
+        record = self._store.endpoints.get(scope, endpoint)
+        desired = None if record is None else counts_of(record.variants).get(variant)
+        if record is None or desired is None:
+            return None
+        running = self._hosting.servers_of(scope, endpoint, variant)
+        return VariantCapacity(desired, running, record.status, record.failure_reason)
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
         """Start to delete an endpoint."""

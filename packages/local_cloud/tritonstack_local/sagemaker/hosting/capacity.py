@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -39,6 +40,7 @@ class InstanceSupply:
         self._live: set[EndpointInstance] = set()
         self._pools: set[InstancePool] = set()
         self._closed = False
+        self._ending = threading.Event()
         self._lock = threading.Lock()
 
     @property
@@ -54,24 +56,32 @@ class InstanceSupply:
             self._pools.update(pools)
         return Fleet(pools, weights=weights or weights_of(plan.variants))
 
-    def grow(self, fleet: Fleet, counts: Mapping[str, int]) -> None:
+    def grow(self, fleet: Fleet, counts: Mapping[str, int], *, provisioning_s: float = 0.0) -> None:
         """Launch missing instances in parallel; if one fails, end the others and raise LaunchFailedError.
 
-        Never launches more than the machine can hold.
+        Never launches more than the machine can hold. New instances serve after `provisioning_s` at the
+        earliest.
         """
+        ready = time.monotonic() + provisioning_s
+        growing = {name: pool for name, pool in fleet.pools.items() if counts.get(name, 0) > pool.size}
+        self._launch_missing(fleet, counts, ready=ready if growing else 0.0)
+        for name, pool in growing.items():
+            pool.represent(counts[name])
+
+    def _launch_missing(self, fleet: Fleet, counts: Mapping[str, int], *, ready: float) -> None:
         missing = [
             (pool, notes)
             for name, pool in fleet.pools.items()
             for notes in self._missing(pool, counts.get(name, 0))
         ]
-        if not missing:
-            return
-        with ThreadPoolExecutor(len(missing)) as threads:
+        with ThreadPoolExecutor(max(1, len(missing))) as threads:
             launched = list(threads.map(lambda one: self._launched(one[0].plan, one[1]), missing))
         failed = [one for one in launched if isinstance(one, LaunchFailedError)]
         if failed:
             self.stop([one for one in launched if isinstance(one, EndpointInstance)], grace_s=STOP_GRACE_S)
             raise CloudEndingError("The local cloud is stopping.") if self._closed else failed[0]
+        if self._ending.wait(max(0.0, ready - time.monotonic())):
+            raise CloudEndingError("The local cloud is stopping.")
         for (pool, _), instance in zip(missing, launched, strict=True):
             if isinstance(instance, EndpointInstance):
                 pool.add([instance])
@@ -113,6 +123,7 @@ class InstanceSupply:
         with self._lock:
             self._closed = True
             pools = list(self._pools)
+        self._ending.set()
         self._launcher.cancel()
         for pool in pools:
             pool.abandon()

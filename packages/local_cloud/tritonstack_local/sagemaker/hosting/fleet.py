@@ -31,6 +31,7 @@ class InstancePool:
         self.capture = capture
         self._serving: list[EndpointInstance] = []
         self._running: dict[EndpointInstance, int] = {}
+        self._represented = 0
         self._closed = False
         self._abandoned = False
         self._lock = threading.RLock()
@@ -45,8 +46,8 @@ class InstancePool:
 
     @property
     def size(self) -> int:
-        """The number of instances in service."""
-        return len(self._serving)
+        """The number of instances in service as on AWS; this machine may run fewer servers."""
+        return max(self._represented, len(self._serving))
 
     @property
     def requests(self) -> int:
@@ -62,6 +63,11 @@ class InstancePool:
                 self._serving.append(instance)
                 self._running[instance] = 0
             self._arrivals.notify_all()
+
+    def represent(self, count: int) -> None:
+        """Set the number of instances that the servers stand for: the machine may hold fewer."""
+        with self._lock:
+            self._represented = count
 
     def acquire_now(self, target: str | None) -> EndpointInstance | None:
         """Reserve a ready instance for one request; None if there is none."""
@@ -95,6 +101,7 @@ class InstancePool:
         with self._arrivals:
             self._serving.sort(key=lambda instance: not instance.available)
             leaving, self._serving = self._serving[keep:], self._serving[:keep]
+            self._represented = min(self._represented, keep)
             return leaving
 
     def close(self) -> list[EndpointInstance]:

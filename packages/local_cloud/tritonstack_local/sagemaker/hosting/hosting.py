@@ -52,6 +52,7 @@ class Hosting:
         launcher: Launcher,
         machine: ServerSlots,
         time_scale: TimeScale,
+        provisioning_s: float = 0.0,
         read_alarms: ReadAlarms,
         announce: Announce,
     ) -> None:
@@ -59,6 +60,7 @@ class Hosting:
         self._announce = announce
         self._launcher = launcher
         self._supply = InstanceSupply(launcher=launcher, machine=machine)
+        self._provisioning_s = provisioning_s
         self._closing = threading.Event()
         self._means = UpdateServices(self._supply, time_scale, read_alarms, self._closing)
         self._serving: dict[tuple[Scope, str], TrafficSplit] = {}
@@ -130,8 +132,14 @@ class Hosting:
         traffic = self._traffic(scope, endpoint)
         return (None, None) if traffic is None else (traffic.fleet, traffic.arriving)
 
+    def servers_of(self, scope: Scope, endpoint: str, variant: str) -> int:
+        """Return the number of servers that this machine runs for a variant."""
+        traffic = self._traffic(scope, endpoint)
+        pool = None if traffic is None else traffic.fleet.pools.get(variant)
+        return 0 if pool is None else len(pool.instances)
+
     def instances_of(self, scope: Scope, endpoint: str, variant: str) -> int:
-        """Return the number of instances of a variant."""
+        """Return the number of instances of a variant, of which this machine may run fewer."""
         traffic = self._traffic(scope, endpoint)
         return 0 if traffic is None else traffic.instances_of(variant)
 
@@ -214,7 +222,7 @@ class Hosting:
         }
         self._report(endpoint, UpdateStage("Updating", scaling, now()))
         try:
-            self._supply.grow(fleet, counts)
+            self._supply.grow(fleet, counts, provisioning_s=self._provisioning_s)
         except LaunchFailedError as failed:
             reason = failed.message
             self._move(endpoint, lambda record: record.moved_to("RollingBack", failure_reason=reason))

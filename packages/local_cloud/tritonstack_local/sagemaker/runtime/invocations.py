@@ -14,6 +14,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, lru_cache, partial
+from math import ceil
 from typing import NamedTuple, cast
 
 from botocore.model import StructureShape
@@ -183,7 +184,8 @@ class Invocations:
     def _count(self, call: _Call, pool: InstancePool, status: int) -> None:
         plan, watch = pool.plan, call.watch
         instances = self._hosting.instances_of(plan.scope, plan.endpoint, plan.variant)
-        exchange = Exchange(status, watch.model_s, watch.overhead_s(), instances, pool.requests)
+        concurrent = ceil(pool.requests / max(1, pool.size))
+        exchange = Exchange(status, watch.model_s, watch.overhead_s(), instances, concurrent)
         self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
 
     async def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:

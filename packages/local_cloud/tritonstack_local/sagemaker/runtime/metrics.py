@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
+from tritonstack_local.cloudwatch.store import BUCKET_S
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.scope import Scope
-from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
+from tritonstack_local.settings import DEFAULT_TIME_SCALE, REAL_MINUTE_S, TimeScale
 
 NAMESPACE = "AWS/SageMaker"
 _PUBLISH_S = 0.5
+_SHORTEST_PUBLISH_S = 0.05
 _MICROSECONDS = 1_000_000
 
 
@@ -46,14 +48,15 @@ class Exchange(NamedTuple):
     instances: int
     """The variant's number of instances."""
     concurrent: int
-    """The number of concurrent requests."""
+    """The number of concurrent requests of the busiest instance, if all are equally busy."""
 
 
 class RequestMetrics:
-    """Collects exchanges and publishes them twice per second."""
+    """Collects exchanges and publishes them once per ten seconds of the cloud, at least twice per second."""
 
-    def __init__(self, *, metrics: Metrics) -> None:
+    def __init__(self, *, metrics: Metrics, time_scale: TimeScale = DEFAULT_TIME_SCALE) -> None:
         self._metrics = metrics
+        self._pause_s = min(_PUBLISH_S, max(_SHORTEST_PUBLISH_S, time_scale.lasting(BUCKET_S)))
         self._tallies: dict[MeasuredVariant, _Tally] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -75,7 +78,7 @@ class RequestMetrics:
         self.publish()
 
     def _run(self) -> None:
-        while not self._ended.wait(_PUBLISH_S):
+        while not self._ended.wait(self._pause_s):
             self.publish()
 
     def publish(self) -> None:

@@ -1,0 +1,240 @@
+"""The API of Application Auto Scaling in a running cloud, through boto3."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+KEY = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "endpoint/e/variant/v",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+COPIES = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "inference-component/c",
+    "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
+}
+INVOCATIONS = "SageMakerVariantInvocationsPerInstance"
+CONCURRENT = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+
+
+@pytest.fixture
+def scaling(account):
+    return account.client("application-autoscaling")
+
+
+@pytest.fixture
+def cloudwatch(account):
+    return account.client("cloudwatch")
+
+
+@pytest.fixture
+def registered(scaling):
+    return scaling.register_scalable_target(**KEY, MinCapacity=1, MaxCapacity=4)["ScalableTargetARN"]
+
+
+def track(scaling, metric=INVOCATIONS, *, key=None, name="p", target=1000.0, **configuration):
+    return scaling.put_scaling_policy(
+        **(key or KEY),
+        PolicyName=name,
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": target,
+            "PredefinedMetricSpecification": {"PredefinedMetricType": metric},
+            **configuration,
+        },
+    )
+
+
+def alarms_of(cloudwatch):
+    return {alarm["AlarmName"]: alarm for alarm in cloudwatch.describe_alarms()["MetricAlarms"]}
+
+
+def shown(alarm):
+    fields = ("MetricName", "Statistic", "Period", "EvaluationPeriods", "Threshold", "ComparisonOperator")
+    return tuple(alarm[name] for name in fields)
+
+
+@pytest.mark.usefixtures("registered")
+def test_target_tracking_has_two_alarms_that_follow_the_policy(scaling, cloudwatch):
+    made = track(scaling)
+    alarms = alarms_of(cloudwatch)
+    assert [item["AlarmName"] for item in made["Alarms"]] == sorted(alarms)
+    high, low = (alarms[item["AlarmName"]] for item in made["Alarms"])
+    assert high["AlarmName"].startswith("TargetTracking-endpoint/e/variant/v-AlarmHigh-")
+    assert low["AlarmName"].startswith("TargetTracking-endpoint/e/variant/v-AlarmLow-")
+    assert [item["AlarmARN"] for item in made["Alarms"]] == [high["AlarmArn"], low["AlarmArn"]]
+    assert shown(high) == ("InvocationsPerInstance", "Sum", 60, 3, 1000.0, "GreaterThanThreshold")
+    assert shown(low) == ("InvocationsPerInstance", "Sum", 60, 15, 900.0, "LessThanThreshold")
+    assert {item["Name"]: item["Value"] for item in high["Dimensions"]} == {
+        "EndpointName": "e",
+        "VariantName": "v",
+    }
+    assert high["AlarmActions"][0].startswith(f"{made['PolicyARN']}:createdBy/")
+    assert high["AlarmDescription"].startswith("DO NOT EDIT OR DELETE. For TargetTrackingScaling policy arn:")
+    (described,) = scaling.describe_scaling_policies(**KEY)["ScalingPolicies"]
+    assert described["Alarms"] == made["Alarms"]
+
+    again = track(scaling, target=500.0)
+    assert (again["PolicyARN"], again["Alarms"]) == (made["PolicyARN"], made["Alarms"])
+    assert {alarm["Threshold"] for alarm in alarms_of(cloudwatch).values()} == {500.0, 450.0}
+    out_only = track(scaling, DisableScaleIn=True)
+    assert out_only["Alarms"] == made["Alarms"][:1]
+    assert list(alarms_of(cloudwatch)) == [high["AlarmName"]]
+    scaling.delete_scaling_policy(**KEY, PolicyName="p")
+    assert alarms_of(cloudwatch) == {}
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_high_resolution_metric_scales_out_after_ten_second_periods(scaling, cloudwatch):
+    track(scaling, CONCURRENT, target=5.0)
+    found = {shown(alarm) for alarm in alarms_of(cloudwatch).values()}
+    assert found == {
+        ("ConcurrentRequestsPerModel", "Maximum", 10, 3, 5.0, "GreaterThanThreshold"),
+        ("ConcurrentRequestsPerModel", "Maximum", 60, 15, 4.5, "LessThanThreshold"),
+    }
+
+
+@pytest.mark.usefixtures("registered")
+def test_customized_metrics_may_be_expressions(scaling, cloudwatch):
+    def metric(name):
+        return {"Metric": {"Namespace": "N", "MetricName": name, "Dimensions": []}, "Stat": "Sum"}
+
+    queries = [
+        {"Id": "a", "MetricStat": metric("A"), "ReturnData": False},
+        {"Id": "b", "MetricStat": metric("B"), "ReturnData": False},
+        {"Id": "e", "Expression": "a / b", "ReturnData": True},
+    ]
+    configuration = {"TargetValue": 2.0, "CustomizedMetricSpecification": {"Metrics": queries}}
+    scaling.put_scaling_policy(
+        **KEY,
+        PolicyName="p",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration=configuration,
+    )
+    for alarm in alarms_of(cloudwatch).values():
+        periods = [item["MetricStat"]["Period"] for item in alarm["Metrics"] if "MetricStat" in item]
+        assert periods == [60, 60]
+    queries[2]["Expression"] = "a +"
+    with pytest.raises(ClientError, match="Unable to create alarms for scaling policy q"):
+        scaling.put_scaling_policy(
+            **KEY,
+            PolicyName="q",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={**configuration, "TargetValue": 3.0},
+        )
+    assert len(alarms_of(cloudwatch)) == 2
+
+
+@pytest.mark.usefixtures("registered")
+def test_deregistering_a_target_removes_what_belongs_to_it(scaling, cloudwatch):
+    track(scaling)
+    scaling.put_scheduled_action(**KEY, ScheduledActionName="s", Schedule="rate(1 day)")
+    scaling.deregister_scalable_target(**KEY)
+    assert alarms_of(cloudwatch) == {}
+    assert scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"] == []
+    assert scaling.describe_scheduled_actions(ServiceNamespace="sagemaker")["ScheduledActions"] == []
+    with pytest.raises(
+        ClientError, match="No scalable target found for service namespace: sagemaker"
+    ) as error:
+        scaling.deregister_scalable_target(**KEY)
+    assert error.value.response["Error"]["Code"] == "ObjectNotFoundException"
+
+
+def test_targets_are_described_as_registered(scaling, registered, account):
+    (target,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert target["ScalableTargetARN"] == registered
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 4)
+    assert target["RoleARN"].endswith("/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint")
+    assert set(target["SuspendedState"].values()) == {False}
+    suspended = {"DynamicScalingInSuspended": True}
+    scaling.register_scalable_target(**KEY, MaxCapacity=9, SuspendedState=suspended)
+    (target,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 9)
+    assert target["SuspendedState"]["DynamicScalingInSuspended"] is True
+    listed = [item for item in account.inventory() if item["service"] == "application-autoscaling"]
+    assert [item["type"] for item in listed] == ["scalable-target"]
+
+
+def test_targets_have_tags(scaling, registered, account):
+    scaling.tag_resource(ResourceARN=registered, Tags={"a": "1", "b": "2"})
+    scaling.untag_resource(ResourceARN=registered, TagKeys=["b"])
+    assert scaling.list_tags_for_resource(ResourceARN=registered)["Tags"] == {"a": "1"}
+    found = account.client("resourcegroupstaggingapi").get_resources()["ResourceTagMappingList"]
+    assert [item["ResourceARN"] for item in found] == [registered]
+    with pytest.raises(ClientError, match="doesn't exist"):
+        scaling.list_tags_for_resource(ResourceARN=registered[:-1] + "x")
+
+
+def test_policies_and_actions_of_inference_components_are_stored(scaling, cloudwatch):
+    scaling.register_scalable_target(**COPIES, MinCapacity=1, MaxCapacity=4)
+    made = track(scaling, "SageMakerInferenceComponentInvocationsPerCopy", key=COPIES)
+    assert made["Alarms"] == []
+    assert alarms_of(cloudwatch) == {}
+    found = scaling.describe_scaling_policies(ServiceNamespace="sagemaker", PolicyNames=["p"])
+    assert [item["ResourceId"] for item in found["ScalingPolicies"]] == [COPIES["ResourceId"]]
+
+
+STEPS = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 1}]}
+OVERLAPPING = [
+    {"MetricIntervalLowerBound": 0.0, "MetricIntervalUpperBound": 9.0, "ScalingAdjustment": 1},
+    {"MetricIntervalLowerBound": 5.0, "ScalingAdjustment": 2},
+]
+
+
+def stepping(**configuration):
+    return {"PolicyType": "StepScaling", "StepScalingPolicyConfiguration": {**STEPS, **configuration}}
+
+
+@pytest.mark.parametrize(
+    ("call", "fields", "code", "message"),
+    [
+        ("register_scalable_target", {"MaxCapacity": 0}, "ValidationException", "Minimum capacity 1 must be"),
+        ("put_scaling_policy", {"PolicyType": "PredictiveScaling"}, "ValidationException", "no forecast"),
+        ("put_scaling_policy", {"PolicyType": "StepScaling"}, "ValidationException", "StepScalingPolicyConf"),
+        ("put_scaling_policy", stepping(StepAdjustments=OVERLAPPING), "ValidationException", "can't overlap"),
+        ("put_scheduled_action", {"Schedule": "cron(1)"}, "ValidationException", "1 fields instead of 6"),
+        (
+            "put_scheduled_action",
+            {"Schedule": "rate(1 day)", "Timezone": "Europe/Nowhere"},
+            "ValidationException",
+            "not a known time zone",
+        ),
+        ("delete_scaling_policy", {}, "ObjectNotFoundException", "No scaling policy found"),
+        ("delete_scheduled_action", {}, "ObjectNotFoundException", "No scheduled action found"),
+        ("describe_scaling_activities", {"NextToken": "x"}, "InvalidNextTokenException", "next token"),
+    ],
+)
+@pytest.mark.usefixtures("registered")
+def test_invalid_requests_are_rejected(scaling, call, fields, code, message):
+    names = {"policy": {"PolicyName": "p"}, "action": {"ScheduledActionName": "s"}}
+    named = names.get(call.rpartition("_")[2], {})
+    with pytest.raises(ClientError, match=message) as caught:
+        getattr(scaling, call)(**KEY, **named, **fields)
+    assert caught.value.response["Error"]["Code"] == code
+
+
+def test_other_services_and_wrong_metrics_are_rejected(scaling, registered):
+    assert registered
+    other = KEY | {"ServiceNamespace": "ecs"}
+    with pytest.raises(ClientError, match="does not support ServiceNamespace ecs"):
+        scaling.describe_scalable_targets(ServiceNamespace="ecs")
+    with pytest.raises(ClientError, match="does not support ServiceNamespace ecs"):
+        scaling.register_scalable_target(**other, MinCapacity=1, MaxCapacity=1)
+    with pytest.raises(ClientError, match="is not supported for the scalable dimension"):
+        track(scaling, "SageMakerInferenceComponentInvocationsPerCopy")
+    track(scaling)
+    with pytest.raises(ClientError, match="Only one TargetTrackingScaling policy for a given metric"):
+        track(scaling, name="q")
+    with pytest.raises(ClientError, match="No scalable target found"):
+        track(scaling, key=KEY | {"ResourceId": "endpoint/x/variant/v"})
+
+
+@pytest.mark.usefixtures("registered")
+def test_answers_have_pages(scaling):
+    for name in "abc":
+        scaling.put_scheduled_action(**KEY, ScheduledActionName=name, Schedule="rate(1 day)")
+    pages = scaling.get_paginator("describe_scheduled_actions").paginate(
+        ServiceNamespace="sagemaker", PaginationConfig={"PageSize": 2}
+    )
+    found = [[item["ScheduledActionName"] for item in page["ScheduledActions"]] for page in pages]
+    assert found == [["a", "b"], ["c"]]

@@ -1,0 +1,161 @@
+"""Scaling decisions, without clock or store."""
+
+import pytest
+
+from tritonstack_local.autoscaling.decisions import (
+    AlarmReading,
+    Situation,
+    Wish,
+    decide,
+    stepped,
+    tracked,
+    within_limits,
+)
+from tritonstack_local.autoscaling.records import Cooldown
+
+
+def wish(capacity, *, counted=None, policy="p", scales_in=False):
+    return Wish(
+        policy=policy,
+        alarm=f"alarm-{policy}",
+        state="ALARM",
+        capacity=capacity,
+        counted=capacity if counted is None else counted,
+        cooldown_out_s=60,
+        cooldown_in_s=300,
+        scales_in=scales_in,
+    )
+
+
+def situation(capacity, *, low=1, high=10, **more):
+    return Situation(capacity=capacity, minimum=low, maximum=high, **more)
+
+
+OUT = Cooldown(direction="out", base=2, ends=0)
+IN = Cooldown(direction="in", base=6, ends=0)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "value", "target", "expected"),
+    [
+        (1, 1500, 1000, 2),
+        (2, 1001, 1000, 3),
+        (2, 1000, 1000, 2),
+        (3, 0.3 * 3, 0.9, 3),
+        (4, 600, 1000, 3),
+        (10, 890, 1000, 9),
+        (5, 0, 1000, 0),
+    ],
+)
+def test_target_tracking_rounds_up_to_the_capacity_that_meets_the_target(capacity, value, target, expected):
+    assert tracked(capacity, value, target) == expected
+
+
+def outcome(decision):
+    return decision and (decision.capacity, decision.wish.policy, (decision.reason or {}).get("Code"))
+
+
+def test_the_largest_scale_out_wins_and_a_scale_in_waits():
+    wishes = [wish(4, policy="a"), wish(6, policy="b"), wish(1, policy="c")]
+    assert outcome(decide(situation(3), wishes)) == (6, "b", None)
+
+
+def test_the_largest_scale_in_wins():
+    assert outcome(decide(situation(8), [wish(2, policy="a"), wish(5, policy="b")])) == (5, "b", None)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "asked", "expected"),
+    [
+        (3, 99, (10, "p", None)),
+        (10, 99, (10, "p", "AlreadyAtMaxCapacity")),
+        (12, 99, (12, "p", "AlreadyAtMaxCapacity")),
+        (3, 0, (1, "p", None)),
+        (1, 0, (1, "p", "AlreadyAtMinCapacity")),
+        (3, 3, (3, "p", "AlreadyAtDesiredCapacity")),
+    ],
+)
+def test_limits_bound_every_policy(capacity, asked, expected):
+    assert outcome(decide(situation(capacity), [wish(asked)])) == expected
+
+
+def test_a_scale_in_that_would_come_back_is_anticipated_flapping():
+    decision = decide(situation(2), [wish(2, scales_in=True)])
+    assert decision is not None
+    assert decision.reason == {"Code": "AutoScalingAnticipatedFlapping", "CurrentCapacity": 2}
+
+
+def test_during_a_scale_out_cooldown_only_a_larger_scale_out_adds_capacity():
+    cooling = situation(4, cooldown=OUT)
+    assert decide(cooling, [wish(8, counted=4)]) is None
+    assert outcome(decide(cooling, [wish(12, counted=6)])) == (6, "p", None)
+    assert cooling.base == 2
+
+
+def test_a_scale_out_cooldown_blocks_scale_in_and_a_scale_in_cooldown_does_not_block_scale_out():
+    assert decide(situation(4, cooldown=OUT), [wish(1)]) is None
+    assert decide(situation(4, cooldown=IN), [wish(1)]) is None
+    assert outcome(decide(situation(4, cooldown=IN), [wish(7)])) == (7, "p", None)
+    assert situation(4, cooldown=IN).base == 4
+
+
+def test_suspensions_block_their_direction_only():
+    no_out, no_in = situation(4, out_suspended=True), situation(4, in_suspended=True)
+    assert decide(no_out, [wish(7)]) is None
+    assert outcome(decide(no_out, [wish(2)])) == (2, "p", None)
+    assert decide(no_in, [wish(2)]) is None
+    assert outcome(decide(no_in, [wish(7)])) == (7, "p", None)
+
+
+def test_without_a_wish_nothing_is_decided():
+    assert decide(situation(4), []) is None
+
+
+STEPS = [
+    {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 20, "ScalingAdjustment": 1},
+    {"MetricIntervalLowerBound": 20, "ScalingAdjustment": 3},
+    {"MetricIntervalUpperBound": 0, "ScalingAdjustment": -1},
+]
+
+
+def after(*values, capacity=4, threshold=50, rises=True, kind="ChangeInCapacity", steps=STEPS, **more):
+    reading = AlarmReading(name="a", state="ALARM", values=values, threshold=threshold, rises=rises)
+    return stepped(capacity, reading, {"AdjustmentType": kind, "StepAdjustments": steps, **more})
+
+
+@pytest.mark.parametrize(("value", "expected"), [(50, 5), (69.9, 5), (70, 7), (500, 7), (49.9, 3)], ids=str)
+def test_the_step_that_fits_the_breach_is_taken(value, expected):
+    assert after(value) == expected
+
+
+def test_the_bound_nearer_to_the_threshold_is_inclusive_below_it_too():
+    falling = [
+        {"MetricIntervalLowerBound": -10, "MetricIntervalUpperBound": 0, "ScalingAdjustment": -1},
+        {"MetricIntervalUpperBound": -10, "ScalingAdjustment": -2},
+    ]
+    assert [after(value, rises=False, steps=falling) for value in (50, 41, 40, 0)] == [3, 3, 2, 2]
+    assert after(51, rises=False, steps=falling) is None
+
+
+def test_datapoints_of_the_evaluation_are_aggregated():
+    assert after(90, 50) == 7
+    assert after(90, 50, MetricAggregationType="Minimum") == 5
+    assert after(69, 71, MetricAggregationType="Maximum") == 7
+
+
+@pytest.mark.parametrize(
+    ("adjustment", "least", "expected"),
+    [(25, 0, 5), (10, 0, 5), (66, 0, 6), (25, 2, 6), (-25, 0, 3), (-10, 0, 3), (-66, 0, 2), (-500, 0, 0)],
+)
+def test_percentages_round_towards_zero_but_change_at_least_one(adjustment, least, expected):
+    steps = [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": adjustment}]
+    found = after(60, steps=steps, kind="PercentChangeInCapacity", MinAdjustmentMagnitude=least)
+    assert found == expected
+
+
+def test_an_exact_capacity_is_set():
+    assert after(60, kind="ExactCapacity", steps=[{"ScalingAdjustment": 9}]) == 9
+
+
+def test_a_capacity_is_brought_between_its_limits():
+    assert [within_limits(count, minimum=2, maximum=4) for count in (1, 2, 3, 4, 9)] == [2, 2, 3, 4, 4]

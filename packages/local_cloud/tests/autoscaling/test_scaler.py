@@ -1,0 +1,329 @@
+"""Targets, policies, and schedules that scale an endpoint, by a clock that tests move."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from packages.local_cloud.tests.autoscaling.scaled import KEY, SCOPE, Scaled
+
+
+@pytest.fixture
+def scaled():
+    parts = Scaled()
+    parts.register()
+    return parts
+
+
+def test_a_high_alarm_scales_out_and_the_history_tells_it(scaled):
+    scaled.track()
+    scaled.high(250)
+    assert scaled.endpoint.asked == [3]
+    (begun,) = scaled.activities()
+    assert begun["StatusCode"] == "InProgress"
+    waiting = "Successfully set desired instance count to 3. Waiting for change to be fulfilled by sagemaker."
+    assert begun["StatusMessage"] == waiting
+    assert begun["EndTime"] is None
+    scaled.finish()
+    (done,) = scaled.activities()
+    assert done["ActivityId"] == begun["ActivityId"]
+    assert done["Description"] == "Setting desired instance count to 3."
+    high = scaled.policy().high
+    assert high.startswith("TargetTracking-endpoint/e/variant/v-AlarmHigh-")
+    assert done["Cause"] == f"monitor alarm {high} in state ALARM triggered policy p"
+    assert done["StatusCode"] == "Successful"
+    assert done["StatusMessage"] == (
+        "Successfully set desired instance count to 3. Change successfully fulfilled by sagemaker."
+    )
+    assert done["EndTime"] >= done["StartTime"]
+    assert done["Details"] is None
+
+
+def test_the_newest_datapoint_scales_out_and_the_highest_one_scales_in(scaled):
+    scaled.track(ScaleOutCooldown=0, ScaleInCooldown=0)
+    scaled.ring(scaled.policy(), scaled.policy().high, 250, 900)
+    scaled.finish()
+    assert scaled.endpoint.asked == [3]
+    scaled.look(after_s=1)
+    scaled.low(5, 50, 10)
+    assert scaled.endpoint.asked == [3, 2]
+
+
+def test_during_the_scale_out_cooldown_added_capacity_counts(scaled):
+    scaled.track(ScaleOutCooldown=300)
+    scaled.high(250)
+    scaled.finish()
+    scaled.high(250)  # the metric has not followed yet: still 2.5 of one instance
+    assert scaled.endpoint.asked == [3]
+    scaled.high(420)  # a larger scale-out, counted from one instance
+    assert scaled.endpoint.asked == [3, 5]
+    scaled.finish()
+    scaled.look(after_s=5 * 1.0 + 0.1)
+    scaled.high(120)
+    assert scaled.endpoint.asked == [3, 5, 6]
+
+
+def test_a_cooldown_blocks_scale_in_until_it_ends(scaled):
+    scaled.track(ScaleOutCooldown=60, ScaleInCooldown=300)
+    scaled.high(400)
+    scaled.finish()
+    scaled.low(10)
+    assert scaled.endpoint.asked == [4]
+    scaled.look(after_s=1.1)
+    scaled.low(60)
+    scaled.finish()
+    assert scaled.endpoint.asked == [4, 3]
+    scaled.look(after_s=4.8)
+    scaled.low(10)
+    assert scaled.endpoint.asked == [4, 3]
+    scaled.high(150)  # ends the scale-in cooldown
+    scaled.finish()
+    assert scaled.endpoint.asked == [4, 3, 5]
+
+
+def test_the_default_cooldown_is_five_minutes(scaled):
+    scaled.track()
+    scaled.high(200)
+    scaled.finish()
+    scaled.look(after_s=4.9)
+    scaled.low(10)
+    assert scaled.endpoint.asked == [2]
+    scaled.look(after_s=0.2)
+    scaled.low(10)
+    assert scaled.endpoint.asked == [2, 1]
+
+
+def test_all_tracking_policies_must_be_ready_to_scale_in(scaled):
+    scaled.endpoint.finish(desired=6, running=6)
+    scaled.track("a")
+    scaled.track("b")
+    scaled.track("c", DisableScaleIn=True)
+    assert scaled.policy("c").low is None
+    scaled.say(scaled.policy("b").low, 95, state="OK")
+    scaled.low(10, name="a")
+    assert scaled.endpoint.asked == []
+    scaled.say(scaled.policy("b").low, 60)
+    scaled.low(10, name="a")
+    assert scaled.endpoint.asked == [4]
+    assert "triggered policy b" in scaled.activities()[0]["Cause"]
+
+
+def test_a_scale_in_that_would_bring_the_metric_above_the_target_does_not_happen(scaled):
+    scaled.endpoint.finish(desired=2, running=2)
+    scaled.track()
+    scaled.low(85)
+    scaled.low(85)
+    assert scaled.endpoint.asked == []
+    assert scaled.activities() == []
+    (entry,) = scaled.activities(IncludeNotScaledActivities=True)
+    assert entry["StatusCode"] == "Failed"
+    assert entry["Description"] == "Attempting to scale due to alarm triggered"
+    assert entry["NotScaledReasons"] == [{"Code": "AutoScalingAnticipatedFlapping", "CurrentCapacity": 2}]
+
+
+def test_an_alarm_without_datapoints_scales_nothing(scaled):
+    scaled.track()
+    scaled.ring(scaled.policy(), scaled.policy().low)
+    scaled.ring(scaled.policy(), scaled.policy().high)
+    assert scaled.activities(IncludeNotScaledActivities=True) == []
+
+
+def test_step_scaling_follows_its_alarm(scaled):
+    steps = [
+        {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 100, "ScalingAdjustment": 2},
+        {"MetricIntervalLowerBound": 100, "ScalingAdjustment": 3},
+    ]
+    configuration = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": steps, "Cooldown": 120}
+    scaled.put_policy("s", "StepScaling", configuration)
+    assert scaled.policy("s").alarms == []
+    scaled.ring(scaled.policy("s"), "busy", 150)
+    scaled.finish()
+    assert scaled.endpoint.asked == [3]
+    # AWS's example: a step of 3 after one of 2 adds only one.
+    scaled.ring(scaled.policy("s"), "busy", 250)
+    scaled.finish()
+    assert scaled.endpoint.asked == [3, 4]
+    assert scaled.activities()[0]["Cause"] == "monitor alarm busy in state ALARM triggered policy s"
+
+
+def test_an_alarm_of_a_deleted_policy_says_so(scaled):
+    scaled.track()
+    policy = scaled.policy()
+    scaled.policies.delete(SCOPE, KEY | {"PolicyName": "p"})
+    assert scaled.alarms.names == set()
+    alarm = SimpleNamespace(scope=SCOPE, name="a")
+    assert scaled.scaler.alarmed(alarm, policy.arn) == f"No scaling policy found for ARN {policy.arn}"
+
+
+def test_suspended_scaling_is_ignored(scaled):
+    scaled.track()
+    suspended = {"DynamicScalingOutSuspended": True, "ScheduledScalingSuspended": True}
+    scaled.register(SuspendedState=suspended)
+    scaled.high(500)
+    schedule(scaled, "rate(1 minute)", MinCapacity=5)
+    scaled.look(after_s=1.1)
+    assert (scaled.endpoint.asked, scaled.limits) == ([], (1, 10))
+    scaled.register(SuspendedState={"DynamicScalingOutSuspended": False})
+    scaled.high(500)
+    assert scaled.endpoint.asked == [5]
+
+
+def test_registering_limits_scales_at_once():
+    scaled = Scaled()
+    scaled.register(low=3)
+    assert scaled.endpoint.asked == [3]
+    scaled.finish()
+    scaled.register(low=1, high=2)
+    scaled.finish()
+    assert scaled.endpoint.asked == [3, 2]
+    newest, oldest = scaled.activities()
+    assert oldest["Cause"] == "minimum capacity was set to 3"
+    assert newest["Cause"] == "maximum capacity was set to 2"
+    scaled.track()
+    scaled.low(10)  # limits start no cooldown
+    assert scaled.endpoint.asked == [3, 2, 1]
+
+
+def schedule(scaled, expression, *, action="s", **limits):
+    scaled.scheduled.put(
+        SCOPE,
+        KEY | {"ScheduledActionName": action, "Schedule": expression, "ScalableTargetAction": limits},
+    )
+
+
+def test_a_schedule_sets_limits_at_the_pace_of_the_cloud(scaled):
+    schedule(scaled, "rate(10 minutes)", MinCapacity=4, MaxCapacity=6)
+    scaled.look(after_s=9.9)
+    assert scaled.limits == (1, 10)
+    scaled.look(after_s=0.3)
+    assert (scaled.limits, scaled.endpoint.asked) == ((4, 6), [4])
+    scaled.finish()
+    first, second = scaled.activities()[::-1]
+    assert first["Description"] == "Setting min capacity to 4 and max capacity to 6"
+    assert first["Cause"] == "scheduled action name s was triggered"
+    assert first["StatusMessage"] == "Successfully set min capacity to 4 and max capacity to 6"
+    assert (second["Cause"], second["StatusCode"]) == ("minimum capacity was set to 4", "Successful")
+    scaled.look(after_s=5)
+    assert len(scaled.activities()) == 2
+
+
+def test_schedules_wait_for_no_cooldown_and_those_missed_run_once_in_their_order(scaled):
+    scaled.track()
+    scaled.high(300)
+    scaled.finish()
+    tomorrow = datetime.now(UTC) + timedelta(hours=2)
+    schedule(scaled, f"at({tomorrow:%Y-%m-%dT%H:%M:%S})", action="late", MinCapacity=7)
+    schedule(scaled, "rate(50 minutes)", action="early", MinCapacity=5)
+    scaled.restart()
+    scaled.look(after_s=130)
+    assert scaled.limits[0] == 7
+    causes = [item["Cause"] for item in scaled.activities()][::-1]
+    assert causes[1:3] == [f"scheduled action name {name} was triggered" for name in ("early", "late")]
+    assert scaled.endpoint.asked == [3, 7]
+
+
+def test_a_schedule_whose_limits_do_not_fit_fails(scaled):
+    schedule(scaled, "rate(1 minute)", MinCapacity=11)
+    scaled.look(after_s=1.1)
+    (entry,) = scaled.activities()
+    assert (entry["StatusCode"], scaled.limits) == ("Failed", (1, 10))
+    assert entry["StatusMessage"].endswith("Reason: Minimum capacity 11 exceeds maximum capacity 10")
+
+
+def test_start_and_end_bound_a_schedule(scaled):
+    day = timedelta(days=1).total_seconds()
+    request = KEY | {"ScheduledActionName": "s", "Schedule": "rate(1 hour)"}
+    limits = {"ScalableTargetAction": {"MinCapacity": 2}}
+    scaled.scheduled.put(
+        SCOPE, request | limits | {"StartTime": scaled.now + day, "EndTime": scaled.now + day + 7300}
+    )
+    scaled.look(after_s=23 * 60)
+    assert scaled.activities() == []
+    scaled.look(after_s=2.1 * 60)
+    scaled.look(after_s=24 * 60)
+    assert [item["Cause"] for item in scaled.activities()].count("scheduled action name s was triggered") == 2
+
+
+def test_scaling_is_blocked_while_the_endpoint_is_updated(scaled):
+    scaled.track()
+    scaled.endpoint.finish(status="Updating")
+    scaled.high(500)
+    scaled.register(low=2)
+    assert (scaled.endpoint.asked, scaled.activities()) == ([], [])
+    scaled.endpoint.finish()
+    scaled.look()
+    assert scaled.endpoint.asked == [2]  # the limit is still due
+    scaled.finish()
+    scaled.high(150)  # alarms repeat their actions every minute
+    assert scaled.endpoint.asked == [2, 3]
+
+
+def test_an_instance_that_fails_to_launch_fails_the_activity(scaled):
+    scaled.track()
+    scaled.high(500)
+    scaled.finish(desired=1, running=1, failure="The primary container did not pass the ping health check.")
+    (failed,) = scaled.activities()
+    assert failed["StatusCode"] == "Failed"
+    assert failed["StatusMessage"] == (
+        "Failed to set desired instance count to 5. Reason: The primary container did not pass the ping "
+        "health check."
+    )
+    scaled.high(500)  # without a cooldown, the next alarm tries again
+    assert scaled.endpoint.asked == [5, 5]
+
+
+def test_limits_that_sagemaker_rejects_are_retried_once_a_minute(scaled):
+    scaled.endpoint.finish(desired=3, running=3)
+    scaled.register(low=0, high=0)
+    scaled.look(after_s=0.5)
+    assert scaled.endpoint.asked == [0]
+    assert (
+        "a variant needs at least one instance (Service: AmazonSageMaker; ValidationException)"
+        in (scaled.activities()[0]["StatusMessage"])
+    )
+    scaled.look(after_s=0.6)
+    assert scaled.endpoint.asked == [0, 0]
+
+
+def test_a_machine_that_runs_fewer_servers_is_reported(scaled):
+    scaled.track()
+    scaled.high(600)
+    scaled.finish(running=2)
+    assert scaled.activities()[0]["Details"] == "This machine runs 2 of 6 instances."
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["before", "after"])
+def test_a_kill_around_the_request_to_sagemaker_loses_no_activity(scaled, sent):
+    scaled.track()
+    scaled.high(300)
+    (record,) = scaled.store.activities.within(SCOPE)
+    scaled.store.activities.change(SCOPE, record.name, lambda known: replace(known, status="Pending"))
+    if not sent:
+        scaled.endpoint.finish(desired=1, running=1)
+        scaled.endpoint.asked.clear()
+    scaled.restart()
+    scaled.look()
+    scaled.finish()
+    assert scaled.endpoint.asked == [3]
+    assert [item["StatusCode"] for item in scaled.activities()] == ["Successful"]
+    scaled.high(300)  # its cooldown is in effect
+    assert scaled.endpoint.asked == [3]
+
+
+def test_a_deleted_endpoint_is_deregistered(scaled):
+    scaled.track()
+    schedule(scaled, "rate(1 minute)", MinCapacity=2)
+    assert len(scaled.alarms.names) == 2
+    scaled.endpoint.held = None
+    scaled.look()
+    tables = (scaled.store.targets, scaled.store.policies, scaled.store.scheduled)
+    assert [table.within(SCOPE) for table in tables] == [[], [], []]
+    assert scaled.alarms.names == set()
+
+
+def test_the_history_keeps_the_newest_entries(scaled):
+    for number in range(1005):
+        schedule(scaled, "rate(1 minute)", action=f"s{number}", MaxCapacity=10)
+    scaled.look(after_s=60)
+    assert len(scaled.store.activities.within(SCOPE)) == 1000

@@ -1,0 +1,179 @@
+"""Endpoints of a running cloud that scale by load, alarms, and schedules."""
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from packages.local_cloud.tests.cloudwatch.alarms.test_evaluator import eventually, put_alarm
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
+
+KEY = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "endpoint/e/variant/AllTraffic",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+
+
+@pytest.fixture
+def endpoint(account):
+    sagemaker = account.client("sagemaker")
+    sagemaker.create_model(
+        ModelName="m",
+        ExecutionRoleArn=ROLE,
+        PrimaryContainer={"Image": IMAGE, "Environment": {"FAKE_ANSWER": "yes"}},
+    )
+    sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[a_variant("m")])
+    sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 1})
+    yield account
+    account.client("application-autoscaling").deregister_scalable_target(**KEY)
+    sagemaker.delete_endpoint(EndpointName="e")
+
+
+def desired(account):
+    described = account.client("sagemaker").describe_endpoint(EndpointName="e")
+    return described["ProductionVariants"][0]["DesiredInstanceCount"], described["EndpointStatus"]
+
+
+def history(account, **more):
+    scaling = account.client("application-autoscaling")
+    return scaling.describe_scaling_activities(**KEY, **more)["ScalingActivities"]
+
+
+class Load:
+    """Invokes an endpoint until the end of the context, at a pause that may change."""
+
+    def __init__(self, account, pause_s):
+        self.pause_s = pause_s
+        self._runtime = account.client("sagemaker-runtime")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self):
+        while not self._ended.wait(self.pause_s):
+            self._runtime.invoke_endpoint(EndpointName="e", Body=b"ask")
+
+
+def test_load_scales_out_and_in_again(endpoint):
+    scaling = endpoint.client("application-autoscaling")
+    scaling.register_scalable_target(**KEY, MinCapacity=1, MaxCapacity=3)
+    # A minute lasts 0.2 seconds: at full load, one thread sends more than ten requests in it.
+    made = scaling.put_scaling_policy(
+        **KEY,
+        PolicyName="follow",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 3.0,
+            "PredefinedMetricSpecification": {
+                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+            },
+            "ScaleOutCooldown": 60,
+            "ScaleInCooldown": 60,
+        },
+    )
+    with Load(endpoint, 0.005) as load:
+        eventually(lambda: desired(endpoint), lambda found: found == (3, "InService"))
+        load.pause_s = 0.15
+        eventually(lambda: desired(endpoint), lambda found: found == (1, "InService"))
+    eventually(lambda: history(endpoint), lambda found: found[0]["StatusCode"] == "Successful")
+    activities = history(endpoint)
+    assert {item["StatusCode"] for item in activities} == {"Successful"}
+    causes = {item["Cause"] for item in activities}
+    expected = {
+        f"monitor alarm {alarm['AlarmName']} in state ALARM triggered policy follow"
+        for alarm in made["Alarms"]
+    }
+    assert causes == expected
+    assert activities[0]["Description"] == "Setting desired instance count to 1."
+    assert "Setting desired instance count to 3." in {item["Description"] for item in activities}
+    cloudwatch = endpoint.client("cloudwatch")
+    told = cloudwatch.describe_alarm_history(
+        AlarmName=made["Alarms"][0]["AlarmName"], HistoryItemType="Action"
+    )
+    assert told["AlarmHistoryItems"][0]["HistorySummary"].startswith("Successfully executed action arn:")
+
+
+def test_an_alarm_triggers_its_step_policy_every_minute(endpoint):
+    scaling, cloudwatch = (endpoint.client(name) for name in ("application-autoscaling", "cloudwatch"))
+    scaling.register_scalable_target(**KEY, MinCapacity=1, MaxCapacity=3)
+    policy = scaling.put_scaling_policy(
+        **KEY,
+        PolicyName="steps",
+        PolicyType="StepScaling",
+        StepScalingPolicyConfiguration={
+            "AdjustmentType": "ChangeInCapacity",
+            "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
+            "Cooldown": 0,
+        },
+    )
+    missing = "arn:aws:autoscaling:eu-west-1:1:scalingPolicy:x:resource/y:policyName/z"
+    put_alarm(cloudwatch, AlarmActions=[policy["PolicyARN"], missing], Threshold=1)
+    deadline = time.monotonic() + 15
+    while desired(endpoint) != (3, "InService"):
+        assert time.monotonic() < deadline
+        cloudwatch.put_metric_data(Namespace="Shop", MetricData=[{"MetricName": "Errors", "Value": 5}])
+        time.sleep(0.05)
+    assert {item["Cause"] for item in history(endpoint)} == {
+        "monitor alarm a in state ALARM triggered policy steps"
+    }
+    found = cloudwatch.describe_alarm_history(AlarmName="a", HistoryItemType="Action")["AlarmHistoryItems"]
+    summaries = [item["HistorySummary"] for item in found]
+    assert any("No scaling policy found for ARN" in text for text in summaries)
+
+
+def test_limits_and_schedules_scale_at_once(endpoint):
+    scaling = endpoint.client("application-autoscaling")
+    scaling.register_scalable_target(**KEY, MinCapacity=2, MaxCapacity=4)
+    eventually(lambda: desired(endpoint), lambda found: found == (2, "InService"))
+    soon = datetime.now(UTC) + timedelta(minutes=3)  # in the cloud's minutes
+    scaling.put_scheduled_action(
+        **KEY,
+        ScheduledActionName="night",
+        Schedule=f"at({soon:%Y-%m-%dT%H:%M:%S})",
+        ScalableTargetAction={"MinCapacity": 1, "MaxCapacity": 1},
+    )
+    eventually(lambda: desired(endpoint), lambda found: found == (1, "InService"))
+    assert [item["Cause"] for item in history(endpoint)] == [
+        "maximum capacity was set to 1",
+        "scheduled action name night was triggered",
+        "minimum capacity was set to 2",
+    ]
+    (target,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 1)
+
+
+def test_a_deleted_endpoint_takes_its_target_and_alarms_along(endpoint):
+    scaling, cloudwatch = (endpoint.client(name) for name in ("application-autoscaling", "cloudwatch"))
+    scaling.register_scalable_target(**KEY, MinCapacity=2, MaxCapacity=2)
+    eventually(lambda: desired(endpoint), lambda found: found == (2, "InService"))
+    scaling.put_scaling_policy(
+        **KEY,
+        PolicyName="p",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 3.0,
+            "PredefinedMetricSpecification": {
+                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+            },
+        },
+    )
+    endpoint.client("sagemaker").delete_endpoint(EndpointName="e")
+    eventually(
+        lambda: scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"],
+        lambda found: not found,
+    )
+    assert cloudwatch.describe_alarms()["MetricAlarms"] == []
+    endpoint.client("sagemaker").create_endpoint(EndpointName="e", EndpointConfigName="c")
+    scaling.register_scalable_target(**KEY, MinCapacity=1, MaxCapacity=2)
+    waiter = endpoint.client("sagemaker").get_waiter("endpoint_in_service")
+    waiter.wait(EndpointName="e", WaiterConfig={"Delay": 1})

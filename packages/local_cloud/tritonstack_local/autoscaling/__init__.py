@@ -1,0 +1,1 @@
+"""Application Auto Scaling: targets, policies, and schedules that change instance counts."""

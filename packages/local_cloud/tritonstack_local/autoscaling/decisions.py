@@ -1,0 +1,169 @@
+"""Decide the new capacity of a scalable target, without clock or store.
+
+The rules follow AWS's user guide (tritonstack/reference/scaling_rules.py). It does not document:
+
+* which datapoint target tracking uses: here the newest to scale out, the alarm's highest one to scale in
+* the rounding: here up, so that a scale-in never brings the metric back above the target
+* whether a scale-out cooldown blocks a scale-in: here it does
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from statistics import fmean
+from typing import Any
+
+from tritonstack_local.autoscaling.records import Cooldown
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlarmReading:
+    """The state of an alarm, and the datapoints behind it."""
+
+    name: str
+    state: str
+    values: tuple[float, ...]
+    """Newest first."""
+    threshold: float
+    rises: bool
+    """Whether it compares with > or >=."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What a decision depends on, besides the policies."""
+
+    capacity: int
+    minimum: int
+    maximum: int
+    cooldown: Cooldown | None = None
+    """None if it has ended."""
+    out_suspended: bool = False
+    in_suspended: bool = False
+
+    @property
+    def base(self) -> int:
+        """The capacity that a scale-out counts from: before the one whose cooldown is in effect."""
+        cooling = self.cooldown is not None and self.cooldown.direction == "out"
+        return self.cooldown.base if cooling and self.cooldown is not None else self.capacity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """The capacity that one policy asks for."""
+
+    policy: str
+    alarm: str
+    state: str
+    capacity: int
+    counted: int
+    """The same, counted from the capacity before the scale-out whose cooldown is in effect."""
+    cooldown_out_s: float
+    cooldown_in_s: float
+    scales_in: bool = False
+    """Whether it follows a low alarm of target tracking."""
+
+
+@dataclass(frozen=True)
+class ScalingDecision:
+    """The wish to fulfill and its capacity; or, with a reason, why nothing changes."""
+
+    wish: Wish
+    capacity: int
+    reason: Mapping[str, Any] | None = None
+    """A NotScaledReason."""
+
+
+def tracked(capacity: int, value: float, target: float) -> int:
+    """Return the capacity at which the metric would be at the target or just below."""
+    return ceil(capacity * value / target - _ROUNDING)
+
+
+def stepped(capacity: int, reading: AlarmReading, configuration: Mapping[str, Any]) -> int | None:
+    """Return the capacity after the step that fits the breach; None if none fits."""
+    aggregate = _AGGREGATES[configuration.get("MetricAggregationType") or "Average"]
+    breach = aggregate(reading.values) - reading.threshold
+    for step in configuration.get("StepAdjustments") or ():
+        if _fits(step, breach, above=breach > 0 or (breach == 0 and reading.rises)):
+            return _adjusted(capacity, int(step["ScalingAdjustment"]), configuration)
+    return None
+
+
+_AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "Average": fmean,
+    "Minimum": min,
+    "Maximum": max,
+}
+
+
+def _fits(step: Mapping[str, Any], breach: float, *, above: bool) -> bool:
+    """Return whether a breach is within a step; the bound nearer to the threshold is inclusive."""
+    low, high = step.get("MetricIntervalLowerBound"), step.get("MetricIntervalUpperBound")
+    if above:
+        return (low is None or breach >= low) and (high is None or breach < high)
+    return (low is None or breach > low) and (high is None or breach <= high)
+
+
+def _adjusted(capacity: int, adjustment: int, configuration: Mapping[str, Any]) -> int:
+    kind = configuration.get("AdjustmentType")
+    if kind == "ExactCapacity":
+        return adjustment
+    if kind != "PercentChangeInCapacity":
+        return max(0, capacity + adjustment)
+    change = abs(capacity * adjustment / 100)
+    # Above one, AWS rounds towards zero; below, to one.
+    units = 0 if not change else 1 if change < 1 else floor(change + _ROUNDING)
+    units = max(units, int(configuration.get("MinAdjustmentMagnitude") or 0)) if change else 0
+    return max(0, capacity + (units if adjustment > 0 else -units))
+
+
+def decide(situation: Situation, wishes: Sequence[Wish]) -> ScalingDecision | None:
+    """Return what to do; None if a cooldown or a suspension delays it, or there is no wish.
+
+    A scale-out goes before a scale-in; of several, the largest capacity wins.
+    """
+    outs = [wish for wish in wishes if wish.capacity > situation.capacity]
+    if outs:
+        return _scale_out(situation, outs)
+    ins = [wish for wish in wishes if wish.capacity < situation.capacity]
+    if ins:
+        return _scale_in(situation, ins)
+    if not wishes:
+        return None
+    code = "AutoScalingAnticipatedFlapping" if wishes[0].scales_in else "AlreadyAtDesiredCapacity"
+    return ScalingDecision(
+        wishes[0], situation.capacity, {"Code": code, "CurrentCapacity": situation.capacity}
+    )
+
+
+def _scale_out(situation: Situation, wishes: Sequence[Wish]) -> ScalingDecision | None:
+    if situation.out_suspended:
+        return None
+    cooling = situation.cooldown is not None and situation.cooldown.direction == "out"
+    wish = max(wishes, key=lambda one: one.counted if cooling else one.capacity)
+    asked = wish.counted if cooling else wish.capacity
+    if asked <= situation.capacity:
+        return None
+    if situation.capacity >= situation.maximum:
+        reason = {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": situation.maximum}
+        return ScalingDecision(wish, situation.capacity, reason)
+    return ScalingDecision(wish, min(asked, situation.maximum))
+
+
+def _scale_in(situation: Situation, wishes: Sequence[Wish]) -> ScalingDecision | None:
+    if situation.in_suspended or situation.cooldown is not None:
+        return None
+    wish = max(wishes, key=lambda one: one.capacity)
+    if situation.capacity <= situation.minimum:
+        reason = {"Code": "AlreadyAtMinCapacity", "MinCapacity": situation.minimum}
+        return ScalingDecision(wish, situation.capacity, reason)
+    return ScalingDecision(wish, max(wish.capacity, situation.minimum))
+
+
+def within_limits(capacity: int, *, minimum: int, maximum: int) -> int:
+    """Return the capacity between the limits that is closest."""
+    return min(max(capacity, minimum), maximum)
