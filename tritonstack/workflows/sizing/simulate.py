@@ -15,6 +15,7 @@ from tritonstack.base.yaml_reading import read_text
 from tritonstack.operations.loads.arrivals import MAX_REQUESTS
 from tritonstack.operations.loads.captures import read_capture
 from tritonstack.operations.scaling_simulation.demand import (
+    MONDAY,
     MOST_FOLLOWED,
     MOST_TICKS,
     Demand,
@@ -209,7 +210,9 @@ def _demand(
     elif options.replay is not None:
         demand = _replayed(session, simulated, options, options.replay, most)
     elif options.trace is not None:
-        demand = trace_demand(options.trace, factor=factor, begin=options.begin, seed=seed, most=most)
+        demand = trace_demand(
+            options.trace, factor=factor, begin=options.begin or MONDAY, seed=seed, most=most
+        )
     if len(demand.counts) > MOST_TICKS:
         raise UsageError(
             f"the load lasts {demand.seconds / 86_400:.0f} days; a simulation has at most 35",

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tritonstack.base.errors import UsageError
-from tritonstack.operations.scaling_simulation.demand import MONDAY
 from tritonstack.operations.scaling_simulation.fleet import TimeWindow
 from tritonstack.operations.scaling_simulation.proposals import Objective
 from tritonstack.workflows.sizing.bench import Period
@@ -32,8 +31,8 @@ class SimulationOptions:
     """Recorded minutes of CloudWatch: the simulation is compared with them."""
     bench: Path | None = None
     """A saved result of `bench`, measured on one instance; default: the manifest's latencies."""
-    begin: datetime = MONDAY
-    """The time of the first second of a trace, for schedules."""
+    begin: datetime | None = None
+    """The time of the first second of a trace, for schedules; a Monday, 00:00 UTC, by default."""
     factor: float = 1.0
     """How many times as many requests."""
     provisioning_s: float = PROVISIONING_S

@@ -18,7 +18,6 @@ from tritonstack.workflows.sizing.bench import parse_period
 from tritonstack.workflows.sizing.simulate import Simulation, write_proposal
 from tritonstack.workflows.sizing.simulate import simulate as run
 from tritonstack.workflows.sizing.simulation_options import (
-    MONDAY,
     PROVISIONING_S,
     SimulationOptions,
     parse_begin,
@@ -118,7 +117,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
         replay=None if replay is None else parse_period(replay),
         history=None if history is None else parse_period(history),
         bench=bench,
-        begin=MONDAY if begin is None else parse_begin(begin),
+        begin=None if begin is None else parse_begin(begin),
         factor=factor,
         provisioning_s=provisioning,
         loading_s=loading,
