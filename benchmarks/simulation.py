@@ -296,8 +296,10 @@ def register(cloud: Cloud, minute_s: float) -> None:
 def started(settings: CloudSettings) -> Iterator[Cloud]:
     """Start a cloud with room for 8 servers in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.simulation", "--serve", settings.resolved().to_json()]
-    log = Path(settings.state_dir.parent / "cloud.log").open("wb")
-    with log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
+    with (
+        (settings.state_dir.parent / "cloud.log").open("wb") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
         try:
             assert process.stdout is not None  # noqa: S101 - it is a pipe
             yield Cloud(ACCOUNT, REGION, json.loads(process.stdout.readline()))
