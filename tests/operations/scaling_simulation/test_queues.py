@@ -118,6 +118,13 @@ def test_queued_requests_wait_for_the_first_instance() -> None:
     assert ends.max() < 122
 
 
+def test_invocations_can_count_when_they_are_answered() -> None:
+    offsets = np.arange(1000) / 50  # 50 per second for 20 seconds, on 10 per second
+    setup = ServingSetup(curve(), timeout_s=600, counts_answers=True)
+    counted = [[one.requests for one in loads] for _, loads in both(offsets, 5, setup, 1)]
+    assert counted == [pytest.approx([100] * 5, abs=1)] * 2
+
+
 def test_removed_instances_finish_what_they_have() -> None:
     setup = ServingSetup(curve(service_s=5.0), timeout_s=60)
     found, _ = served(RequestQueues(setup, np.zeros(6), seed=1), 3, lambda tick: 2 if tick < 1 else 1)

@@ -59,7 +59,7 @@ class RequestQueues:
         self._events_pushed = 0
         self._central: deque[float] = deque()
         """The queue of an asynchronous endpoint."""
-        self._work_s = 0.0
+        self._work_s, self._answered = 0.0, 0
         self._inside = self._peak = 0
         """Requests in the instances now, and the most in this tick."""
         self._served: tuple[list[float], list[float]] = ([], [])
@@ -78,7 +78,7 @@ class RequestQueues:
         """Serve the requests that arrive in a tick."""
         begin, end = tick * TICK_S, (tick + 1) * TICK_S
         first, last = np.searchsorted(self._arrivals, (begin, end))
-        refused, self._work_s = len(self._refused), 0.0
+        refused, self._work_s, self._answered = len(self._refused), 0.0, 0
         self._pull(begin)
         self._inside = self._peak = sum(one.outstanding for one in self._instances)
         for number, arrived in enumerate(self._arrivals[first:last].tolist(), start=int(first)):
@@ -88,7 +88,7 @@ class RequestQueues:
         instances = self._instances
         return TickLoad(
             begin=begin,
-            requests=int(last - first),
+            requests=self._answered if self._setup.counts_answers else int(last - first),
             instances=len(instances),
             unserved=len(self._refused) - refused,
             concurrency=math.ceil(self._peak / max(1, len(instances))),
@@ -180,6 +180,7 @@ class RequestQueues:
                 continue
             instance.busy -= 1
             instance.outstanding -= 1
+            self._answered += 1
             self._inside -= not instance.removed
             if instance.waiting:
                 self._start(instance, instance.waiting.popleft(), when)

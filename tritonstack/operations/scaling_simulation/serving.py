@@ -42,6 +42,8 @@ class ServingSetup:
     queue_limit: int = 0
     """The most requests that wait on an instance; 0 means no limit."""
     cache: ModelCache | None = None
+    counts_answers: bool = False
+    """Whether a request counts as an invocation when it is answered, instead of when it arrives."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class TickLoad:
     """What happened in one tick; scaling sees nothing else."""
 
     begin: float
-    requests: int
+    requests: float
+    """Requests that count as invocations."""
     instances: int
     """Instances in service."""
     unserved: int

@@ -142,7 +142,11 @@ def simulated(measured: Measured, minute_s: float, provisioning_min: float) -> S
     service_s = measured.service_s * slower
     trace = Trace(measured.offsets * slower, measured.minutes * 60.0)
     setup = SimulationSetup(
-        ServingSetup(ServiceCurve("measured", (1 / service_s,), np.ones(1)), timeout_s=60 * slower),
+        ServingSetup(
+            ServiceCurve("measured", (1 / service_s,), np.ones(1)),
+            timeout_s=60 * slower,
+            counts_answers=True,  # as the local cloud does
+        ),
         # A scale-in takes the cloud a moment, and metrics are published twice per second.
         FleetPlan(StartTimes(provisioning_min * 60, 0.0, removal_s=10.0)),
         plan(minute_s),
