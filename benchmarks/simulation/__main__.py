@@ -64,6 +64,8 @@ SLEEP_S = 0.1
 UTILIZATION = 0.6
 """The target, as a share of what an instance answers."""
 LARGEST_ERROR = 0.25
+NOTICED_S = 1.0
+"""Time until the cloud notices that instances serve: it looks several times per minute."""
 WARM_UP = 20
 CODE = f"""
 import time
@@ -128,12 +130,19 @@ def main() -> None:
                 f"{(run.p99_ms or 0.0) * options.minute / 60:,.0f} ms ({error:+.0%})",
                 "passed" if passed else "failed",
             )
-            print(name, "measured ", measured.instances, f"{measured.failed} failed", file=sys.stderr)
-            print(name, "simulated", tuple(one.in_service for one in run.slices), file=sys.stderr)
+            report(name, measured, run)
     Console().print(table)
     expected = all(passed for _, is_real, passed in results if is_real)
     discerning = all(not passed for name, is_real, passed in results if not is_real and name == "spike")
     sys.exit(0 if expected and discerning else 1)
+
+
+def report(name: str, measured: Measured, run: ScalingRun) -> None:
+    """Print the instances of each minute."""
+    served = f"{measured.failed} failed, service time {measured.service_s * 1000:.1f} ms"
+    print(f"{name}: {served}", file=sys.stderr)
+    print("  measured ", *measured.instances, file=sys.stderr)
+    print("  simulated", *(one.in_service for one in run.slices), file=sys.stderr)
 
 
 def simulated(measured: Measured, minute_s: float, provisioning_min: float) -> ScalingRun:
@@ -147,8 +156,8 @@ def simulated(measured: Measured, minute_s: float, provisioning_min: float) -> S
             timeout_s=60 * slower,
             counts_answers=True,  # as the local cloud does
         ),
-        # A scale-in takes the cloud a moment, and metrics are published twice per second.
-        FleetPlan(StartTimes(provisioning_min * 60, 0.0, removal_s=10.0)),
+        # Metrics are published twice per second.
+        FleetPlan(StartTimes(provisioning_min * 60, NOTICED_S * slower, removal_s=10.0)),
         plan(minute_s),
         initial=1,
         delay_periods=0.25,

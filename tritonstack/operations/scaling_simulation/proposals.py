@@ -88,6 +88,7 @@ class PolicySearch:
         Among policies that cost nearly the same, the one with the fewest changes is first.
         """
         self._tried({})
+        self._with_least_minimum({})
         for policy in self._policies():
             self._with_least_minimum(policy)
         self._fixed()
@@ -178,12 +179,11 @@ class PolicySearch:
         }
 
     def _fixed(self) -> None:
-        """Try fixed numbers of instances, from the fewest that can serve the load."""
-        none: dict[str, object] = dict.fromkeys((*_METRICS, "schedules"))
+        """Find the lowest fixed number of instances; its metrics stay, without effect."""
         lowest, highest = 1, self.most + 1
         while lowest < highest:
             middle = (lowest + highest) // 2
-            run = self._tried({**none, "min_instances": middle, "max_instances": middle})
+            run = self._tried({"min_instances": middle, "max_instances": middle, "schedules": None})
             if run is not None and self.objective.holds(run):
                 highest = middle
             else:

@@ -77,7 +77,8 @@ class SimulatedEndpoint:
 
     def settings(self) -> dict[str, object]:
         """Return the present values of `scaling`, with the limits and targets of copies in its keys."""
-        scaling = self.spec.scaling.model_dump(mode="json", exclude_none=True)
+        found = self.spec.scaling.model_dump(mode="json", exclude_none=True)
+        scaling = {key: value for key, value in found.items() if value != {}}
         components = self.spec.components
         for key, copy_key in _COPY_KEYS.items() if components else ():
             scaling.pop(key, None)
