@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from tritonstack.base import naming
@@ -125,6 +126,18 @@ class Simulation:
         }
 
 
+@dataclass(frozen=True)
+class WrittenProposal:
+    """The environment file of a proposal."""
+
+    file: Path
+    changed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the file as JSON data."""
+        return {"file": str(self.file), "changed": self.changed}
+
+
 def simulate(
     session: Session,
     environment: str,
@@ -171,13 +184,13 @@ def simulate(
     )
 
 
-def write_proposal(session: Session, simulation: Simulation) -> bool:
-    """Write a proposal to the environment file; return whether it changed."""
-    proposal = simulation.proposal
+def write_proposal(session: Session, simulation: Simulation) -> WrittenProposal:
+    """Write a proposal to the environment file, if it changes anything."""
+    proposal, file = simulation.proposal, session.project.environment_file(simulation.environment)
     if proposal is None or not proposal.diff:
-        return False
-    write_text_atomically(session.project.environment_file(simulation.environment), proposal.text)
-    return True
+        return WrittenProposal(file, changed=False)
+    write_text_atomically(file, proposal.text)
+    return WrittenProposal(file, changed=True)
 
 
 def _recorded(session: Session, simulated: SimulatedEndpoint, period: Period) -> tuple[RecordedMinute, ...]:

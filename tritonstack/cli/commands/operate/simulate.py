@@ -133,7 +133,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
         state.output.note(f"wrote {plot}")
     for line in _remarks(result):
         state.output.note(line)
-    if write and write_proposal(state, result):
+    if write and write_proposal(state, result).changed:
         state.output.note(f"wrote environments/{environment}.yaml")
     if not state.output.as_json:
         state.output.results.print(_over_time(result))
