@@ -1,6 +1,6 @@
 """Compare the scaling simulator with the scaling of the local cloud, on the same requests.
 
-    python -m benchmarks.simulation [--minute 5] [--traces ramp,spike,wave] [--provisioning 3]
+    python -m benchmarks.simulation [--minute 5] [--traces ramp,spike,wave] [--provisioning 2.5]
 
 An endpoint of a local cloud scales from 1 to 8 instances of a Python model that sleeps 100 ms, so that each
 instance adds capacity on any machine. The cloud runs 8 real Triton servers, more than it would start on a
@@ -106,7 +106,7 @@ def main() -> None:
     """Run all traces and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minute", type=float, default=5.0, help="seconds of a minute in the cloud")
-    parser.add_argument("--provisioning", type=float, default=3.0, help="minutes until an instance serves")
+    parser.add_argument("--provisioning", type=float, default=2.5, help="minutes until an instance serves")
     parser.add_argument("--traces", default=",".join(TRACES), help="names of traces")
     parser.add_argument("--serve", type=CloudSettings.from_json, help=argparse.SUPPRESS)
     options = parser.parse_args()
