@@ -64,7 +64,7 @@ SLEEP_S = 0.1
 UTILIZATION = 0.6
 """The target, as a share of what an instance answers."""
 LARGEST_ERROR = 0.25
-NOTICED_S = 1.0
+NOTICED_S = 0.5
 """Time until the cloud notices that instances serve: it looks several times per minute."""
 WARM_UP = 20
 CODE = f"""
@@ -156,11 +156,10 @@ def simulated(measured: Measured, minute_s: float, provisioning_min: float) -> S
             timeout_s=60 * slower,
             counts_answers=True,  # as the local cloud does
         ),
-        # Metrics are published twice per second.
         FleetPlan(StartTimes(provisioning_min * 60, NOTICED_S * slower, removal_s=10.0)),
         plan(minute_s),
         initial=1,
-        delay_periods=0.25,
+        delay_periods=0.125,  # it evaluates alarms four times per minute
     )
     demand = captured_demand(trace, factor=1.0, begin=MONDAY, seed=1)
     return simulate_scaling(setup, demand)
