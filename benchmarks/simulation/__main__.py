@@ -120,7 +120,7 @@ def main() -> None:
         for provisioning in (options.provisioning, 0.0):
             run = simulated(measured, options.minute, provisioning)
             within, error = compared(measured, run, options.minute)
-            passed = within == 1.0 and error <= LARGEST_ERROR
+            passed = within == 1.0 and abs(error) <= LARGEST_ERROR
             results.append((name, provisioning > 0, passed))
             table.add_row(
                 name,
@@ -173,7 +173,7 @@ def compared(measured: Measured, run: ScalingRun, minute_s: float) -> tuple[floa
         near = counts[max(0, minute - 1) : minute + 2]
         within += min(near) - 1 <= instances <= max(near) + 1
     simulated_s = (run.p99_ms or 0.0) / 1000 * minute_s / 60
-    return within / len(measured.instances), abs(simulated_s / measured.p99_s - 1)
+    return within / len(measured.instances), simulated_s / measured.p99_s - 1
 
 
 def target(minute_s: float) -> float:
