@@ -51,6 +51,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "targets": "Show the model names of multi-model endpoints",
         "bench": "Measure an endpoint under load",
         "tune": "Search the settings of a model for a latency",
+        "simulate": "Simulate the scaling and cost of an endpoint",
         "history": "Show what happened to a model's artifacts",
         "audit": "List remaining resources of an environment",
         "reap": "Destroy expired environments",

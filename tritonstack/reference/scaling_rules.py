@@ -101,6 +101,12 @@ PREDEFINED_METRICS: Mapping[str, PredefinedMetric] = {
 }
 """By PredefinedMetricType."""
 
+PROVISIONING_S = 240.0
+"""Seconds from a scaling decision until the instance starts its container.
+
+Not documented: users report 3 to 5 minutes.
+"""
+
 DEFAULT_COOLDOWN_S = 300
 """Scale-out, scale-in, and step cooldown of endpoint variants and inference components (TRACKING, STEPS).
 

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from tritonstack.workflows.sizing.bench import LoadOptions as LoadOptions
     from tritonstack.workflows.sizing.bench import bench as bench
     from tritonstack.workflows.sizing.bench import plan_bench as plan_bench
+    from tritonstack.workflows.sizing.simulate import simulate as simulate
+    from tritonstack.workflows.sizing.simulate import write_proposal as write_proposal
+    from tritonstack.workflows.sizing.simulation_options import SimulationOptions as SimulationOptions
     from tritonstack.workflows.sizing.tune import tune as tune
     from tritonstack.workflows.sizing.tune_options import TuneOptions as TuneOptions
     from tritonstack.workflows.sizing.tune_planning import plan_tuning as plan_tuning
@@ -70,6 +73,7 @@ _MODULES = {
     "PromotionRequest": "promotion.promote",
     "Reporter": "reporter",
     "Session": "session",
+    "SimulationOptions": "sizing.simulation_options",
     "TuneOptions": "sizing.tune_options",
     "audit": "environments.audit",
     "bench": "sizing.bench",
@@ -99,6 +103,7 @@ _MODULES = {
     "reap": "environments.reap",
     "rollback": "deployment.rollback",
     "setup": "installation.setup",
+    "simulate": "sizing.simulate",
     "snippet": "invocation.snippet",
     "status": "environments.status",
     "targets": "environments.targets",
@@ -106,6 +111,7 @@ _MODULES = {
     "up": "local.up",
     "validate": "project.validate",
     "verify": "deployment.verify",
+    "write_proposal": "sizing.simulate",
 }
 """Public name -> its module below this package."""
 

@@ -22,5 +22,6 @@ HOW_ELSE = {
     "TS506": "A change of an endpoint's name while the old endpoint is in service.",
     "TS915": "`tritonstack bench` on an endpoint whose model fails on every request.",
     "TS916": "`tritonstack tune` of an ONNX graph, whose backend the embedded server has only as a stand-in.",
+    "TS918": "`tritonstack simulate --objective p99=20ms,lost=0` with a model that takes 50 ms per request.",
 }
 """How codes arise whose examples would need a real build, registry, or deployment."""

@@ -123,3 +123,18 @@ def wrong_trace(shop: Setting) -> None:
 
     shop.write("monday.csv", "minute,requests\n0,120\n")
     read_trace(Path("monday.csv"), seed=1)
+
+
+@example("TS917")
+def no_steady_level(shop: Setting) -> None:
+    """`tritonstack simulate --bench` with a result whose requests all failed."""
+    from tritonstack.operations.loads.runs import SavedRuns, summarize
+    from tritonstack.operations.loads.sending import Sent
+    from tritonstack.operations.scaling_simulation.service_curves import measured_curve
+
+    sent = Sent()
+    for second in range(20):
+        sent.note(second, second, second + 0.1, "ModelError 503")
+    run = summarize(sent, load="closed loop, 4 users", seconds=20.0, is_trace=False)
+    saved = SavedRuns("dev", "food", "ncf-food", "0" * 12, "ml.c7i.xlarge", "2026-11-24T09:00:00", (run,))
+    measured_curve(saved, source="one.json")

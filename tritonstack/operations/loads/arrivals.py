@@ -52,6 +52,13 @@ def read_trace(file: Path, *, seed: int) -> Trace:
     Its columns are `seconds,rate` (so many seconds with so many requests per second, at random), or `at` (the
     second at which each request is due).
     """
+    header, numbers = _read_rows(file)
+    if header == ["at"]:
+        return _at(file, [row[0] for row in numbers])
+    return _at_rates(file, [(row[0], row[1]) for row in numbers], seed)
+
+
+def _read_rows(file: Path) -> tuple[list[str], list[list[float]]]:
     try:
         with file.open(newline="", encoding="utf-8") as stream:
             rows = list(csv.reader(stream))
@@ -60,10 +67,29 @@ def read_trace(file: Path, *, seed: int) -> Trace:
     header = [name.strip() for name in rows[0]] if rows else []
     if header not in _COLUMNS:
         raise _unreadable(file, 1, "the first line is neither `seconds,rate` nor `at`")
-    numbers = list(_numbers(file, rows, len(header)))
+    return header, list(_numbers(file, rows, len(header)))
+
+
+def read_counts(file: Path, *, step_s: float, seed: int) -> NDArray[np.int64]:
+    """Return how many requests of a CSV file arrive per step of time, for loads of any size."""
+    header, numbers = _read_rows(file)
     if header == ["at"]:
-        return _at(file, [row[0] for row in numbers])
-    return _at_rates(file, [(row[0], row[1]) for row in numbers], seed)
+        return count_arrivals(_at(file, [row[0] for row in numbers]), step_s=step_s)
+    parts = [(row[0], row[1]) for row in numbers]
+    if not any(seconds * rate for seconds, rate in parts):
+        raise _unreadable(file, 2, "there are no requests")
+    ends = np.cumsum([0.0, *(seconds for seconds, _ in parts)])
+    sums = np.cumsum([0.0, *(seconds * rate for seconds, rate in parts)])
+    steps = np.arange(math.ceil(ends[-1] / step_s) + 1) * step_s
+    expected = np.diff(np.interp(steps, ends, sums))
+    counts: NDArray[np.int64] = np.random.default_rng(seed).poisson(expected)
+    return counts
+
+
+def count_arrivals(trace: Trace, *, step_s: float) -> NDArray[np.int64]:
+    """Return how many requests arrive per step of time."""
+    steps = max(1, math.ceil(trace.seconds / step_s), math.floor(trace.offsets.max(initial=0.0) / step_s) + 1)
+    return np.bincount((trace.offsets / step_s).astype(np.int64), minlength=steps)
 
 
 def _numbers(file: Path, rows: list[list[str]], columns: int) -> Iterator[list[float]]:

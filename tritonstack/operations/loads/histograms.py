@@ -14,15 +14,19 @@ from numpy.typing import NDArray
 Counts = NDArray[np.int64]
 _GROWTH = math.log(1.01)
 _LEAST_S = 1e-6
-_BUCKETS = math.ceil(math.log(3600 / _LEAST_S) / _GROWTH)
+BUCKETS = math.ceil(math.log(3600 / _LEAST_S) / _GROWTH)
 """Up to one hour."""
 
 
 def count_latencies(latencies_s: Iterable[float]) -> Counts:
     """Return how many latencies are in each bucket."""
-    values = np.fromiter(latencies_s, dtype=np.float64)
-    found = np.log(np.maximum(values, _LEAST_S) / _LEAST_S) / _GROWTH
-    return np.bincount(np.minimum(found.astype(np.int64), _BUCKETS - 1), minlength=_BUCKETS)
+    return np.bincount(bucket_of(np.fromiter(latencies_s, dtype=np.float64)), minlength=BUCKETS)
+
+
+def bucket_of(latencies_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the bucket of each latency."""
+    found = np.log(np.maximum(latencies_s, _LEAST_S) / _LEAST_S) / _GROWTH
+    return np.minimum(found.astype(np.int64), BUCKETS - 1)
 
 
 def percentiles_s(counts: NDArray[np.generic], percents: Sequence[float]) -> NDArray[np.float64]:
@@ -41,7 +45,7 @@ def percentiles_s(counts: NDArray[np.generic], percents: Sequence[float]) -> NDA
 def mean_s(counts: Counts) -> float:
     """Return the mean; NaN if there is nothing."""
     total = int(counts.sum())
-    return float(counts @ _middle_s(np.arange(_BUCKETS)) / total) if total else math.nan
+    return float(counts @ _middle_s(np.arange(BUCKETS)) / total) if total else math.nan
 
 
 def to_pairs(counts: Counts) -> list[tuple[int, int]]:
@@ -51,9 +55,9 @@ def to_pairs(counts: Counts) -> list[tuple[int, int]]:
 
 def from_pairs(pairs: Iterable[Sequence[int]]) -> Counts:
     """Return the histogram of `to_pairs`; raise ValueError for anything else."""
-    counts = np.zeros(_BUCKETS, dtype=np.int64)
+    counts = np.zeros(BUCKETS, dtype=np.int64)
     for bucket, count in pairs:
-        if not 0 <= bucket < _BUCKETS or count < 0:
+        if not 0 <= bucket < BUCKETS or count < 0:
             raise ValueError(f"no bucket of a histogram: {bucket}, {count}")
         counts[bucket] += count
     return counts

@@ -85,6 +85,16 @@ USAGE: Mapping[str, Kind] = {
         "with its present settings, or a precision could not be built. The message has the reason. No file "
         "has changed.",
     ),
+    "TS917": Kind(
+        "No service curve",
+        "Nothing tells `simulate` how fast one instance answers: the manifest has no latencies or is not "
+        "published, or no level of a saved load test was steady and without errors.",
+    ),
+    "TS918": Kind(
+        "No policy holds the objective",
+        "`simulate --objective` found no scaling that meets the objective under the given load. Relax it, or "
+        "choose a faster instance type.",
+    ),
     "TS999": Kind(
         "Internal error",
         "An unexpected exception: a defect of tritonstack. Rerun with `--debug`, and report the traceback.",

@@ -33,7 +33,7 @@ from tritonstack.workflows.local.dev import require_processor
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.tune_options import TunedTarget, TuneOptions, cores_for, find_tuned
 from tritonstack.workflows.sizing.tuned_builds import Form, FormBuilder
-from tritonstack.workflows.sizing.tuned_runs import Load, Serving
+from tritonstack.workflows.sizing.tuned_runs import Load, LocalServing
 from tritonstack.workflows.sizing.tuned_settings import (
     Setting,
     SkippedSetting,
@@ -64,7 +64,7 @@ class TunePlan:
     skipped: tuple[SkippedSetting, ...]
     search: Search
     builder: FormBuilder = field(repr=False)
-    serving: Serving = field(repr=False)
+    serving: LocalServing = field(repr=False)
     load: Load = field(repr=False)
     notes: tuple[str, ...]
 
@@ -169,7 +169,7 @@ def _planned(
     most = options.most_runs or default_runs(space)
     if options.budget_s is not None:
         most = min(most, max(2, int(options.budget_s / (options.seconds + START_S))))
-    serving = Serving(installation, cores, target.variables, folder)
+    serving = LocalServing(installation, cores, target.variables, folder)
     requests = tuple(_requests(models[target.model].record, form, options))
     load = Load(options.users, options.objective.rate, options.seconds, requests, options.seed)
     return TunePlan(

@@ -47,7 +47,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Serving:
+class LocalServing:
     """How this machine serves, apart from what is searched."""
 
     installation: TritonInstallation

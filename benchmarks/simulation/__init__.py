@@ -1,0 +1,1 @@
+"""Compare the scaling simulator with the local cloud."""

@@ -1,0 +1,69 @@
+"""The search for the cheapest policy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from tests.operations.scaling_simulation.simulated import curve, demand, plan, setup
+from tritonstack.operations.scaling_simulation.demand import Demand
+from tritonstack.operations.scaling_simulation.proposals import PolicyProposal, PolicySearch, ScalingObjective
+from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
+
+PRESENT = {"min_instances": 1, "max_instances": 4, "invocations_per_instance": 900}
+
+
+def search(
+    load: Demand, objective: ScalingObjective, present: Any = PRESENT
+) -> tuple[list[PolicyProposal], PolicySearch]:
+    def evaluate(settings: Any) -> ScalingRun | None:
+        merged = {key: value for key, value in {**PRESENT, **settings}.items() if value is not None}
+        merged = json.loads(json.dumps(merged))
+        if merged["min_instances"] == merged["max_instances"]:
+            return simulate_scaling(setup(None, initial=merged["min_instances"]), load, only_totals=True)
+        return simulate_scaling(setup(plan(**merged)), load, only_totals=True)
+
+    found = PolicySearch(evaluate, objective, load, curve(slots=2), PRESENT, is_queued=False)
+    return list(found.run()), found
+
+
+def test_the_cheapest_policy_without_lost_requests_is_found_for_a_spike() -> None:
+    load = demand((1200, 10), (600, 60), (600, 10)).approximated()
+    objective = ScalingObjective(p99_ms=400, lost_share=0)
+    found, searched = search(load, objective)
+    assert searched.evaluated > 20
+    best = found[0]
+    assert objective.holds(best.run)
+    assert best.run.lost == 0
+    assert best.settings["min_instances"] in {3, 4}
+    # One instance fewer, all the time, loses requests or is too slow.
+    fewer = simulate_scaling(setup(None, initial=2), load)
+    assert not objective.holds(fewer)
+    assert best.run.instance_hours <= min(one.run.instance_hours for one in found) * 1.01
+
+
+def test_the_present_policy_remains_if_nothing_is_cheaper() -> None:
+    load = demand((1800, 5)).approximated()
+    found, _ = search(load, ScalingObjective(p99_ms=1000))
+    assert found[0].settings == {}
+
+
+def test_an_impossible_objective_has_no_policy() -> None:
+    found, _ = search(demand((600, 10)).approximated(), ScalingObjective(p99_ms=50))
+    assert found == []
+
+
+def test_a_day_with_a_pattern_gets_a_schedule() -> None:
+    hours = np.full(24, 10.0)
+    hours[8:18] = 55.0
+    rates = np.repeat(hours, 360)
+    load = Demand(np.random.default_rng(1).poisson(rates * 10))
+    found, _ = search(load, ScalingObjective(p99_ms=400, lost_share=0))
+    schedules: Any = found[0].settings["schedules"]
+    assert schedules["day"]["at"] == "07:30"
+    assert schedules["day"]["min"] >= 3
+    assert schedules["night"] == {"at": "18:00", "timezone": "UTC", "max": schedules["day"]["max"], "min": 1}
+    always = simulate_scaling(setup(None, initial=schedules["day"]["min"]), load)
+    assert found[0].run.instance_hours < 0.8 * always.instance_hours

@@ -1,0 +1,144 @@
+"""Queues against closed formulas, and the approximation against the simulation of each request."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.operations.scaling_simulation.simulated import CONSTANT, EXPONENTIAL, curve
+from tritonstack.operations.loads.arrivals import Trace, count_arrivals, poisson
+from tritonstack.operations.loads.histograms import bucket_of, mean_s, percentiles_s
+from tritonstack.operations.scaling_simulation.fluid_queues import FluidQueues
+from tritonstack.operations.scaling_simulation.request_queues import RequestQueues
+from tritonstack.operations.scaling_simulation.serving import TICK_S, ModelCache, ServingSetup
+
+SERVICE_S = 0.1
+
+
+def served(queues: Any, ticks: int, instances: Any) -> Any:
+    """Run with a fixed number of instances, or with a number per tick."""
+    loads = []
+    for number in range(ticks):
+        queues.resize(instances if isinstance(instances, int) else instances(number))
+        loads.append(queues.run(number))
+    return queues.latencies(1, ticks * TICK_S), loads
+
+
+def both(offsets: Any, ticks: int, setup: ServingSetup, instances: Any) -> Any:
+    counts = count_arrivals(Trace(offsets, ticks * TICK_S), step_s=TICK_S)
+    return (
+        served(RequestQueues(setup, offsets, seed=1), ticks, instances),
+        served(FluidQueues(setup, counts, seed=1), ticks, instances),
+    )
+
+
+def waiting_s(queues: tuple[Any, Any]) -> float:
+    return mean_s(queues[0].counts[0]) - SERVICE_S
+
+
+def erlang_c(servers: int, load: float) -> float:
+    """The probability to wait in M/M/c."""
+    offered = servers * load
+    below = sum(offered**number / math.factorial(number) for number in range(servers))
+    last = offered**servers / math.factorial(servers) / (1 - load)
+    return last / (below + last)
+
+
+@pytest.mark.parametrize(("slots", "load"), [(1, 0.7), (4, 0.8)])
+def test_mean_waits_are_those_of_markov_queues(slots: int, load: float) -> None:
+    ticks = 1000
+    offsets = poisson(slots * load / SERVICE_S, ticks * TICK_S, seed=4).offsets
+    setup = ServingSetup(curve(slots=slots, shape=EXPONENTIAL), timeout_s=600)
+    expected = erlang_c(slots, load) * SERVICE_S / (slots * (1 - load))
+    exact, fluid = both(offsets, ticks, setup, 1)
+    assert waiting_s(exact) == pytest.approx(expected, rel=0.08)
+    assert waiting_s(fluid) == pytest.approx(expected, rel=0.15)
+
+
+def test_mean_wait_is_that_of_constant_service_times() -> None:
+    """M/D/1: half of the wait of M/M/1 (Pollaczek-Khinchine)."""
+    ticks, load = 1000, 0.7
+    offsets = poisson(load / SERVICE_S, ticks * TICK_S, seed=5).offsets
+    expected = load * SERVICE_S / 2 / (1 - load)
+    exact, fluid = both(offsets, ticks, ServingSetup(curve(), timeout_s=600), 1)
+    assert waiting_s(exact) == pytest.approx(expected, rel=0.08)
+    assert waiting_s(fluid) == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.parametrize("shape", [CONSTANT, EXPONENTIAL], ids=["constant", "exponential"])
+@pytest.mark.parametrize("load", [0.5, 0.8, 0.9])
+def test_the_approximation_has_the_percentiles_of_single_requests(shape: Any, load: float) -> None:
+    ticks, instances = 300, 4
+    offsets = poisson(instances * 2 * load / SERVICE_S, ticks * TICK_S, seed=6).offsets
+    setup = ServingSetup(curve(slots=2, shape=shape), timeout_s=60)
+    (exact, exact_loads), (fluid, fluid_loads) = both(offsets, ticks, setup, instances)
+    wanted = percentiles_s(exact.counts[0], (50.0, 99.0))
+    np.testing.assert_allclose(percentiles_s(fluid.counts[0], (50.0, 99.0)), wanted, rtol=0.15)
+    busy = [np.mean([one.busy for one in loads]) for loads in (exact_loads, fluid_loads)]
+    peaks = [np.mean([one.concurrency for one in loads]) for loads in (exact_loads, fluid_loads)]
+    assert busy[0] == pytest.approx(load, rel=0.03)
+    assert busy[1] == pytest.approx(busy[0], rel=0.02)
+    assert peaks[1] == pytest.approx(peaks[0], rel=0.3)
+
+
+@pytest.mark.parametrize("queued", [False, True], ids=["routed", "one queue"])
+def test_both_lose_the_same_requests_in_an_overload_that_ends_with_more_instances(queued: bool) -> None:
+    parts = [poisson(10, 600, seed=1), poisson(60, 300, seed=2), poisson(10, 900, seed=3)]
+    offsets = np.concatenate([begin + one.offsets for begin, one in zip((0, 600, 900), parts, strict=True)])
+    setup = ServingSetup(curve(slots=2), timeout_s=60, queued=queued)
+    (exact, _), (fluid, _) = both(offsets, 180, setup, lambda tick: 1 if tick < 78 else 4)
+    if queued:
+        assert exact.lost.sum() > 10_000  # all wait behind the first ones
+    else:
+        assert 7_000 < exact.lost.sum() < 10_000  # a new instance takes the new requests
+    assert fluid.lost.sum() == pytest.approx(exact.lost.sum(), rel=0.03)
+    np.testing.assert_allclose(
+        percentiles_s(fluid.counts[0], (50.0, 99.0)), percentiles_s(exact.counts[0], (50.0, 99.0)), rtol=0.1
+    )
+
+
+def test_a_full_queue_rejects_and_an_empty_fleet_loses_requests() -> None:
+    offsets = np.arange(1000) / 100  # 100 per second for 10 seconds, on 10 per second
+    limited = both(offsets, 1, ServingSetup(curve(), timeout_s=60, queue_limit=20), 1)
+    assert [found.lost.sum() for found, _ in limited] == pytest.approx([880, 880], abs=5)
+    empty = both(offsets, 1, ServingSetup(curve(), timeout_s=60), 0)
+    assert [(found.lost.sum(), loads[0].unserved) for found, loads in empty] == [(1000, 1000)] * 2
+
+
+def test_queued_requests_wait_for_the_first_instance() -> None:
+    setup = ServingSetup(curve(slots=10), timeout_s=3600, queued=True)
+    asleep = both(np.arange(100) / 10, 30, setup, lambda tick: 1 if tick >= 12 else 0)
+    assert [(loads[5].backlog, found.lost.sum()) for found, loads in asleep] == [(100, 0)] * 2
+    # Served from 120 s on: the last request had waited for 110 s by then, the first one for 120 s.
+    ends = np.concatenate([percentiles_s(found.counts[0], (1.0, 99.0)) for found, _ in asleep])
+    assert ends.min() > 110
+    assert ends.max() < 122
+
+
+def test_invocations_can_count_when_they_are_answered() -> None:
+    offsets = np.arange(1000) / 50  # 50 per second for 20 seconds, on 10 per second
+    setup = ServingSetup(curve(), timeout_s=600, counts_answers=True)
+    counted = [[one.requests for one in loads] for _, loads in both(offsets, 5, setup, 1)]
+    assert counted == [pytest.approx([100] * 5, abs=1)] * 2
+
+
+def test_removed_instances_finish_what_they_have() -> None:
+    setup = ServingSetup(curve(service_s=5.0), timeout_s=60)
+    found, _ = served(RequestQueues(setup, np.zeros(6), seed=1), 3, lambda tick: 2 if tick < 1 else 1)
+    assert found.counts.sum() == 6
+    assert found.lost.sum() == 0
+
+
+def test_a_model_that_is_not_loaded_delays_its_request() -> None:
+    """Two models of which one fits: in turns, each request loads its model again."""
+    offsets = np.arange(0, 100, 10.0)
+    for memory, slow in ((1.5, None), (2.5, 2)):
+        cache = ModelCache(sizes=(1, 1), load_s=(3.0, 3.0), shares=(0.5, 0.5), memory_bytes=memory)
+        queues = RequestQueues(ServingSetup(curve(), 60, cache=cache), offsets, seed=3)
+        found, _ = served(queues, 10, 1)
+        above = found.counts[0][int(bucket_of(np.array([2.9]))[0]) :].sum()
+        changes = 1 + int(np.count_nonzero(np.diff(np.random.default_rng(3).choice(2, 10, p=(0.5, 0.5)))))
+        assert above == (changes if slow is None else slow)

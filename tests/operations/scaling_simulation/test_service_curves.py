@@ -1,0 +1,74 @@
+"""Service curves from saved load tests and from manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.manifests import manifest
+from tritonstack.operations.loads.runs import LoadRun, SavedRuns, summarize
+from tritonstack.operations.loads.sending import Sent
+from tritonstack.operations.scaling_simulation.service_curves import (
+    NoServiceCurveError,
+    manifest_curve,
+    measured_curve,
+)
+from tritonstack.records.manifests import LatencyReport
+
+SERVICE_S, SLOTS = 0.05, 2
+
+
+def level(users: int, *, error: str = "", rising: float = 0.0) -> LoadRun:
+    """A closed loop on a model that sleeps 50 ms in two Triton instances."""
+    sent, rate = Sent(), min(users, SLOTS) / SERVICE_S
+    latency = users / rate
+    for number in range(int(20 * rate)):
+        due = number / rate
+        sent.note(due, due, due + latency * (1 + rising * due + 0.05 * np.sin(number)), error)
+    return summarize(sent, load=f"closed loop, {users} users", seconds=20.0, is_trace=False)
+
+
+def saved(*runs: LoadRun) -> SavedRuns:
+    return SavedRuns("dev", "search", "minilm", "0" * 12, "ml.c7i.xlarge", "2026-11-24T00:00:00", runs)
+
+
+def test_a_load_test_tells_slots_and_rates() -> None:
+    found = measured_curve(saved(*(level(users) for users in (1, 2, 4, 8))), source="a.json")
+    assert found.slots == SLOTS
+    np.testing.assert_allclose(found.rates, (20, 40), rtol=0.03)
+    assert found.notes == ()
+    assert 0 < found.variation < 0.01
+    assert found.service_s(np.array([10.0, 40.0])) == pytest.approx(SERVICE_S, rel=0.03)
+
+
+def test_what_a_load_test_leaves_open_is_noted() -> None:
+    assert "still rising" in measured_curve(saved(level(1), level(2)), source="a").notes[0]
+    assert "one level only" in measured_curve(saved(level(1)), source="a").notes[0]
+    notes = measured_curve(saved(level(1), level(2), level(4), level(8, rising=0.2)), source="a").notes
+    assert notes == ("closed loop, 8 users: left out, because it was not steady",)
+
+
+@pytest.mark.parametrize("change", [{"error": "ModelError 503"}, {"rising": 0.2}])
+def test_levels_that_show_nothing_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(NoServiceCurveError, match="no level that shows") as caught:
+        measured_curve(saved(level(4, **change)), source="a.json")
+    assert caught.value.code == "TS917"
+
+
+def test_a_manifest_tells_batches_and_instances() -> None:
+    latency = (
+        LatencyReport(batch=1, requests=50, p50_ms=10.0, p99_ms=15.0),
+        LatencyReport(batch=8, requests=50, p50_ms=40.0, p99_ms=50.0),
+    )
+    found = manifest_curve(manifest("minilm", latency=latency, instances=2))
+    assert found.capacity == pytest.approx(2 * 8 / 0.040)
+    assert found.slots == 16
+    assert found.rates[0] == pytest.approx(100)
+    assert float(np.quantile(found.shape, 0.99) / np.quantile(found.shape, 0.5)) == pytest.approx(
+        1.5, rel=0.03
+    )
+    assert "build machine" in found.notes[0]
+    with pytest.raises(NoServiceCurveError, match="has no latencies"):
+        manifest_curve(manifest("minilm"))

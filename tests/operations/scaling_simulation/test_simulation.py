@@ -1,0 +1,145 @@
+"""Whole simulations: a spike, provisioning, schedules, capacity errors, rollouts, and cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.operations.scaling_simulation.simulated import STARTS, changes_of, curve, demand, plan, setup
+from tritonstack.operations.scaling_simulation.fleet import (
+    FleetPlan,
+    PlannedUpdate,
+    SimulatedFleet,
+    StartTimes,
+    TimeWindow,
+)
+from tritonstack.operations.scaling_simulation.scheduled_limits import limit_changes
+from tritonstack.operations.scaling_simulation.serving import ServingSetup
+from tritonstack.operations.scaling_simulation.simulation import simulate_scaling
+
+SPIKE = ((1200.0, 10.0), (600.0, 60.0), (1800.0, 10.0))
+"""One instance answers 20 per second."""
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_spike_loses_requests_under_one_policy_and_none_under_another(is_followed: bool) -> None:
+    load = demand(*SPIKE)
+    load = load if is_followed else load.approximated()
+    slow = simulate_scaling(setup(plan(max_instances=4, invocations_per_instance=900)), load)
+    safe = simulate_scaling(setup(None, initial=4), load)
+    assert slow.is_followed == safe.is_followed == is_followed
+    assert slow.requests == safe.requests == load.requests
+    assert slow.lost > 20_000
+    assert safe.lost == 0
+    assert safe.p99_ms == pytest.approx(190, rel=0.1)
+    # Four instances for an hour at 0.2; the other policy pays for one, and for four in the spike.
+    assert safe.cost == pytest.approx(0.8)
+    assert safe.month_cost == pytest.approx(4 * 0.2 * 730)
+    assert slow.cost is not None
+    assert 0.3 < slow.cost < 0.5
+    # The spike begins at 1,200 s. Three datapoints, published a minute later: to ceil(3600 / 900) = 4.
+    assert changes_of(slow)[0] == (1440.0, 1, 4)
+    in_service = {one.at_s: one.in_service for one in slow.slices}
+    assert in_service[1620.0] == 1
+    assert in_service[1740.0] == 4  # 240 s of provisioning, and 60 s of loading
+    # Cooldown and 15 low minutes after the spike's last high minute.
+    assert changes_of(slow)[-1][2] == 1
+    assert 2700 <= changes_of(slow)[-1][0] <= 2820
+
+
+def test_without_provisioning_time_less_is_lost() -> None:
+    scaling = plan(max_instances=4, invocations_per_instance=900)
+    slow = simulate_scaling(setup(scaling), demand(*SPIKE))
+    fast = simulate_scaling(setup(scaling, fleet=FleetPlan(StartTimes(0, 0))), demand(*SPIKE))
+    assert fast.lost < slow.lost / 2
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    scaling = plan(max_instances=4, invocations_per_instance=900)
+    first, second = (simulate_scaling(setup(scaling), demand(*SPIKE)) for _ in range(2))
+    assert first.to_json() == second.to_json()
+
+
+def test_launches_fail_without_capacity_and_are_tried_again() -> None:
+    scaling = plan(max_instances=4, invocations_per_instance=900)
+    fleet = FleetPlan(STARTS, no_capacity=(TimeWindow(1400, 1600),))
+    run = simulate_scaling(setup(scaling, fleet=fleet), demand(*SPIKE))
+    assert run.failed_launches == 3
+    assert changes_of(run)[:2] == [(1440.0, 1, 4), (1740.0, 1, 4)]
+
+
+def test_a_rollout_doubles_the_cost_and_stops_scaling() -> None:
+    load = demand((3600, 10))
+    fixed = plan(min_instances=2, max_instances=4)
+    update = PlannedUpdate(at=600, shifting_s=360)
+    run = simulate_scaling(setup(fixed, fleet=FleetPlan(STARTS, updates=(update,))), load)
+    # 300 s to start and 360 s to shift, with two more instances.
+    assert run.instance_hours == pytest.approx(2 + 2 * 660 / 3600, rel=0.01)
+    fleet = FleetPlan(STARTS, updates=(PlannedUpdate(at=1190, shifting_s=900),))
+    spike = simulate_scaling(
+        setup(plan(max_instances=4, invocations_per_instance=900), fleet=fleet), demand(*SPIKE)
+    )
+    assert spike.changes == ()  # until 2,390 s, when the spike is over
+
+
+def test_schedules_follow_their_time_zone() -> None:
+    scaling = plan(
+        max_instances=2,
+        schedules={
+            "day": {"at": "08:00", "timezone": "Europe/Berlin", "days": "MON-FRI", "min": 3, "max": 6},
+            "night": {"at": "20:00", "timezone": "Europe/Berlin", "days": "MON-FRI", "min": 1, "max": 2},
+        },
+    )
+    # The Monday on which summer time has just begun: 08:00 in Berlin is 06:00 in UTC.
+    monday = datetime(2026, 3, 30, tzinfo=UTC)
+    found = limit_changes(scaling.scheduled, begin=monday, seconds=86_400)
+    assert [(one.at, one.minimum, one.name) for one in found[1:]] == [
+        (6 * 3600, 3, "day"),
+        (18 * 3600, 1, "night"),
+    ]
+    # Friday's night is in force before the first change.
+    assert (found[0].name, found[0].at) == ("night", -(2 * 24 + 5) * 3600)
+    run = simulate_scaling(setup(scaling), demand((7 * 3600, 0.01), begin=monday).approximated())
+    assert changes_of(run)[0] == (6 * 3600, 1, 3)
+    assert run.changes[0].cause == "schedule day"
+
+
+def test_an_asynchronous_endpoint_sleeps_and_wakes() -> None:
+    scaling = plan(asynchronous=True, min_instances=0, max_instances=3, backlog_per_instance=5)
+    serving = ServingSetup(curve(2.0, slots=4), timeout_s=6 * 3600, queued=True)
+    load = demand((600, 0.0001), (600, 1.0), (3000, 0.0001))
+    for one in (load, load.approximated()):
+        run = simulate_scaling(setup(scaling, serving=serving), one)
+        assert run.lost == 0
+        assert next(after for _, _, after in changes_of(run)) == 1
+        assert changes_of(run)[-1][2] == 0
+        assert run.slices[-1].in_service == 0
+        assert run.instance_hours < 1.1  # 3 for about 20 minutes, of 70
+        assert run.p99_ms is not None
+        assert run.p99_ms > 240_000
+
+
+def test_copies_share_instances() -> None:
+    plan_of_copies = FleetPlan(STARTS, per_instance=4)
+    fleet = SimulatedFleet(plan_of_copies, in_service=1, desired=1)
+    fleet.ask_for(0, 3)  # there is room: only loading
+    assert fleet.instances == 1
+    assert not fleet.advance(50, 50)
+    assert fleet.advance(60, 10)
+    fleet.ask_for(60, 6)  # needs a second instance
+    assert fleet.instances == 2
+    assert not fleet.advance(300, 240)
+    assert fleet.advance(360, 60)
+    assert fleet.instance_s == 60 + 2 * 300
+
+
+def test_a_fixed_number_neither_scales_nor_needs_a_plan() -> None:
+    run = simulate_scaling(setup(None, initial=2, price_per_hour=None), demand((600, 10)))
+    assert run.changes == ()
+    assert run.cost is None
+    assert run.instance_hours == pytest.approx(2 / 6)
+    result: dict[str, Any] = run.to_json()
+    assert result["cost_per_month"] is None
+    assert len(result["slices"]) == 10

@@ -1,0 +1,1 @@
+"""Tests of new files and edits."""

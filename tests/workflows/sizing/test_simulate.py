@@ -1,0 +1,291 @@
+"""`tritonstack simulate` on a project: results, proposals, history, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.operations.scaling_simulation.test_service_curves import level, saved
+from tests.operations.smoke.smoke_environment import DIGESTS, manifest_of, put, workspace_of
+from tests.operations.strict_aws import checked
+from tests.projects import edit
+from tests.sealed_locks import write_sealed
+from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.operations.aws import Cloud, cloud_of
+from tritonstack.operations.loads.runs import save_runs
+from tritonstack.operations.scaling_simulation.demand import MOST_FOLLOWED
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.records.manifests import LatencyReport
+from tritonstack.workflows import Session, SimulationOptions, simulate
+from tritonstack.workflows.sizing.bench import Period
+from tritonstack.workflows.sizing.simulation_options import parse_objective, parse_popularity, parse_window
+
+SCALING = """\
+    scaling:
+      min_instances: 1   # quiet at night
+      max_instances: 4
+      invocations_per_instance: 2000   # measured
+"""
+ENDPOINTS = f"""\
+  search:
+    kind: ensemble
+    model: minilm
+    instance_type: ml.c7i.xlarge
+{SCALING}prices: {{ml.c7i.xlarge: 0.2}}
+"""
+SPIKE = "seconds,rate\n600,15\n300,100\n600,15\n"
+"""One instance answers 40 per second."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    found = workspace_of(tmp_path, ENDPOINTS).project
+    save_runs(saved(*(level(users) for users in (1, 2, 4))), tmp_path / "one.json")
+    (tmp_path / "spike.csv").write_text(SPIKE)
+    return found
+
+
+def simulated(project: Project, endpoint: str = "search", **options: Any) -> Any:
+    given = {"trace": project.root / "spike.csv", "bench": project.root / "one.json", **options}
+    return simulate(Session(project), "dev", endpoint, options=SimulationOptions(**given))
+
+
+def command(project: Project, *words: str) -> int:
+    files = ["--trace", str(project.root / "spike.csv"), "--bench", str(project.root / "one.json")]
+    return run(["--project", str(project.root), "simulate", "dev", "search", *files, *words])
+
+
+def test_the_present_scaling_is_simulated_without_an_account(project: Project) -> None:
+    found = simulated(project)
+    assert found.capacity_per_s == pytest.approx(40, rel=0.03)
+    assert found.curve == "one.json, measured on ml.c7i.xlarge"
+    assert found.starting_s == pytest.approx(240 + 20 + 1, abs=0.1)
+    assert found.run.is_followed
+    assert found.run.lost > 5000
+    assert found.proposal is None
+    assert "<svg" in found.chart()
+
+
+def test_a_proposal_is_printed_as_a_diff_with_both_costs_and_written(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project.environment_file("dev")
+    before = file.read_text()
+    assert command(project, "--objective", "p99=500ms,lost=0", "--plot", str(project.root / "a.svg")) == 0
+    printed = capsys.readouterr()
+    assert file.read_text() == before
+    assert "--- a/environments/dev.yaml\n+++ b/environments/dev.yaml\n" in printed.out
+    assert "-      min_instances: 1   # quiet at night\n" in printed.out
+    assert "   # quiet at night\n" in printed.out.split("+++")[1]
+    rows = {line.split()[0]: line.split() for line in printed.out.splitlines() if line.strip()}
+    assert int(rows["present"][1].replace(",", "")) > 5000
+    assert rows["proposed"][1] == "0"
+    assert float(rows["proposed"][-1].replace(",", "")) > float(rows["present"][-1].replace(",", ""))
+    assert "proposed" in (project.root / "a.svg").read_text()
+    assert command(project, "--objective", "p99=500ms,lost=0", "--write") == 0
+    scaling = load_workspace(project, "dev").spec.endpoints["search"].scaling
+    assert scaling.min_instances > 1
+    capsys.readouterr()
+    # Now the present scaling holds the objective at the lowest cost.
+    assert command(project, "--objective", "p99=500ms,lost=0") == 0
+    assert "the present scaling is the cheapest" in capsys.readouterr().err
+
+
+def test_results_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--trace", str(project.root / "spike.csv"), "--bench", str(project.root / "one.json")]
+    assert run(["--json", "--project", str(project.root), "simulate", "dev", "search", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["present"]["lost"] == sum(round(one["lost"]) for one in found["present"]["slices"])
+    assert found["present"]["cost"] == pytest.approx(found["present"]["instance_hours"] * 0.2, rel=1e-3)
+    assert found["proposal"] is None
+
+
+def test_without_a_price_hours_are_shown(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "prices: {ml.c7i.xlarge: 0.2}\n", "")
+    assert command(project) == 0
+    printed = capsys.readouterr()
+    assert "has no price of ml.c7i.xlarge in `prices`" in printed.err
+    assert " h " in printed.out
+
+
+def test_an_impossible_objective_is_an_error(project: Project) -> None:
+    with pytest.raises(TritonstackError, match=r"none of .* policies holds p99=20ms,lost=0") as caught:
+        simulated(project, objective=parse_objective("p99=20ms,lost=0"))
+    assert caught.value.code == "TS918"
+
+
+def test_large_loads_are_approximated_and_scaled(project: Project) -> None:
+    found = simulated(project, factor=20.0)
+    assert found.run.requests == pytest.approx(20 * 48_000, rel=0.02)
+    assert found.run.requests > MOST_FOLLOWED
+    assert not found.run.is_followed
+
+
+def test_the_manifest_is_used_without_a_load_test(
+    project: Project, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(project.environment_file("dev"), "0" * 12, account)
+    workspace = load_workspace(project, "dev")
+    cloud = cloud_of(workspace.spec, variables={})
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=workspace.spec.artifact_bucket)
+    monkeypatch.setattr(Session, "cloud", lambda *_, **__: cloud)
+    with pytest.raises(TritonstackError, match="the manifest of 'minilm' is not in s3://") as caught:
+        simulated(project, bench=None)
+    assert caught.value.code == "TS917"
+    latency = (LatencyReport(batch=1, requests=9, p50_ms=25.0, p99_ms=30.0),)
+    put(cloud, workspace, "minilm", "manifest.json", manifest_of("minilm", latency=latency).to_json())
+    found = simulated(project, bench=None)
+    assert found.capacity_per_s == pytest.approx(40)
+    assert found.curve == "manifest of minilm (measured by its build)"
+
+
+def test_models_that_do_not_fit_into_memory_are_loaded_again_and_again(project: Project) -> None:
+    old, new = "kind: ensemble\n    model: minilm", "kind: multi-model\n    models: [minilm, other]"
+    edit(project.environment_file("dev"), old, new)
+    (project.root / "spike.csv").write_text("seconds,rate\n600,2\n")
+    fitting = simulated(project)
+    assert "all models answer as fast as the measured one; only their loading times differ" in fitting.notes
+    artifacts = {
+        name: {
+            "cpu": LockedArtifact(
+                digest=DIGESTS[name], spec_hash="0" * 64, archive_bytes=10**8, unpacked_bytes=4 * 10**9
+            )
+        }
+        for name in ("minilm", "other")
+    }
+    write_sealed(project.lock_file("dev"), Lock(models=artifacts))
+    slow = simulated(project)
+    assert fitting.run.p50_ms < 60
+    assert slow.run.p50_ms > 10_000
+    alone = simulated(project, popularity={"minilm": 1.0})
+    assert alone.run.p50_ms < 60
+
+
+class Recorded:
+    """CloudWatch's GetMetricData for a known course, checked with botocore's model."""
+
+    def __init__(self, begin: datetime, requests: list[float], instances: list[int]) -> None:
+        self.values = {
+            "requests": requests,
+            "errors": [0.0] * len(requests),
+            "shares": [count / number for count, number in zip(requests, instances, strict=True)],
+            "machines": [],
+            "p50": [50_000.0] * len(requests),
+            "p99": [60_000.0] * len(requests),
+        }
+        self.begin = begin
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "get_metric_data"
+        return self
+
+    def paginate(self, **fields: Any) -> list[dict[str, Any]]:
+        checked("cloudwatch", "GetMetricData", fields)
+        assert fields["MetricDataQueries"][0]["MetricStat"]["Metric"]["MetricName"] == "Invocations"
+        results = [
+            {
+                "Id": query["Id"],
+                "Timestamps": [
+                    self.begin + timedelta(minutes=number) for number in range(len(self.values[query["Id"]]))
+                ],
+                "Values": self.values[query["Id"]],
+            }
+            for query in fields["MetricDataQueries"]
+        ]
+        return [{"MetricDataResults": results[:3]}, {"MetricDataResults": results[3:]}]
+
+
+class CloudWithMetrics(Cloud):
+    """A cloud whose CloudWatch has a known course."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        super().__init__("1" * 12, "us-east-1", {})
+        object.__setattr__(self, "recorded", recorded)
+
+    def client(self, service: str) -> Any:
+        assert service == "cloudwatch"
+        return self.recorded  # type: ignore[attr-defined]
+
+
+def test_a_simulation_is_compared_with_recorded_minutes(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = datetime(2026, 11, 23, 9, tzinfo=UTC)
+    requests = [900.0] * 10 + [3600.0] * 30
+    # Three high minutes, a minute until they are published, and 261 s to start: minute 10 + 3 + 1 + 4.4. The
+    # metric of that minute is still that of one instance for a half, which adds another one.
+    instances = [1] * 18 + [2] * 6 + [3] * 16
+    cloud = CloudWithMetrics(Recorded(begin, requests, instances))
+    monkeypatch.setattr(Session, "cloud", lambda *_, **__: cloud)
+    period = Period(begin + timedelta(seconds=20), begin + timedelta(minutes=40))
+    found = simulated(project, trace=None, history=period)
+    test = found.history
+    assert found.run.requests == sum(requests)
+    assert test.compared == 40
+    assert test.within_one == 1.0
+    assert abs(test.mean_difference) < 0.15
+    assert test.p99_ms == 60.0
+    assert test.to_json()["recorded"][0]["instances"] == 1
+    words = ["simulate", "dev", "search", "--bench", str(project.root / "one.json"), "--history"]
+    assert run(["--project", str(project.root), *words, "2026-11-23T09:00/40m"]) == 0
+    assert "in 100% of 40 minutes, the instances differ by at most one" in capsys.readouterr().err
+    empty = CloudWithMetrics(Recorded(begin, [], []))
+    monkeypatch.setattr(Session, "cloud", lambda *_, **__: empty)
+    with pytest.raises(
+        TritonstackError, match="CloudWatch has no requests to tritonstack-dev-search"
+    ) as caught:
+        simulated(project, trace=None, history=period)
+    assert caught.value.code == "TS914"
+    with pytest.raises(TritonstackError, match="more than the 15 for which"):
+        simulated(project, trace=None, history=Period(begin, begin + timedelta(days=20)))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--objective", "p99=fast"], "TS907", "--objective fast: invalid value"),
+        (["--objective", "lost=3"], "TS907", "--objective lost=3: invalid value"),
+        (["--no-capacity", "2h"], "TS907", "--no-capacity 2h: invalid value"),
+        (["--rollout-at", "noon"], "TS907", "--rollout-at noon: invalid value"),
+        (["--begin", "monday"], "TS907", "--begin monday: invalid value"),
+        (["--popularity", "minilm=0.5"], "TS908", "--popularity applies to multi-model endpoints"),
+        (["--popularity", "minilm"], "TS907", "--popularity minilm: invalid value"),
+        (["--history", "2026-11-23T09:00/40m"], "TS904", "--trace and --history exclude each other"),
+        (["--write"], "TS904", "--write writes the scaling that --objective finds"),
+    ],
+)
+def test_options_that_are_refused(
+    project: Project, capsys: pytest.CaptureFixture[str], words: list[str], code: str, message: str
+) -> None:
+    assert command(project, *words) == 2
+    printed = capsys.readouterr().err
+    assert f"error[{code}]" in printed
+    assert message in printed
+
+
+def test_loads_and_curves_that_are_refused(project: Project) -> None:
+    with pytest.raises(UsageError, match="there is no load to simulate"):
+        simulated(project, trace=None)
+    with pytest.raises(UsageError, match="no endpoint 'serach'"):
+        simulated(project, "serach")
+    (project.root / "long.csv").write_text(f"seconds,rate\n{40 * 86_400},0.01\n")
+    with pytest.raises(UsageError, match="the load lasts 40 days"):
+        simulated(project, trace=project.root / "long.csv")
+    (project.root / "bad.csv").write_text("minute,count\n")
+    with pytest.raises(TritonstackError, match=r"bad.csv:1: the first line is neither"):
+        simulated(project, trace=project.root / "bad.csv")
+
+
+def test_options_are_parsed() -> None:
+    assert parse_objective("p99=1.5s,lost=0.1%").describe() == "p99=1500ms,lost=0.001"
+    assert parse_objective("lost=0").p99_ms is None
+    assert parse_window("2h/30m").end == 9000
+    assert parse_popularity(["a=3", "b=1"]) == {"a": 3.0, "b": 1.0}

@@ -1,0 +1,238 @@
+"""`tritonstack simulate`: simulate the scaling and cost of an endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tritonstack.base.errors import UsageError
+from tritonstack.base.files import write_text_atomically
+from tritonstack.cli.completion import complete_deployable, complete_endpoint
+from tritonstack.cli.context import Context
+from tritonstack.cli.selection import NameOption
+from tritonstack.reference.scaling_rules import PROVISIONING_S
+from tritonstack.workflows.sizing.bench import parse_period
+from tritonstack.workflows.sizing.simulate import Simulation, write_proposal
+from tritonstack.workflows.sizing.simulate import simulate as run
+from tritonstack.workflows.sizing.simulation_options import (
+    SimulationOptions,
+    parse_begin,
+    parse_objective,
+    parse_popularity,
+    parse_seconds,
+    parse_window,
+)
+
+_ROWS = 30
+
+
+def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    context: typer.Context,
+    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    endpoint: Annotated[
+        str,
+        typer.Argument(
+            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
+        ),
+    ],
+    trace: Annotated[Path | None, typer.Option(help="Arrivals from a CSV file.", metavar="FILE")] = None,
+    replay: Annotated[
+        str | None, typer.Option(help="Captured requests of a period.", metavar="BEGIN/END")
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(help="Compare with CloudWatch's record of a period.", metavar="BEGIN/END"),
+    ] = None,
+    bench: Annotated[
+        Path | None,
+        typer.Option(help="A result of bench --save on one instance.", metavar="FILE"),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(help="Find the cheapest scaling for p99=250ms,lost=0.", metavar="LIMITS"),
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write it to the environment file.")] = False,
+    begin: Annotated[
+        str | None,
+        typer.Option(help="Time of a trace's first second, for schedules; a Monday by default."),
+    ] = None,
+    factor: Annotated[
+        float, typer.Option(min=0.001, max=1000, help="So many times the requests.", metavar="FACTOR")
+    ] = 1.0,
+    provisioning: Annotated[
+        float,
+        typer.Option(min=0, max=3600, help="Time until a new instance starts.", metavar="SECONDS"),
+    ] = PROVISIONING_S,
+    loading: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=3600,
+            help="Time to load the model; by the artifact's size by default.",
+            metavar="SECONDS",
+        ),
+    ] = None,
+    rollout_at: Annotated[
+        list[str] | None, typer.Option(help="Update the endpoint at this time, such as 2h.", metavar="TIME")
+    ] = None,
+    no_capacity: Annotated[
+        list[str] | None,
+        typer.Option(help="AWS has no capacity, such as 2h/30m.", metavar="BEGIN/LENGTH"),
+    ] = None,
+    popularity: Annotated[
+        list[str] | None,
+        typer.Option(help="Share of the requests on a multi-model endpoint.", metavar="MODEL=SHARE"),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
+    seed: Annotated[int, typer.Option(help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    name: NameOption = None,
+) -> None:
+    """Simulate the scaling, latency, lost requests, and cost of an endpoint under a load.
+
+    Nothing is deployed or sent. The scaling is that of the environment file. How fast an instance answers
+    comes from a saved load test of one instance (--bench), or from the artifact's manifest.
+
+    With --objective, search for the cheapest scaling that holds it, and print the change of the environment
+    file. With --history, compare the simulation with what CloudWatch recorded.
+
+    Example: tritonstack simulate prod search --trace monday.csv --bench one-instance.json
+
+    Example: tritonstack simulate prod search --trace monday.csv --objective p99=250ms,lost=0 --write
+
+    Example: tritonstack simulate prod search --history 2026-11-23T00:00/2026-11-24T00:00
+    """
+    state: Context = context.obj
+    if write and objective is None:
+        raise UsageError(
+            "--write writes the scaling that --objective finds",
+            remedy="add --objective p99=250ms,lost=0, or omit --write",
+            code="TS904",
+        )
+    options = SimulationOptions(
+        trace=trace,
+        replay=None if replay is None else parse_period(replay),
+        history=None if history is None else parse_period(history),
+        bench=bench,
+        begin=None if begin is None else parse_begin(begin),
+        factor=factor,
+        provisioning_s=provisioning,
+        loading_s=loading,
+        rollouts=tuple(parse_seconds(text, "--rollout-at") for text in rollout_at or ()),
+        no_capacity=tuple(map(parse_window, no_capacity or ())),
+        popularity=parse_popularity(popularity or ()),
+        objective=None if objective is None else parse_objective(objective),
+        seed=seed,
+    )
+    result = run(state, environment, endpoint, instance=name, options=options)
+    if plot is not None:
+        write_text_atomically(plot, result.chart())
+        state.output.note(f"wrote {plot}")
+    for line in _remarks(result):
+        state.output.note(line)
+    if write and write_proposal(state, result).changed:
+        state.output.note(f"wrote environments/{environment}.yaml")
+    if not state.output.as_json:
+        state.output.results.print(_over_time(result))
+        state.output.results.print()
+    state.output.result(result.to_json(), text=_totals(result))
+    if not state.output.as_json and result.proposal is not None and result.proposal.diff:
+        state.output.results.print(f"\n{result.proposal.diff}", markup=False, end="")
+
+
+def _over_time(result: Simulation) -> Table:
+    """Return the course of the present scaling in at most so many rows."""
+    slices = result.run.slices
+    per_row = -(-len(slices) // _ROWS)
+    table = _table("minute", "requests", "lost", "instances", "p50 ms", "p99 ms", "cost")
+    for first in range(0, len(slices), per_row):
+        part = slices[first : first + per_row]
+        hours = sum(one.instances for one in part) * result.run.slice_s / 3600
+        table.add_row(
+            f"{part[0].at_s / 60:g}",
+            f"{sum(one.requests for one in part):,}",
+            f"{sum(one.lost for one in part):,.0f}",
+            _range([one.in_service for one in part]),
+            _number(max((one.p50_ms for one in part if one.p50_ms is not None), default=None)),
+            _number(max((one.p99_ms for one in part if one.p99_ms is not None), default=None)),
+            _money(hours, result.run.price_per_hour),
+        )
+    return table
+
+
+def _totals(result: Simulation) -> Table:
+    table = _table("scaling", "lost", "p50 ms", "p99 ms", "instances", "cost", "per month")
+    runs = {"present": result.run}
+    if result.proposal is not None:
+        runs["proposed" if result.proposal.diff else "cheapest (present)"] = result.proposal.run
+    for name, one in runs.items():
+        table.add_row(
+            name,
+            f"{one.lost:,} ({one.lost_share:.2%})" if one.lost else "0",
+            _number(one.p50_ms),
+            _number(one.p99_ms),
+            _range([part.in_service for part in one.slices]),
+            _money(one.instance_hours, one.price_per_hour),
+            _money(one.instance_hours * one.month_cost / one.cost, one.price_per_hour)
+            if one.cost and one.month_cost
+            else _money(one.instance_hours * 730 / one.hours, None),
+        )
+    return table
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="right" if number else "left")
+    return table
+
+
+def _range(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f}"
+
+
+def _money(instance_hours: float, price: float | None) -> str:
+    return f"{instance_hours:,.2f} h" if price is None else f"{instance_hours * price:,.2f}"
+
+
+def _remarks(result: Simulation) -> Iterator[str]:
+    yield (
+        f"service curve: {result.curve}; one {result.instance_type} answers at most "
+        f"{result.capacity_per_s:,.1f} requests per second"
+    )
+    yield f"additional instances serve after {result.starting_s:.0f} s (assumed, not measured on AWS)"
+    yield from result.notes
+    run = result.run
+    if not run.is_followed:
+        yield "many requests: queues are approximated"
+    if run.failed_launches:
+        yield f"{run.failed_launches} launches failed without capacity"
+    if (test := result.history) is not None:
+        ratio = (
+            "" if test.p99_ratio is None else f"; p99 of a minute is {test.p99_ratio:.2f} of the recorded one"
+        )
+        yield (
+            f"compared with CloudWatch: in {test.within_one:.0%} of {test.compared} minutes, the instances "
+            f"differ by at most one (mean {test.mean_difference:+.2f}){ratio}"
+        )
+        if test.p99_ms is not None:
+            yield (
+                f"recorded: {test.recorded_instance_hours:.2f} instance hours, model latency p50 "
+                f"{_number(test.p50_ms)} ms and p99 {_number(test.p99_ms)} ms on average"
+            )
+    if result.proposal is not None:
+        count = result.proposal.simulated
+        found = (
+            "the present scaling is the cheapest"
+            if not result.proposal.diff
+            else "found a cheaper or safer one"
+        )
+        yield f"simulated {count} policies for {result.proposal.objective.describe()}: {found}"

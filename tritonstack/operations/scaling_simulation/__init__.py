@@ -1,0 +1,1 @@
+"""Simulate how an endpoint scales and answers under a load."""

@@ -1,0 +1,214 @@
+"""Compare a simulation with what CloudWatch recorded of an endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from tritonstack.constructs.monitoring.metrics import (
+    MICROSECONDS_PER_MS,
+    Metric,
+    machine_metric,
+    request_metric,
+)
+from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
+from tritonstack.operations.loads.arrivals import UnreadableLoadError
+from tritonstack.operations.scaling_simulation.simulation import ScalingRun
+
+_MINUTE = timedelta(minutes=1)
+_LONGEST = timedelta(days=15)
+"""CloudWatch keeps datapoints of one minute for 15 days."""
+
+
+@dataclass(frozen=True)
+class RecordedMinute:
+    """What CloudWatch has of one minute."""
+
+    requests: float = 0.0
+    errors: float = 0.0
+    """Answers with a server error."""
+    instances: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class BackTest:
+    """A simulation beside the recorded minutes of the same load."""
+
+    run: ScalingRun = field(repr=False)
+    minutes: tuple[RecordedMinute, ...] = field(repr=False)
+    p50_ms: float | None
+    """The recorded p50 of all minutes with requests, weighted by them."""
+    p99_ms: float | None
+
+    @property
+    def compared(self) -> int:
+        """The number of minutes whose instances are known."""
+        return len(self._differences)
+
+    @property
+    def within_one(self) -> float:
+        """The share of minutes in which the instances differ by at most one."""
+        return sum(abs(one) <= 1 for one in self._differences) / max(1, self.compared)
+
+    @property
+    def mean_difference(self) -> float:
+        """The mean of simulated minus recorded instances."""
+        return sum(self._differences) / max(1, self.compared)
+
+    @property
+    def recorded_instance_hours(self) -> float:
+        """The recorded instances over time, of the minutes in which they are known."""
+        return sum(one.instances or 0.0 for one in self.minutes) / 60
+
+    @property
+    def p99_ratio(self) -> float | None:
+        """Simulated p99 of a minute relative to the recorded one: the median over the minutes."""
+        ratios = [
+            simulated.p99_ms / recorded.p99_ms
+            for simulated, recorded in zip(self.run.slices, self.minutes, strict=False)
+            if simulated.p99_ms and recorded.p99_ms
+        ]
+        return float(np.median(ratios)) if ratios else None
+
+    @property
+    def _differences(self) -> list[float]:
+        return [
+            simulated.in_service - recorded.instances
+            for simulated, recorded in zip(self.run.slices, self.minutes, strict=False)
+            if recorded.instances is not None
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison for `--json`."""
+        ratio = self.p99_ratio
+        return {
+            "minutes_compared": self.compared,
+            "instances_within_one": round(self.within_one, 4),
+            "instances_mean_difference": round(self.mean_difference, 4),
+            "recorded_instance_hours": round(self.recorded_instance_hours, 4),
+            "recorded_p50_ms": self.p50_ms,
+            "recorded_p99_ms": self.p99_ms,
+            "p99_ratio": None if ratio is None else round(ratio, 4),
+            "recorded_errors": round(sum(one.errors for one in self.minutes)),
+            "recorded": [
+                {
+                    "requests": one.requests,
+                    "errors": one.errors,
+                    "instances": one.instances,
+                    "p50_ms": one.p50_ms,
+                    "p99_ms": one.p99_ms,
+                }
+                for one in self.minutes
+            ],
+        }
+
+
+def read_history(
+    cloudwatch: Any, monitored: Monitored, variant: MonitoredVariant, *, begin: datetime, end: datetime
+) -> tuple[RecordedMinute, ...]:
+    """Return the recorded minutes of a variant."""
+    if end - begin > _LONGEST:
+        raise UnreadableLoadError(
+            f"the period has {(end - begin).days} days, more than the {_LONGEST.days} for which CloudWatch "
+            "keeps minutes",
+            remedy="name a shorter period",
+        )
+    latency = request_metric(monitored, variant, "ModelLatency")
+    queries = {
+        "requests": (request_metric(monitored, variant, "Invocations"), "Sum"),
+        "errors": (request_metric(monitored, variant, "Invocation5XXErrors"), "Sum"),
+        "shares": (
+            request_metric(
+                monitored, variant, "InvocationsPerCopy" if monitored.component else "InvocationsPerInstance"
+            ),
+            "Sum",
+        ),
+        "machines": (machine_metric(monitored, variant, "CPUUtilization"), "SampleCount"),
+        "p50": (latency, "p50"),
+        "p99": (latency, "p99"),
+    }
+    found = _read(cloudwatch, queries, begin, end)
+    count = round((end - begin) / _MINUTE)
+    minutes = tuple(_minute(found, begin + number * _MINUTE, monitored) for number in range(count))
+    if not any(minute.requests for minute in minutes):
+        raise UnreadableLoadError(
+            f"CloudWatch has no requests to {monitored.endpoint_name} ({variant.name}) from "
+            f"{begin.isoformat()} to {end.isoformat()}",
+            remedy="name a period of the last 15 days with requests; times are in UTC unless they name an "
+            "offset",
+        )
+    return minutes
+
+
+def back_test(run: ScalingRun, minutes: Sequence[RecordedMinute]) -> BackTest:
+    """Compare a simulation with the recorded minutes."""
+    return BackTest(
+        run,
+        tuple(minutes),
+        p50_ms=_weighted(minutes, [one.p50_ms for one in minutes]),
+        p99_ms=_weighted(minutes, [one.p99_ms for one in minutes]),
+    )
+
+
+def _weighted(minutes: Sequence[RecordedMinute], values: Sequence[float | None]) -> float | None:
+    pairs = [(one.requests, value) for one, value in zip(minutes, values, strict=True) if value is not None]
+    total = sum(weight for weight, _ in pairs)
+    return round(sum(weight * value for weight, value in pairs) / total, 3) if total else None
+
+
+def _read(
+    cloudwatch: Any, queries: Mapping[str, tuple[Metric, str]], begin: datetime, end: datetime
+) -> dict[str, dict[datetime, float]]:
+    asked = [
+        {
+            "Id": name,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": metric.namespace,
+                    "MetricName": metric.name,
+                    "Dimensions": [{"Name": key, "Value": value} for key, value in metric.dimensions],
+                },
+                "Period": 60,
+                "Stat": statistic,
+            },
+        }
+        for name, (metric, statistic) in queries.items()
+    ]
+    found: dict[str, dict[datetime, float]] = {name: {} for name in queries}
+    pages = cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=asked, StartTime=begin, EndTime=end
+    )
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            pairs = zip(result["Timestamps"], result["Values"], strict=True)
+            found[result["Id"]] |= {when.replace(second=0, microsecond=0): value for when, value in pairs}
+    return found
+
+
+def _minute(
+    found: Mapping[str, Mapping[datetime, float]], when: datetime, monitored: Monitored
+) -> RecordedMinute:
+    requests, shares = found["requests"].get(when, 0.0), found["shares"].get(when, 0.0)
+    instances: float | None = None
+    if shares > 0:
+        # Each request publishes one divided by the number of instances.
+        instances = requests / shares
+    elif not monitored.component:
+        instances = found["machines"].get(when)
+    return RecordedMinute(
+        requests=requests,
+        errors=found["errors"].get(when, 0.0),
+        instances=None if instances is None else round(instances, 2),
+        p50_ms=_milliseconds(found["p50"].get(when)),
+        p99_ms=_milliseconds(found["p99"].get(when)),
+    )
+
+
+def _milliseconds(microseconds: float | None) -> float | None:
+    return None if microseconds is None else round(microseconds / MICROSECONDS_PER_MS, 3)

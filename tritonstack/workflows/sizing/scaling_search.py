@@ -1,0 +1,160 @@
+"""Find the cheapest scaling of an endpoint that holds an objective, as a change of the environment file."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.base.yaml_reading import read_text
+from tritonstack.operations.scaling_simulation.demand import Demand
+from tritonstack.operations.scaling_simulation.proposals import (
+    Objective,
+    PolicyProposal,
+    PolicySearch,
+    Settings,
+)
+from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.scaffold.value_edits import edit_mapping
+from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
+from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.simulated_endpoints import SimulatedEndpoint
+from tritonstack.workflows.sizing.simulation_options import SimulationOptions
+
+_SEARCH_FOLLOWED = 10_000
+"""Loads of at most so many requests are followed one by one during a search, too."""
+_MOST_CONFIRMED = 12
+"""Proposals of a search that are simulated again, the cheapest first."""
+
+
+class NoPolicyError(TritonstackError):
+    """No scaling policy holds an objective."""
+
+    code = "TS918"
+
+
+@dataclass(frozen=True)
+class ProposedScaling:
+    """The cheapest scaling that holds an objective."""
+
+    objective: Objective
+    settings: Settings
+    """The keys that change."""
+    run: ScalingRun = field(repr=False)
+    diff: str
+    """The change of the environment file; empty if the present scaling is the cheapest."""
+    text: str = field(repr=False)
+    """The environment file with it."""
+    simulated: int
+    """The number of policies that were simulated."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the proposal for `--json`."""
+        return {
+            "objective": self.objective.describe(),
+            "changes": dict(self.settings),
+            "diff": self.diff,
+            "policies_simulated": self.simulated,
+            "result": self.run.to_json(),
+        }
+
+
+def propose_scaling(
+    session: Session,
+    simulated: SimulatedEndpoint,
+    options: SimulationOptions,
+    demand: Demand,
+    objective: Objective,
+) -> ProposedScaling:
+    """Search on an approximation if there are many requests, and confirm the result on the whole load."""
+    exact = isinstance(simulated.spec, MultiModelEndpoint) or demand.requests <= _SEARCH_FOLLOWED
+    searched = demand if exact else demand.approximated()
+    search: PolicySearch
+
+    def evaluate(settings: Settings) -> ScalingRun | None:
+        step.update(f"{search.evaluated} policies")
+        return _evaluated(simulated, options, searched, settings, only_totals=True)
+
+    with session.reporter.step(f"search for a policy with {objective.describe()}") as step:
+        search = PolicySearch(
+            evaluate,
+            objective,
+            searched,
+            simulated.setup(options).serving.curve,
+            current=simulated.settings(),
+            is_queued=simulated.spec.asynchronous is not None,
+        )
+        found = search.run()
+        confirmed = next(
+            (
+                PolicyProposal(one.settings, run)
+                for one in found[:_MOST_CONFIRMED]
+                if (run := _confirmed(simulated, options, demand, objective, one)) is not None
+            ),
+            None,
+        )
+        step.detail = f"{search.evaluated} policies, {len(found)} hold it"
+    if confirmed is None:
+        raise NoPolicyError(
+            f"none of {search.evaluated} policies holds {objective.describe()} with up to {search.most + 1} "
+            f"instances of {simulated.spec.instance.name}",
+            remedy="relax the objective, or choose a faster instance type; a p99 below the service time of "
+            "one request is impossible at any scale",
+        )
+    return _proposed(session, simulated, objective, confirmed, search.evaluated)
+
+
+def _confirmed(
+    simulated: SimulatedEndpoint,
+    options: SimulationOptions,
+    demand: Demand,
+    objective: Objective,
+    proposal: PolicyProposal,
+) -> ScalingRun | None:
+    """Return the result on the whole load, if the policy holds there and with other random numbers, too."""
+    run = _evaluated(simulated, options, demand, proposal.settings)
+    if run is None or not objective.holds(run):
+        return None
+    other = replace(options, seed=options.seed + 1)
+    again = _evaluated(simulated, other, demand, proposal.settings, only_totals=True)
+    return run if again is not None and objective.holds(again) else None
+
+
+def _evaluated(
+    simulated: SimulatedEndpoint,
+    options: SimulationOptions,
+    demand: Demand,
+    settings: Settings,
+    *,
+    only_totals: bool = False,
+) -> ScalingRun | None:
+    spec = simulated.changed(settings)
+    if spec is None:
+        return None
+    return simulate_scaling(simulated.setup(options, spec), demand, only_totals=only_totals)
+
+
+def _proposed(
+    session: Session,
+    simulated: SimulatedEndpoint,
+    objective: Objective,
+    proposal: PolicyProposal,
+    evaluated: int,
+) -> ProposedScaling:
+    """Write the change into the text of the environment file, and validate the result."""
+    name = simulated.workspace.spec.name
+    file = session.project.environment_file(name)
+    before = after = read_text(file)
+    edits = simulated.edits(proposal.settings)
+    for part, changes in edits.items():
+        if changes:
+            after = edit_mapping(after, ("endpoints", simulated.name, part), changes)
+    load_workspace(session.project, name, text=after)
+    shown = file.relative_to(session.project.root).as_posix()
+    diff = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{shown}", f"b/{shown}"
+    )
+    changed = {key: value for changes in edits.values() for key, value in changes.items()}
+    return ProposedScaling(objective, changed, proposal.run, "".join(diff), after, evaluated)

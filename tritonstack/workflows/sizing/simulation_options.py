@@ -1,0 +1,130 @@
+"""The options of a simulation, and how they are written on the command line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tritonstack.base.errors import UsageError
+from tritonstack.operations.scaling_simulation.fleet import TimeWindow
+from tritonstack.operations.scaling_simulation.proposals import ScalingObjective
+from tritonstack.reference.scaling_rules import PROVISIONING_S
+from tritonstack.workflows.sizing.bench import Period
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions:
+    """The load, the service curve, events, and an objective."""
+
+    trace: Path | None = None
+    """A CSV file, as for `bench`."""
+    replay: Period | None = None
+    """Captured requests of the endpoint."""
+    history: Period | None = None
+    """Recorded minutes of CloudWatch: the simulation is compared with them."""
+    bench: Path | None = None
+    """A saved result of `bench`, measured on one instance; default: the manifest's latencies."""
+    begin: datetime | None = None
+    """The time of the first second of a trace, for schedules; a Monday, 00:00 UTC, by default."""
+    factor: float = 1.0
+    """How many times as many requests."""
+    provisioning_s: float = PROVISIONING_S
+    loading_s: float | None = None
+    """Time to load the model on a new instance; default: from the artifact's size."""
+    rollouts: Sequence[float] = ()
+    """When updates of the endpoint begin, in seconds."""
+    no_capacity: Sequence[TimeWindow] = ()
+    """When AWS has no capacity."""
+    popularity: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the requests by model, on a multi-model endpoint; default: equal."""
+    objective: ScalingObjective | None = None
+    """Search for the cheapest policy that holds it."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        given = {"--trace": self.trace, "--replay": self.replay, "--history": self.history}
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) != 1:
+            raise UsageError(
+                f"{' and '.join(names)} exclude each other" if names else "there is no load to simulate",
+                remedy="keep one"
+                if names
+                else "add --trace FILE, --replay BEGIN/END, or --history BEGIN/END",
+                code="TS904",
+            )
+        if self.history is not None and self.factor != 1:
+            raise UsageError(
+                "--history compares with what happened, and takes no --factor",
+                remedy="omit --factor, or save the load as a trace",
+                code="TS904",
+            )
+
+
+def parse_objective(text: str) -> ScalingObjective:
+    """Return the objective `p99=250ms,lost=0`; lost may be a percentage."""
+    p99_ms: float | None = None
+    lost: float | None = None
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        if name == "p99":
+            p99_ms = parse_seconds(value, "--objective") * 1000
+        elif name == "lost" and re.fullmatch(r"(?:\d+(?:\.\d+)?|\.\d+)%|0", value):
+            lost = float(value.removesuffix("%")) / 100
+        else:
+            raise _invalid("--objective", text, "write for example p99=250ms,lost=0 or p99=1s,lost=0.1%")
+    if (p99_ms is not None and p99_ms <= 0) or (lost is not None and lost >= 1):
+        raise _invalid("--objective", text, "write for example p99=250ms,lost=0 or p99=1s,lost=0.1%")
+    return ScalingObjective(p99_ms, lost or 0.0)
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """Return the seconds of a duration such as 250ms, 90s, 20m, or 2h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text.strip())
+    if found is None:
+        raise _invalid(option, text, "write a duration such as 250ms, 90s, 20m, or 2h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def parse_window(text: str) -> TimeWindow:
+    """Return the part `BEGIN/LENGTH` of the simulated time, such as 2h/30m."""
+    begin, found, length = text.partition("/")
+    if not found:
+        raise _invalid("--no-capacity", text, "write BEGIN/LENGTH, such as 2h/30m")
+    start = parse_seconds(begin, "--no-capacity")
+    return TimeWindow(start, start + parse_seconds(length, "--no-capacity"))
+
+
+def parse_popularity(texts: Sequence[str]) -> dict[str, float]:
+    """Return shares by model from `MODEL=SHARE`."""
+    shares = {}
+    for text in texts:
+        name, found, share = text.partition("=")
+        try:
+            value = float(share)
+        except ValueError:
+            value = math.nan
+        if not found or not math.isfinite(value) or value < 0:
+            raise _invalid("--popularity", text, "write MODEL=SHARE, such as reviews=0.7")
+        shares[name] = value
+    if shares and sum(shares.values()) <= 0:
+        raise _invalid("--popularity", ",".join(texts), "give at least one model a share above 0")
+    return shares
+
+
+def parse_begin(text: str) -> datetime:
+    """Return a time in ISO 8601; in UTC unless it names an offset."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise _invalid("--begin", text, "write a time such as 2026-11-23T00:00") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _invalid(option: str, text: str, remedy: str) -> UsageError:
+    return UsageError(f"{option} {text}: invalid value", remedy=remedy, code="TS907")
