@@ -10,9 +10,9 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.yaml_reading import read_text
 from tritonstack.operations.scaling_simulation.demand import Demand
 from tritonstack.operations.scaling_simulation.proposals import (
-    Objective,
     PolicyProposal,
     PolicySearch,
+    ScalingObjective,
     Settings,
 )
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
@@ -39,7 +39,7 @@ class NoPolicyError(TritonstackError):
 class ProposedScaling:
     """The cheapest scaling that holds an objective."""
 
-    objective: Objective
+    objective: ScalingObjective
     settings: Settings
     """The keys that change."""
     run: ScalingRun = field(repr=False)
@@ -66,7 +66,7 @@ def propose_scaling(
     simulated: SimulatedEndpoint,
     options: SimulationOptions,
     demand: Demand,
-    objective: Objective,
+    objective: ScalingObjective,
 ) -> ProposedScaling:
     """Search on an approximation if there are many requests, and confirm the result on the whole load."""
     exact = isinstance(simulated.spec, MultiModelEndpoint) or demand.requests <= _SEARCH_FOLLOWED
@@ -110,7 +110,7 @@ def _confirmed(
     simulated: SimulatedEndpoint,
     options: SimulationOptions,
     demand: Demand,
-    objective: Objective,
+    objective: ScalingObjective,
     proposal: PolicyProposal,
 ) -> ScalingRun | None:
     """Return the result on the whole load, if the policy holds there and with other random numbers, too."""
@@ -139,7 +139,7 @@ def _evaluated(
 def _proposed(
     session: Session,
     simulated: SimulatedEndpoint,
-    objective: Objective,
+    objective: ScalingObjective,
     proposal: PolicyProposal,
     evaluated: int,
 ) -> ProposedScaling:
