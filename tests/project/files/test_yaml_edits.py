@@ -1,13 +1,15 @@
-"""Values are set in YAML texts; comments, order, and everything else stay."""
+"""Edits of YAML texts keep comments, order, and everything else."""
 
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
 import pytest
 
+from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml_nodes import load_yaml
-from tritonstack.project.files.yaml_edits import EditError, set_value
+from tritonstack.project.files.yaml_edits import edit_mapping, set_value
 
 TEXT = """\
 # who
@@ -79,13 +81,120 @@ def test_a_file_without_a_last_line_end_and_a_variable_as_text() -> None:
     assert after == text.replace("{A: b}", "{A: b, OMP_NUM_THREADS: '2'}")
 
 
-@pytest.mark.parametrize("text", ["{name: a}\n", "- a\n"])
-def test_a_file_on_one_line_is_rejected(text: str) -> None:
-    with pytest.raises(EditError, match="key per line"):
-        set_value(text, ("precision",), "int8")
+def test_a_file_on_one_line_stays_on_one_line() -> None:
+    assert set_value("{name: a}\n", ("precision",), "int8") == "{name: a, precision: int8}\n"
 
 
-def test_an_anchor_that_others_repeat_is_rejected() -> None:
-    text = "one: &shared {a: 1}\ntwo: *shared\n"
-    with pytest.raises(EditError, match="another change"):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a\n",
+        "one: &shared {a: 1}\ntwo: *shared\n",
+        "base: &base {a: 1}\none: {<<: *base, b: 2}\n",
+    ],
+)
+def test_a_form_that_would_change_more_is_rejected(text: str) -> None:
+    with pytest.raises(UsageError, match=r"one\.a cannot be set without another change") as caught:
         set_value(text, ("one", "a"), 2)
+    assert caught.value.code == "TS908"
+
+
+@pytest.mark.parametrize("value", ["07:00", "1e3", "on", "2026-01-01", "a: b", "größer", ""])
+def test_texts_stay_texts(value: str) -> None:
+    for text in (TEXT, "recipe: {at: '08:00'}\n", "name: x\n"):
+        after = load_yaml(set_value(text, ("recipe", "at"), value))
+        assert after == load_yaml(text) | {"recipe": load_yaml(text).get("recipe", {}) | {"at": value}}
+
+
+FILE = """\
+# top
+endpoints:
+  block:
+    kind: ensemble
+    scaling:   # how many
+      min_instances: 1   # low
+      max_instances: 2
+      schedules:
+        office: {at: "07:00", min: 4, max: 8}
+        evening:    # later
+          at: "20:00"
+      # about requests
+      invocations_per_instance: 6000   # measured
+
+    # about alarms
+    alarms:
+      latency_p99_ms: 250
+  braces: {kind: single, scaling: {min_instances: 1}}
+  bare:
+    kind: single
+# end"""
+
+
+def changed(text: str, path: tuple[str, ...], changes: dict[str, Any]) -> str:
+    """Edit a text, check that exactly these values changed, and return the changed lines."""
+    after = edit_mapping(text, path, changes)
+    expected: Any = load_yaml(text)
+    part = expected
+    for key in path:
+        part = part.setdefault(key, {})
+    for key, value in changes.items():
+        part.pop(key, None) if value is None else part.update({key: value})
+    assert load_yaml(after) == expected
+    lines = difflib.ndiff(text.splitlines(), after.splitlines())
+    return "\n".join(line for line in lines if line[0] in "+-")
+
+
+def test_values_change_in_place_and_comments_stay() -> None:
+    assert changed(FILE, ("endpoints", "block", "scaling"), {"min_instances": 3, "max_instances": 8}) == (
+        "-       min_instances: 1   # low\n"
+        "+       min_instances: 3   # low\n"
+        "-       max_instances: 2\n"
+        "+       max_instances: 8"
+    )
+
+
+def test_keys_are_removed_and_added_after_the_last_one() -> None:
+    changes = {"invocations_per_instance": None, "concurrent_requests_per_model": 4}
+    assert changed(FILE, ("endpoints", "block", "scaling"), changes) == (
+        "-       invocations_per_instance: 6000   # measured\n+       concurrent_requests_per_model: 4"
+    )
+
+
+def test_nested_values_are_written_one_entry_per_line() -> None:
+    day = {"at": "07:30", "timezone": "UTC", "min": 3, "max": 9}
+    assert changed(FILE, ("endpoints", "block", "scaling"), {"schedules": {"day": day}}) == (
+        "+         day: {at: '07:30', timezone: UTC, min: 3, max: 9}\n"
+        '-         office: {at: "07:00", min: 4, max: 8}\n'
+        "-         evening:    # later\n"
+        '-           at: "20:00"'
+    )
+
+
+def test_mappings_in_braces_and_missing_ones() -> None:
+    assert changed(FILE, ("endpoints", "braces", "scaling"), {"min_instances": 2, "max_instances": 4}) == (
+        "-   braces: {kind: single, scaling: {min_instances: 1}}\n"
+        "+   braces: {kind: single, scaling: {min_instances: 2, max_instances: 4}}"
+    )
+    assert changed(FILE, ("endpoints", "bare", "scaling"), {"min_instances": 2}) == (
+        "+     scaling: {min_instances: 2}"
+    )
+    plain = FILE.replace(", scaling: {min_instances: 1}", "")
+    assert changed(plain, ("endpoints", "braces", "scaling"), {"min_instances": 2}) == (
+        "-   braces: {kind: single}\n+   braces: {kind: single, scaling: {min_instances: 2}}"
+    )
+    unended = FILE.removesuffix("\n# end")
+    assert changed(unended, ("endpoints", "bare", "scaling"), {"min_instances": 2}) == (
+        "+     scaling: {min_instances: 2}"
+    )
+
+
+def test_nothing_to_change_changes_nothing() -> None:
+    assert edit_mapping(FILE, ("endpoints", "bare", "scaling"), {"min_instances": None}) == FILE
+    assert edit_mapping(FILE, ("endpoints", "block", "scaling"), {}) == FILE
+
+
+def test_comments_within_braces_are_not_lost() -> None:
+    text = "endpoints:\n  a:\n    scaling: {min_instances: 1,  # low\n      max_instances: 2}\n"
+    with pytest.raises(UsageError, match="line 3: a mapping in braces has comments") as caught:
+        edit_mapping(text, ("endpoints", "a", "scaling"), {"min_instances": 2})
+    assert caught.value.code == "TS908"

@@ -16,8 +16,8 @@ from tritonstack.operations.scaling_simulation.proposals import (
     Settings,
 )
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
+from tritonstack.project.files.yaml_edits import edit_mapping
 from tritonstack.project.loading import load_workspace
-from tritonstack.project.scaffold.value_edits import edit_mapping
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.simulated_endpoints import SimulatedEndpoint

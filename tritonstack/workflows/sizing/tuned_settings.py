@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.documents import Document, FieldPath
+from tritonstack.base.errors import UsageError
 from tritonstack.operations.tuning.spaces import Dimension
-from tritonstack.project.files.yaml_edits import EditError, set_value
+from tritonstack.project.files.yaml_edits import set_value
 from tritonstack.reference.threads import OPENMP
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
@@ -205,12 +206,14 @@ def thread_setting(given: Mapping[str, str], cores: int) -> Setting:
 
 
 def edited(text: str, settings: Iterator[tuple[Setting, Any]]) -> str:
-    """Return the text of a model.yaml with some settings; raise EditError if its form prevents that."""
+    """Return the text of a model.yaml with some settings; raise UsageError if its form prevents that."""
     for setting, value in settings:
         try:
             text = setting.edit(text, value)
-        except EditError as error:
-            raise EditError(f"{setting.model}: {error}") from error
+        except UsageError as error:
+            raise UsageError(
+                f"{setting.model}: {error.message}", remedy=error.remedy, code=error.code
+            ) from error
     return text
 
 

@@ -1,1 +1,0 @@
-"""Tests of new files and edits."""
