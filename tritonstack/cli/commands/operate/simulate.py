@@ -14,7 +14,6 @@ from tritonstack.base.files import write_text_atomically
 from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
-from tritonstack.reference.scaling_rules import PROVISIONING_S
 from tritonstack.workflows.sizing.bench import parse_period
 from tritonstack.workflows.sizing.simulate import Simulation, write_proposal
 from tritonstack.workflows.sizing.simulate import simulate as run
@@ -66,7 +65,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
     provisioning: Annotated[
         float,
         typer.Option(min=0, max=3600, help="Time until a new instance starts.", metavar="SECONDS"),
-    ] = PROVISIONING_S,
+    ] = 240.0,
     loading: Annotated[
         float | None,
         typer.Option(
