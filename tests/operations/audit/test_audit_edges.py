@@ -13,6 +13,7 @@ from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.found import Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import audit
+from tritonstack.operations.audit.services import alarms
 from tritonstack.operations.audit.tagged import Lists, still_there, type_and_id
 from tritonstack.operations.aws import Cloud
 
@@ -49,6 +50,26 @@ def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytes
     assert sorted(item.id for item in found.present) == sorted(mine)
     assert ([item.id for item in found.unseen], found.not_listed) == ([foreign], ())
     assert found.to_json()["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
+
+
+def test_alarms_of_target_tracking_belong_to_their_policy(cloud: Cloud) -> None:
+    policy = (
+        f"arn:aws:autoscaling:us-east-1:1:scalingPolicy:a:resource/sagemaker/endpoint/{BASE}-x/variant/main"
+    )
+    for name, actions in {"high": [f"{policy}:createdBy/b"], "low": []}.items():
+        cloud.client("cloudwatch").put_metric_alarm(
+            AlarmName=f"TargetTracking-endpoint/{BASE}-x/variant/main-{name}",
+            AlarmActions=actions,
+            Namespace="AWS/SageMaker",
+            MetricName="InvocationsPerInstance",
+            Statistic="Sum",
+            Period=60,
+            EvaluationPeriods=3,
+            Threshold=1,
+            ComparisonOperator="GreaterThanThreshold",
+        )
+    parents = {found.id.rpartition("-")[2]: found.within for found in alarms(cloud, SCOPE)}
+    assert parents == {"high": ("AWS::ApplicationAutoScaling::ScalingPolicy", policy), "low": None}
 
 
 def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -163,7 +163,7 @@ def scaling(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
 
 
 def alarms(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-    """List alarms of stacks and of target tracking."""
+    """List alarms of stacks, and those that Application Auto Scaling creates and deletes with a policy."""
     client = cloud.client("cloudwatch")
     begins = ["", *(f"TargetTracking-{before}" for before in _SAGEMAKER_TARGETS)]
     kinds = (("MetricAlarms", "Alarm"), ("CompositeAlarms", "CompositeAlarm"))
@@ -174,7 +174,15 @@ def alarms(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
             for key, kind in kinds:
                 for alarm in page.get(key, ()):
                     if scope.names(alarm["AlarmName"], before):
-                        yield Found(f"AWS::CloudWatch::{kind}", alarm["AlarmName"])
+                        within = _policy_of(alarm) if before else None
+                        yield Found(f"AWS::CloudWatch::{kind}", alarm["AlarmName"], within=within)
+
+
+def _policy_of(alarm: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the scaling policy of an alarm of target tracking; AWS may append its creator to the ARN."""
+    for action in alarm.get("AlarmActions", ()):
+        return "AWS::ApplicationAutoScaling::ScalingPolicy", action.partition(":createdBy/")[0]
+    return None
 
 
 def dashboards(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
