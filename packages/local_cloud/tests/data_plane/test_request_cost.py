@@ -12,6 +12,7 @@ import pytest
 from tritonstack.runtime.async_connections import AsyncConnectionPool
 
 REQUESTS = 20
+ROUNDS = 5
 MOST_CALLS = 210
 """Python functions called per request, from its first byte to its response."""
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nyes"
@@ -47,8 +48,9 @@ def test_calls_per_request_in_the_event_loop(endpoint):
 
     requests = [
         endpoint.request(b"ask %d" % number, headers={"X-Amzn-SageMaker-Inference-Id": f"id-{number}"})
-        for number in range(REQUESTS + 1)
+        for number in range(ROUNDS * REQUESTS + 1)
     ]
+    rounds = []
     with endpoint.connect() as connection:
 
         def ask(request):
@@ -56,11 +58,15 @@ def test_calls_per_request_in_the_event_loop(endpoint):
             assert connection.response().body == b"yes"
 
         ask(requests[0])  # opens the connection to the server and fills caches
-        loop.call_soon_threadsafe(sys.setprofile, count)
-        try:
-            for request in requests[1:]:
-                ask(request)
-        finally:
-            loop.call_soon_threadsafe(sys.setprofile, None)
-    assert len(calls) > 20 * REQUESTS, "the event loop was not observed"
-    assert len(calls) < MOST_CALLS * REQUESTS, Counter(calls).most_common(20)
+        for first in range(1, len(requests), REQUESTS):
+            loop.call_soon_threadsafe(sys.setprofile, count)
+            try:
+                for request in requests[first : first + REQUESTS]:
+                    ask(request)
+            finally:
+                loop.call_soon_threadsafe(sys.setprofile, None)
+            rounds.append(calls.copy())
+            calls.clear()
+    least = min(rounds, key=len)  # on a busy machine, the loop wakes up more often per request
+    assert len(least) > 20 * REQUESTS, "the event loop was not observed"
+    assert len(least) < MOST_CALLS * REQUESTS, Counter(least).most_common(20)
