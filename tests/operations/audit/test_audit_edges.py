@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of
+from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of, scaled
 from tritonstack.operations.audit import report as reports
-from tritonstack.operations.audit.found import Found, Listing
+from tritonstack.operations.audit import tagged as tagging
+from tritonstack.operations.audit.found import Found, Listing, pages
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import audit
-from tritonstack.operations.audit.services import alarms
-from tritonstack.operations.audit.tagged import Lists, still_there, type_and_id
+from tritonstack.operations.audit.services import alarms, scaling
+from tritonstack.operations.audit.tagged import Lists, scalable_targets, still_there, type_and_id
 from tritonstack.operations.aws import Cloud
 
 
@@ -70,6 +71,22 @@ def test_alarms_of_target_tracking_belong_to_their_policy(cloud: Cloud) -> None:
         )
     parents = {found.id.rpartition("-")[2]: found.within for found in alarms(cloud, SCOPE)}
     assert parents == {"high": ("AWS::ApplicationAutoScaling::ScalingPolicy", policy), "low": None}
+
+
+def test_a_tagged_scalable_target_is_the_listed_one(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ARN holds a number only. The tagging API reports deregistered targets for a while."""
+    scaled(cloud)
+    registered = scalable_targets(cloud)
+    (arn,) = registered
+    reported = [{"ResourceARN": one, "Tags": []} for one in (arn, f"{arn}0")]
+
+    def listed(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
+        return iter(reported) if operation == "get_resources" else pages(client, operation, key, **arguments)
+
+    monkeypatch.setattr(tagging, "pages", listed)
+    by_name = {found.key for found in scaling(cloud, SCOPE)}
+    assert {found.key for found in tagging.tagged(cloud, SCOPE)} == by_name
+    assert by_name == {("AWS::ApplicationAutoScaling::ScalableTarget", registered[arn])}
 
 
 def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,3 +105,8 @@ def created_in_other_region(tags: Mapping[str, str], region: str) -> bool:
 def snake_case(name: str) -> str:
     """Return the boto3 spelling of a name such as EndpointConfig."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def scalable_target_id(item: Mapping[str, Any]) -> str:
+    """Return the physical id in CloudFormation of a scalable target, or of the target of an item."""
+    return "|".join((item["ResourceId"], item["ScalableDimension"], item["ServiceNamespace"]))

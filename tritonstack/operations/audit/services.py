@@ -19,10 +19,11 @@ from tritonstack.operations.audit.found import (
     UnreadableResource,
     created_in_other_region,
     pages,
+    scalable_target_id,
     snake_case,
     tags_of,
 )
-from tritonstack.operations.audit.tagged import is_kept_out
+from tritonstack.operations.audit.tagged import SCALABLE_TARGET, is_kept_out
 from tritonstack.operations.aws import Cloud
 from tritonstack.reference.images import ACCOUNTS
 
@@ -146,8 +147,7 @@ def scaling(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
 
     for target in pages(client, "describe_scalable_targets", "ScalableTargets", ServiceNamespace="sagemaker"):
         if ours(target):
-            name = "|".join((target["ResourceId"], target["ScalableDimension"], target["ServiceNamespace"]))
-            yield Found("AWS::ApplicationAutoScaling::ScalableTarget", name)
+            yield Found(SCALABLE_TARGET, scalable_target_id(target))
     for policy in pages(client, "describe_scaling_policies", "ScalingPolicies", ServiceNamespace="sagemaker"):
         if ours(policy):
             yield Found("AWS::ApplicationAutoScaling::ScalingPolicy", policy["PolicyARN"])
@@ -155,8 +155,7 @@ def scaling(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         client, "describe_scheduled_actions", "ScheduledActions", ServiceNamespace="sagemaker"
     ):
         if ours(action):
-            target = "|".join((action["ResourceId"], action["ScalableDimension"], action["ServiceNamespace"]))
-            within = ("AWS::ApplicationAutoScaling::ScalableTarget", target)
+            within = (SCALABLE_TARGET, scalable_target_id(action))
             yield Found(
                 "AWS::ApplicationAutoScaling::ScheduledAction", action["ScheduledActionARN"], within=within
             )

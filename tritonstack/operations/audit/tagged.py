@@ -17,6 +17,7 @@ from tritonstack.operations.audit.found import (
     Found,
     created_in_other_region,
     pages,
+    scalable_target_id,
     snake_case,
     tags_of,
 )
@@ -24,6 +25,7 @@ from tritonstack.operations.audit.network import IMAGE_TYPES, PART_TYPES
 from tritonstack.operations.aws import Cloud
 
 TAGGED = "by tag"
+SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 
 
 def _last(arn: str) -> str:
@@ -57,6 +59,7 @@ _SHAPES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
             ("processing-job", "ProcessingJob"),
         )
     ),
+    (r"application-autoscaling:scalable-target/", SCALABLE_TARGET, _whole),
     (r"cloudwatch:alarm:", "AWS::CloudWatch::Alarm", lambda arn: _resource(arn).partition(":")[2]),
     (r"cloudwatch:dashboard/", "AWS::CloudWatch::Dashboard", _after_slash),
     (r"sns:", "AWS::SNS::Topic", _whole),
@@ -107,10 +110,28 @@ def tagged(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         return  # without a filter, it would return the whole account
     filters = [{"Key": key, "Values": [value]} for key, value in sorted(scope.tags.items())]
     client = cloud.client("resourcegroupstaggingapi")
+    targets: dict[str, str] = {}
     for item in pages(client, "get_resources", "ResourceTagMappingList", TagFilters=filters):
         (kind, name), tags = type_and_id(item["ResourceARN"]), tags_of(item["Tags"])
-        if kind not in (*PART_TYPES, *IMAGE_TYPES) and not created_in_other_region(tags, cloud.region):
-            yield Found(kind, name, tags)
+        if kind in (*PART_TYPES, *IMAGE_TYPES) or created_in_other_region(tags, cloud.region):
+            continue
+        if kind == SCALABLE_TARGET:
+            targets = targets or scalable_targets(cloud)
+            if name not in targets:
+                continue  # deregistered
+            name = targets[name]
+        yield Found(kind, name, tags)
+
+
+def scalable_targets(cloud: Cloud) -> dict[str, str]:
+    """Return the physical ids of SageMaker's scalable targets by ARN, which contains a number only."""
+    listed = pages(
+        cloud.client("application-autoscaling"),
+        "describe_scalable_targets",
+        "ScalableTargets",
+        ServiceNamespace="sagemaker",
+    )
+    return {target.get("ScalableTargetARN", ""): scalable_target_id(target) for target in listed}
 
 
 def is_kept_out(error: ClientError) -> bool:
