@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tritonstack.base.files import remove_abandoned, staging_folder
+from tritonstack.base.files import only_writer, remove_abandoned, staging_folder, write_atomically
 
 HOLDING = """\
 import sys, time
@@ -59,3 +60,31 @@ def test_files_and_other_names_are_kept(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), staging_folder(tmp_path / "made", ".new-"):
         raise RuntimeError
     assert not any((tmp_path / "made").iterdir())
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+    file.chmod(mode)
+    write_atomically(file, b"new")
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("new", mode)
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    target = tmp_path / "folder" / "file"
+    target.write_text("old")
+    (tmp_path / "link").symlink_to("folder/file")
+    write_atomically(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert target.read_text() == "new"
+    assert {*tmp_path.rglob("*")} == {tmp_path / "folder", tmp_path / "link", target}
+
+
+def test_a_lock_that_does_not_wait(tmp_path: Path) -> None:
+    again = only_writer(tmp_path, wait=False)
+    with only_writer(tmp_path, wait=False), pytest.raises(BlockingIOError), again:
+        pass
+    with only_writer(tmp_path, wait=False):
+        assert tmp_path.is_dir()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tritonstack.base.errors import UsageError
-from tritonstack.workflows.output_files import write_output
+from tritonstack.workflows.output_files import require_output, write_output
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,10 @@ def test_what_cannot_be_written_is_an_error_and_leaves_nothing(
     (tmp_path / "file").write_text("kept")
     (tmp_path / "to-folder").symlink_to("folder")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UsageError, match=f"cannot write .*: ({reason})") as caught:
-        write_output(tmp_path / name, b"new")
-    assert (caught.value.code, bool(caught.value.remedy)) == ("TS907", True)
+    for write in (require_output, lambda file: write_output(file, b"new")):
+        with pytest.raises(UsageError, match=f"cannot write .*: ({reason})") as caught:
+            write(tmp_path / name)
+        assert (caught.value.code, bool(caught.value.remedy)) == ("TS907", True)
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "file").read_text() == "kept"
 
@@ -37,6 +38,9 @@ def test_what_cannot_be_written_is_an_error_and_leaves_nothing(
 def test_links_and_devices_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "device").symlink_to("/dev/null")
+    for name in ("link", "device", "new"):
+        require_output(tmp_path / name)
+    assert {file.name for file in tmp_path.iterdir()} == {"link", "device"}
     for name in ("link", "device", "new"):
         write_output(tmp_path / name, b"content")
     write_output(Path("/dev/null"), b"content")

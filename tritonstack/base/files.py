@@ -6,19 +6,25 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+_NEW_MODE = 0o644
+
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a folder. The lock ends with the process."""
+def only_writer(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold an exclusive lock on a folder. The lock ends with the process.
+
+    Without `wait`, raise BlockingIOError if another process holds it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(handle)
@@ -69,7 +75,10 @@ def write_text_atomically(file: Path, text: str) -> bool:
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Replace the content of `file` atomically."""
+    """Replace the content of `file` atomically; keep its mode, and write to the target of a link."""
+    if file.is_symlink():
+        file = file.resolve()
+    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else _NEW_MODE
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     temporary = Path(name)
@@ -78,7 +87,7 @@ def write_atomically(file: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(mode)
         temporary.replace(file)
     except BaseException:
         temporary.unlink(missing_ok=True)
