@@ -175,7 +175,6 @@ def test_all_yaml_is_read_through_one_function() -> None:
     }
     assert found == {
         "tritonstack/base/yaml_nodes.py",
-        "tritonstack/project/files/yaml_edits.py",
-        "tritonstack/project/scaffold/insertion.py",
+        "tritonstack/project/files/yaml_positions.py",
         "packages/local_cloud/tritonstack_local/cloudformation/templates/template.py",
     }

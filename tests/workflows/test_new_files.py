@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from tritonstack.cli.main import run
 from tritonstack.project.loading import load_models, load_workspace, validate_project
 from tritonstack.project.scaffold.insertion import insert_endpoint
 from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS
-from tritonstack.project.scaffold.repository import create_repository
+from tritonstack.project.scaffold.repository import create_repository, pin_this_version
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows import Session
@@ -157,6 +158,40 @@ def test_an_insertion_changes_nothing_else(text):
     assert after == before
     kept = [line for line in text.replace("endpoints: {}", "endpoints:").splitlines() if line.strip()]
     assert [line for line in changed.splitlines() if line in kept] == kept
+
+
+@pytest.mark.parametrize("text", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_an_insertion_keeps_the_line_endings(text):
+    changed = insert_endpoint(text.replace("\n", "\r\n"), "fresh", "# why\nkind: single\n")
+    assert changed == insert_endpoint(text, "fresh", "# why\nkind: single\n").replace("\n", "\r\n")
+
+
+def test_the_file_of_an_environment_keeps_line_endings_mode_and_link(project):
+    file, target = project.environment_file("local"), project.root / "shared.yaml"
+    target.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    target.chmod(0o640)
+    file.unlink()
+    file.symlink_to(target)
+    new_endpoint(project, "fresh", environment="local", models=["double"])
+    assert file.is_symlink()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert b"fresh:" in target.read_bytes()
+    assert target.read_bytes().count(b"\n") == target.read_bytes().count(b"\r\n")
+
+
+def test_a_repository_keeps_the_line_endings_of_what_exists(tmp_path):
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    ignored, requirements = folder / ".gitignore", folder / "requirements.txt"
+    ignored.write_bytes(b"*.pyc\r\n")
+    create_repository(folder, example="python")
+    requirements.write_bytes(requirements.read_bytes().replace(b"\n", b"\r\n").replace(b"==", b"==0.0."))
+    before = requirements.read_bytes()
+    pin_this_version(Project(folder))
+    assert requirements.read_bytes() != before
+    for file in (ignored, requirements):
+        assert len(file.read_bytes().splitlines()) > 1
+        assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n")
 
 
 def test_comments_stay_with_the_preceding_endpoint():

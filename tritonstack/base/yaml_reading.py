@@ -22,7 +22,7 @@ MAX_FILE_BYTES = 10_000_000
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file; reject files that are too large or not regular."""
+    """Return the text of a file with its line endings; reject files that are too large or not regular."""
     try:
         found = file.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -31,7 +31,7 @@ def read_text(file: Path) -> str:
         if found.st_size > MAX_FILE_BYTES:
             message = f"expected at most {MAX_FILE_BYTES:,} bytes, got {found.st_size:,}"
             raise _unreadable(file, message, "remove unneeded content")
-        return file.read_text(encoding="utf-8")
+        return file.read_bytes().decode()
     except FileNotFoundError:
         raise _unreadable(file, "file not found", "create the file, or correct its name") from None
     except UnicodeDecodeError as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml_nodes import load_yaml
-from tritonstack.project.files.yaml_edits import edit_mapping, set_value
+from tritonstack.project.files import yaml_edits
+from tritonstack.project.files.yaml_edits import UneditableFileError
 
+NAME = Path("models/mood/model.yaml")
 TEXT = """\
 # who
 name: mood  # a name
@@ -30,6 +32,14 @@ description: >-
 # inputs
 test_inputs: [a, b]
 """
+
+
+def set_value(text: str, path: tuple[str, ...], value: object) -> str:
+    return yaml_edits.set_value(text, path, value, file=NAME)
+
+
+def edit_mapping(text: str, path: tuple[str, ...], changes: dict[str, Any]) -> str:
+    return yaml_edits.edit_mapping(text, path, changes, file=NAME)
 
 
 def changed_lines(before: str, after: str) -> list[str]:
@@ -86,17 +96,26 @@ def test_a_file_on_one_line_stays_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "line"),
     [
-        "- a\n",
-        "one: &shared {a: 1}\ntwo: *shared\n",
-        "base: &base {a: 1}\none: {<<: *base, b: 2}\n",
+        ("- a\n", 1),
+        ("name: a\none: text\n", 2),
+        ("one: &shared {a: 1}\ntwo: *shared\n", 1),
+        ("name: a\none: &shared\n  a: 1\ntwo: *shared\n", 2),
     ],
 )
-def test_a_form_that_would_change_more_is_rejected(text: str) -> None:
-    with pytest.raises(UsageError, match=r"one\.a cannot be set without another change") as caught:
+def test_a_form_that_would_change_more_is_rejected(text: str, line: int) -> None:
+    with pytest.raises(UneditableFileError) as caught:
         set_value(text, ("one", "a"), 2)
-    assert caught.value.code == "TS908"
+    assert f"{NAME}:{line}: one: a cannot be set without another change of the file" in caught.value.message
+    assert caught.value.violations[0].code == "TS908"
+
+
+def test_a_merged_value_is_overridden_where_it_is_merged() -> None:
+    text = "base: &base {a: 1}\none: {<<: *base, b: 2}\n"
+    assert set_value(text, ("one", "a"), 2) == text.replace("b: 2", "b: 2, a: 2")
+    with pytest.raises(UneditableFileError):
+        edit_mapping(text, ("one",), {"a": None})
 
 
 @pytest.mark.parametrize("value", ["07:00", "1e3", "on", "2026-01-01", "a: b", "größer", ""])
@@ -156,13 +175,16 @@ def test_values_change_in_place_and_comments_stay() -> None:
 def test_keys_are_removed_and_added_after_the_last_one() -> None:
     changes = {"invocations_per_instance": None, "concurrent_requests_per_model": 4}
     assert changed(FILE, ("endpoints", "block", "scaling"), changes) == (
-        "-       invocations_per_instance: 6000   # measured\n+       concurrent_requests_per_model: 4"
+        "-       invocations_per_instance: 6000   # measured\n"
+        "+       # measured\n"
+        "+       concurrent_requests_per_model: 4"
     )
 
 
 def test_nested_values_are_written_one_entry_per_line() -> None:
     day = {"at": "07:30", "timezone": "UTC", "min": 3, "max": 9}
     assert changed(FILE, ("endpoints", "block", "scaling"), {"schedules": {"day": day}}) == (
+        "+         # later\n"
         "+         day: {at: '07:30', timezone: UTC, min: 3, max: 9}\n"
         '-         office: {at: "07:00", min: 4, max: 8}\n'
         "-         evening:    # later\n"
@@ -193,8 +215,47 @@ def test_nothing_to_change_changes_nothing() -> None:
     assert edit_mapping(FILE, ("endpoints", "block", "scaling"), {}) == FILE
 
 
-def test_comments_within_braces_are_not_lost() -> None:
-    text = "endpoints:\n  a:\n    scaling: {min_instances: 1,  # low\n      max_instances: 2}\n"
-    with pytest.raises(UsageError, match="line 3: a mapping in braces has comments") as caught:
-        edit_mapping(text, ("endpoints", "a", "scaling"), {"min_instances": 2})
-    assert caught.value.code == "TS908"
+def test_values_of_another_type_are_changes() -> None:
+    assert set_value("a: 1\n", ("a",), True) == "a: true\n"
+    assert set_value("a: 1\n", ("a",), 1.0) == "a: 1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "changes", "expected"),
+    [
+        ("s: {a: 0x10,  # low\n  b: 2}\n", ("s",), {"b": 3}, "s: {a: 0x10,  # low\n  b: 3}\n"),
+        ("s: {a: 'a#b',\n  b: 2}\n", ("s",), {"c": 3}, "s: {a: 'a#b',\n  b: 2, c: 3}\n"),
+        ("s: { a: 010, b: 2, c: 3, }\n", ("s",), {"b": None}, "s: { a: 010, c: 3, }\n"),
+        ("s: {a: 1, b: 2}\n", ("s",), {"a": None, "b": None, "c": "x, y"}, "s: {c: 'x, y'}\n"),
+        ("s: {a, b: }\n", ("s",), {"a": 1, "b": 2}, "s: {a: 1, b: 2 }\n"),
+        ("s: {}  # none\n", ("s",), {"a": 1}, "s: {a: 1}  # none\n"),
+        ("s:  # later\nt: 1\n", ("s",), {"a": 1}, "s: {a: 1}  # later\nt: 1\n"),
+        ("s:  # all\n  a: 1  # one\nt: 1\n", ("s",), {"a": None}, "# one\ns: {}  # all\nt: 1\n"),
+        ("s:\n  - a  # one\n  # two\n  - b\n", (), {"s": ["c"]}, "# one\n# two\ns: [c]\n"),
+        ("s:\n  - {a: 1, b: 0x2}  # one\n", (), {"s": [{"a": 3, "b": 2}]}, "s:\n  - {a: 3, b: 0x2}  # one\n"),
+        ("s: |  # text\n  a\n\nt: 1\n", (), {"s": "b"}, "# text\ns: b\n\nt: 1\n"),
+        ("s: |+\n  a\n\n", (), {"t": 1}, "s: |+\n  a\n\nt: 1\n"),
+        ("s:\r\n  a: 1\r\n", ("s",), {"b": {"c": {"d": 1}}}, "s:\r\n  a: 1\r\n  b:\r\n    c: {d: 1}\r\n"),
+    ],
+)
+def test_neighbors_comments_and_line_endings_stay(
+    text: str, path: tuple[str, ...], changes: dict[str, Any], expected: str
+) -> None:
+    assert edit_mapping(text, path, changes) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s: {a: 1,  # low\n  b: 2}\n",
+        "s: {b: 2, a: [1,  # low\n  2]}\n",
+        "s:\n  - a: {x: 1}  # low\n",
+    ],
+)
+def test_a_comment_that_would_be_lost_is_an_error_with_its_line(text: str) -> None:
+    path, changes = (("s",), {"a": None}) if "- " not in text else ((), {"s": [{"b": 1}]})
+    with pytest.raises(UneditableFileError) as caught:
+        edit_mapping(text, path, changes)
+    line = text[: text.index("#")].count("\n") + 1
+    assert f"{NAME}:{line}: " in caught.value.message
+    assert "the edit would remove the comment '# low'" in caught.value.message

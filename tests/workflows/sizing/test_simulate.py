@@ -99,6 +99,26 @@ def test_a_proposal_is_printed_as_a_diff_with_both_costs_and_written(
     assert "the present scaling is the cheapest" in capsys.readouterr().err
 
 
+def test_a_proposal_for_a_file_that_cannot_be_edited_is_printed_and_only_writing_it_fails(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project.environment_file("dev")
+    edit(file, "min_instances: 1 ", "min_instances: &low 1 ")
+    edit(file, "ml.c7i.xlarge: 0.2", "ml.c7i.xlarge: *low")
+    before = file.read_text()
+    assert command(project, "--objective", "p99=500ms,lost=0") == 0
+    printed = capsys.readouterr()
+    assert "proposed" in printed.out
+    assert "environments/dev.yaml:" in printed.err
+    assert "cannot be set without another change of the file" in printed.err
+    found = simulated(project, objective=parse_objective("p99=500ms,lost=0")).proposal
+    assert found.to_json()["changes"]["min_instances"] > 1
+    assert (found.diff, found.to_json()["uneditable"]) == ("", found.uneditable.message)
+    assert command(project, "--objective", "p99=500ms,lost=0", "--write") == 2
+    assert "environments/dev.yaml:" in capsys.readouterr().err
+    assert file.read_text() == before
+
+
 def test_results_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--trace", str(project.root / "spike.csv"), "--bench", str(project.root / "one.json")]
     assert run(["--json", "--project", str(project.root), "simulate", "dev", "search", *words]) == 0

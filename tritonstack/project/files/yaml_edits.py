@@ -1,18 +1,30 @@
-"""Change values in the text of a YAML file, and keep its comments and order."""
+"""Change values in the text of a YAML file, and keep everything else: comments, order, and line endings.
+
+The text is edited where its data differs from the wanted data. The result is then read again: it must have
+exactly the wanted data and all comments of the text before, or the edit is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml_nodes import TextualDumper, load_yaml
+from tritonstack.base.yaml_reading import field_text, nearest_line, parse_yaml
+from tritonstack.project.files.yaml_positions import ComposedText, compose_text
 
 _INDENT = 2
 _LINE_LENGTH = 110
+_BY_HAND = "write its mapping with a key per line, without anchors and aliases, or change it by hand"
+
+
+class UneditableFileError(InvalidFilesError):
+    """The form of a file prevents an edit that changes nothing else."""
 
 
 @dataclass(frozen=True)
@@ -24,61 +36,68 @@ class _Edit:
     text: str
 
 
-def set_value(text: str, path: Sequence[str], value: object) -> str:
-    """Return a YAML text with a value at a path of keys; missing mappings are added."""
-    return edit_mapping(text, path[:-1], {path[-1]: value})
+class _RefusedError(Exception):
+    """An edit is impossible: the line and the reason."""
+
+    def __init__(self, line: int, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.line, self.reason, self.remedy = line, reason, remedy
 
 
-def edit_mapping(text: str, path: Sequence[str], changes: Mapping[str, object]) -> str:
-    """Return a YAML text with some keys of the mapping at `path` changed; None removes a key.
+def set_value(text: str, path: Sequence[str], value: object, *, file: Path) -> str:
+    """Return the text of a file with a value at a path of keys; missing mappings are added."""
+    return edit_mapping(text, path[:-1], {path[-1]: value}, file=file)
 
-    The mapping is added to its parent if it is missing. Raise UsageError if the form of the file prevents
-    exactly these changes.
+
+def edit_mapping(text: str, path: Sequence[str], changes: Mapping[str, object], *, file: Path) -> str:
+    """Return the text of a file with some keys of the mapping at `path` changed; None removes a key.
+
+    The mapping is added to its parent if it is missing. Raise UneditableFileError if the form of the file
+    prevents exactly these changes.
     """
-    before = load_yaml(text)
-    wanted = _changed(before, path, changes)
-    if wanted == before:
-        return text
+    before, lines = parse_yaml(text, file)
+    line = nearest_line(lines, tuple(path)) or 1
+    field = field_text(tuple(path))
+    names = ", ".join(changes)
     try:
-        edited = _edited(text, path, changes)
-        is_right = load_yaml(edited) == wanted
-    except yaml.YAMLError:
-        is_right = False
-    if not is_right:
-        raise UsageError(
-            f"{'.'.join((*path, *changes))} cannot be set without another change of the file",
-            remedy="write its mapping with a key per line, without anchors and aliases, or change it by hand",
-            code="TS908",
-        )
-    return edited
+        wanted = with_changes(before, path, changes)
+        if _same(wanted, before):
+            return text
+        return _edited(text, before, wanted)
+    except _RefusedError as refused:
+        raise _uneditable(file, refused.line, field, f"{names}: {refused.reason}", refused.remedy) from None
+    except (yaml.YAMLError, InvalidFilesError):
+        reason = f"{names} cannot be set without another change of the file"
+        raise _uneditable(file, line, field, reason, _BY_HAND) from None
 
 
-def _changed(data: Any, path: Sequence[str], changes: Mapping[str, object]) -> Any:
-    """Return the data that the edited text must have."""
-    known = dict(data) if isinstance(data, dict) else {}
+def with_changes(data: Any, path: Sequence[str], changes: Mapping[str, object]) -> Any:
+    """Return data with some keys of the mapping at `path` changed; None removes a key."""
+    if not isinstance(data, dict | None):
+        raise yaml.YAMLError("not a mapping")
+    known = data or {}
     if not path:
         kept = {name: value for name, value in known.items() if name not in changes}
         return kept | {name: value for name, value in changes.items() if value is not None}
-    part = _changed(known.get(path[0]), path[1:], changes)
-    return known | {path[0]: part} if part or path[0] in known else known
+    part = with_changes(known.get(path[0]), path[1:], changes)
+    return known | {path[0]: part} if part or known.get(path[0]) is not None else known
 
 
-def _edited(text: str, path: Sequence[str], changes: Mapping[str, object]) -> str:
-    # The positions of libyaml's nodes are not exact enough for edits.
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
-    for depth, key in enumerate(path):
-        found = _child(node, key)
-        if found is None:
-            given = {name: value for name, value in changes.items() if value is not None}
-            for missing in reversed(path[depth + 1 :]):
-                given = {missing: given}
-            return _applied(text, _edits(text, _mapping(node), {key: given}))
-        node = found
-    return _applied(text, _edits(text, _mapping(node), changes))
+def _uneditable(file: Path, line: int, field: str, reason: str, remedy: str) -> UneditableFileError:
+    return UneditableFileError([FileViolation(file, line, field, reason, remedy, code="TS908")])
 
 
-def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
-    return next((value for name, value in _mapping(node).value if name.value == key), None)
+def _edited(text: str, before: Any, wanted: Any) -> str:
+    composed = compose_text(text)
+    editor = _Editor(composed)
+    editor.reconcile(_mapping(composed.root), before, wanted)
+    edited = _applied(text, editor.edits, composed.newline)
+    comments = sorted(comment.text for comment in composed.comments)
+    if not _same(load_yaml(edited), wanted) or comments != sorted(
+        comment.text for comment in compose_text(edited).comments
+    ):
+        raise yaml.YAMLError("the edit would change more")
+    return edited
 
 
 def _mapping(node: yaml.Node | None) -> yaml.MappingNode:
@@ -87,63 +106,149 @@ def _mapping(node: yaml.Node | None) -> yaml.MappingNode:
     return node
 
 
-def _edits(text: str, node: yaml.MappingNode, changes: Mapping[str, object]) -> Iterator[_Edit]:
-    if node.flow_style or not node.value:
-        yield _flow_edit(text, node, changes)
-        return
-    column = node.value[0][0].start_mark.column
-    present = {key.value: (key, value) for key, value in node.value}
-    for name, value in changes.items():
-        if name not in present:
-            continue
-        key, old = present[name]
-        if value is not None and isinstance(old, yaml.ScalarNode) and not isinstance(value, dict):
-            yield _Edit(old.start_mark.index, old.end_mark.index, _flow(value))
-            continue
-        begin = key.start_mark.index - key.start_mark.column
-        if value is not None and isinstance(old, yaml.CollectionNode) and old.flow_style:
-            yield _Edit(old.start_mark.index, old.end_mark.index, _flow(value))
-        else:
-            yield _Edit(begin, _line_end(text, _last(old)), _block(name, value, column))
-    added = "".join(
-        _block(name, value, column)
-        for name, value in changes.items()
-        if name not in present and value is not None
-    )
-    if added:
-        end = _line_end(text, max(_last(value) for _, value in node.value))
-        missing_break = "" if end == 0 or text[end - 1] == "\n" else "\n"
-        yield _Edit(end, end, missing_break + added)
+def _same(one: Any, other: Any) -> bool:
+    """Compare data with its types: 1, 1.0, and true differ."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - not a number
 
 
-def _flow_edit(text: str, node: yaml.MappingNode, changes: Mapping[str, object]) -> _Edit:
-    """Write a mapping in braces again."""
-    begin, end = node.start_mark.index, node.end_mark.index
-    old = text[begin:end]
-    if "\n" in old and "#" in old:
-        raise UsageError(
-            f"line {node.start_mark.line + 1}: a mapping in braces has comments, which an edit would lose",
-            remedy="write each key on a line of its own, without braces",
-            code="TS908",
-        )
-    values = load_yaml(old) or {}
-    for name, value in changes.items():
-        if value is None:
-            values.pop(name, None)
+class _Editor:
+    """Collects the edits between two states of the data of a text."""
+
+    def __init__(self, composed: ComposedText) -> None:
+        self.composed, self.text = composed, composed.text
+        self.edits: list[_Edit] = []
+
+    def reconcile(self, node: yaml.MappingNode, before: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Edit a mapping that has at least one key after the edit."""
+        pairs = {key.value: (key, value) for key, value in node.value}
+        for name, (key, old) in pairs.items():
+            if name in before and name in wanted and not _same(before[name], wanted[name]):
+                self._change(key, old, before[name], wanted[name], in_block=not node.flow_style)
+        removed = [name for name in pairs if name in before and name not in wanted]
+        added = {
+            name: value
+            for name, value in wanted.items()
+            if name not in before or (name not in pairs and not _same(before[name], value))
+        }
+        if node.flow_style or not node.value:
+            self._edit_braces(node, removed, added)
         else:
-            values[name] = value
-    return _Edit(begin, end, _flow(values))
+            for name in removed:
+                self._remove_lines(*pairs[name])
+            self._add_lines(node, added)
+
+    def _change(self, key: yaml.Node, old: yaml.Node, before: Any, wanted: Any, *, in_block: bool) -> None:
+        """Change a value, and within a mapping or a list only the parts that differ."""
+        if isinstance(old, yaml.MappingNode) and isinstance(wanted, dict) and wanted and before:
+            self.reconcile(old, before, wanted)
+        elif isinstance(old, yaml.SequenceNode) and isinstance(wanted, list) and len(wanted) == len(before):
+            for item, was, value in zip(old.value, before, wanted, strict=True):
+                if not _same(was, value):
+                    self._change(item, item, was, value, in_block=False)
+        else:
+            self._replace(key, old, wanted, in_block=in_block)
+
+    def _replace(self, key: yaml.Node, old: yaml.Node, value: Any, *, in_block: bool) -> None:
+        end = self.composed.content_end(old)
+        is_block = isinstance(old, yaml.CollectionNode) and not old.flow_style
+        is_empty = end == old.start_mark.index
+        if key is not old and in_block and (is_block or is_empty):
+            self._replace_lines(key, end, value)
+        elif is_empty:
+            colon = "" if key is old or self.text[end - 1 : end] == ":" else ":"
+            self.edits.append(_Edit(end, end, f"{colon} {_flow(value)}"))
+        else:
+            self._keep_comments(old.start_mark.index, end, key if in_block else None)
+            self.edits.append(_Edit(old.start_mark.index, end, _flow(value)))
+
+    def _replace_lines(self, key: yaml.Node, end: int, value: Any) -> None:
+        """Replace a value that begins after the line of its key; what follows the colon stays."""
+        colon = self.text.index(":", key.end_mark.index) + 1
+        line_end = self.composed.line_break(colon)
+        end = self.composed.line_break(max(end, line_end))
+        self._keep_comments(line_end, end, key)
+        written = _block(str(key.value), value, key.start_mark.column)
+        if written.count("\n") > 1:
+            self.edits.append(_Edit(line_end, end, written[written.index("\n") :].rstrip("\n")))
+        else:
+            self.edits.append(_Edit(colon, colon, f" {_flow(value)}"))
+            self.edits.append(_Edit(line_end, end, ""))
+
+    def _remove_lines(self, key: yaml.Node, old: yaml.Node) -> None:
+        begin = self.composed.line_start(key.start_mark.index)
+        end = max(self.composed.content_end(key), self.composed.content_end(old))
+        end = self.composed.line_end(end)
+        self._keep_comments(begin, end, key)
+        self.edits.append(_Edit(begin, end, ""))
+
+    def _add_lines(self, node: yaml.MappingNode, added: Mapping[str, Any]) -> None:
+        if not added:
+            return
+        column, end = node.value[0][0].start_mark.column, self.composed.block_end(node)
+        missing_break = "" if self.text[:end].endswith("\n") else "\n"
+        written = "".join(_block(name, value, column) for name, value in added.items())
+        self.edits.append(_Edit(end, end, missing_break + written))
+
+    def _edit_braces(self, node: yaml.MappingNode, removed: Sequence[str], added: Mapping[str, Any]) -> None:
+        """Remove pairs with their commas, and add pairs after the last one."""
+        pairs = node.value
+        ends = [self._pair_end(key, value) for key, value in pairs]
+        kept = [index for index, (key, _) in enumerate(pairs) if key.value not in removed]
+        written = ", ".join(f"{_flow(name)}: {_flow(value)}" for name, value in added.items())
+        if not kept:
+            begin = pairs[0][0].start_mark.index if pairs else node.start_mark.index + 1
+            self._cut(begin, ends[-1] if pairs else begin, written)
+            return
+        for index, (key, _) in enumerate(pairs):
+            if index in kept:
+                continue
+            if index < kept[-1]:
+                self._cut(key.start_mark.index, pairs[index + 1][0].start_mark.index)
+            else:
+                self._cut(ends[index - 1], ends[index])
+        if written:
+            self.edits.append(_Edit(ends[kept[-1]], ends[kept[-1]], f", {written}"))
+
+    def _pair_end(self, key: yaml.Node, value: yaml.Node) -> int:
+        """Return the index after a pair in braces; an empty value has the position of the next token."""
+        end = int(value.end_mark.index)
+        if end > value.start_mark.index or self.text[end - 1 : end] == ":":
+            return end
+        return int(key.end_mark.index)
+
+    def _cut(self, begin: int, end: int, text: str = "") -> None:
+        self._keep_comments(begin, end, None)
+        self.edits.append(_Edit(begin, end, text))
+
+    def _keep_comments(self, begin: int, end: int, key: yaml.Node | None) -> None:
+        """Move the comments of a part that goes to lines of their own above its key."""
+        lost = self.composed.comments_in(begin, end)
+        if not lost:
+            return
+        start = None if key is None else self.composed.line_start(key.start_mark.index)
+        if key is None or start is None or self.text[start : key.start_mark.index].strip():
+            raise _RefusedError(
+                lost[0].line,
+                f"the edit would remove the comment {lost[0].text!r}",
+                "move the comment to a line above the value, or change the value by hand",
+            )
+        indent = " " * key.start_mark.column
+        self.edits.append(_Edit(start, start, "".join(f"{indent}{comment.text}\n" for comment in lost)))
 
 
 def _block(name: str, value: object, column: int) -> str:
-    """Return a key with its value on lines of its own; an empty text for None."""
-    if value is None:
-        return ""
+    """Return a key with its value on lines of its own."""
     indent = " " * column
-    line = f"{indent}{name}: {_flow(value)}\n"
+    line = f"{indent}{_flow(name)}: {_flow(value)}\n"
     if not isinstance(value, dict) or not value or (len(line) <= _LINE_LENGTH and not _nested(value)):
         return line
-    return f"{indent}{name}:\n" + "".join(
+    return f"{indent}{_flow(name)}:\n" + "".join(
         _block(str(key), one, column + _INDENT) for key, one in value.items()
     )
 
@@ -153,33 +258,26 @@ def _nested(value: Mapping[str, object]) -> bool:
 
 
 def _flow(value: object) -> str:
-    """Return a value on one line."""
+    """Return a value on one line, as it can be written within braces and outside."""
     text: str = yaml.dump(
-        value,
+        [value],
         Dumper=TextualDumper,
         default_flow_style=True,
         width=10**6,
         allow_unicode=True,
         sort_keys=False,
     )
-    return text.removesuffix("\n").removesuffix("\n...")
+    return text.strip()[1:-1]
 
 
-def _last(node: yaml.Node) -> int:
-    """Return the index of the last character of a node; a block collection ends with its last child."""
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _last(last[1] if isinstance(last, tuple) else last)
-    return max(int(node.start_mark.index), int(node.end_mark.index) - 1)
-
-
-def _line_end(text: str, index: int) -> int:
-    """Return the index after the end of a line."""
-    found = text.find("\n", index)
-    return len(text) if found < 0 else found + 1
-
-
-def _applied(text: str, edits: Iterator[_Edit]) -> str:
-    for edit in sorted(edits, key=lambda one: one.begin, reverse=True):
-        text = text[: edit.begin] + edit.text + text[edit.end :]
+def _applied(text: str, edits: Iterable[_Edit], newline: str) -> str:
+    """Apply edits from the last one to the first; insertions at one place stay in the order of the edits."""
+    following = len(text)
+    numbered = sorted(enumerate(edits), key=lambda one: (one[1].begin, one[1].end, one[0]), reverse=True)
+    for _, edit in numbered:
+        if edit.end > following:
+            raise yaml.YAMLError("edits overlap")
+        written = edit.text.replace("\n", newline)
+        text = text[: edit.begin] + written + text[edit.end :]
+        following = edit.begin
     return text

@@ -104,9 +104,11 @@ def _write_new(file: Path, content: bytes) -> None:
     if not file.exists():
         file.write_bytes(content)
     elif file.name == _IGNORED:
-        existing = file.read_text(encoding="utf-8")
+        existing = _existing_text(file)
         missing = [line for line in content.decode().splitlines() if line not in existing.splitlines()]
-        write_text_atomically(file, "\n".join([existing.rstrip("\n"), *missing]).lstrip("\n") + "\n")
+        newline = "\r\n" if "\r\n" in existing else "\n"
+        lines = [existing.rstrip("\r\n"), *missing] if existing.strip() else missing
+        write_text_atomically(file, newline.join(lines) + newline)
 
 
 class PinChange(NamedTuple):
@@ -157,7 +159,8 @@ def pin_this_version(project: Project) -> PinChange:
 
 
 def _existing_text(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    """Return the text of a file with its line endings; an empty text if it does not exist."""
+    return file.read_bytes().decode() if file.is_file() else ""
 
 
 def _contents(name: str, example: str | None, *, has_readme: bool) -> dict[str, bytes]:

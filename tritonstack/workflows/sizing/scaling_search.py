@@ -16,7 +16,7 @@ from tritonstack.operations.scaling_simulation.proposals import (
     Settings,
 )
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
-from tritonstack.project.files.yaml_edits import edit_mapping
+from tritonstack.project.files.yaml_edits import UneditableFileError, edit_mapping
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.workflows.session import Session
@@ -49,6 +49,13 @@ class ProposedScaling:
     """The environment file with it."""
     simulated: int
     """The number of policies that were simulated."""
+    uneditable: UneditableFileError | None = None
+    """Why the environment file cannot be edited."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it differs from the present scaling."""
+        return bool(self.settings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the proposal for `--json`."""
@@ -56,6 +63,7 @@ class ProposedScaling:
             "objective": self.objective.describe(),
             "changes": dict(self.settings),
             "diff": self.diff,
+            "uneditable": None if self.uneditable is None else self.uneditable.message,
             "policies_simulated": self.simulated,
             "result": self.run.to_json(),
         }
@@ -148,13 +156,16 @@ def _proposed(
     file = session.project.environment_file(name)
     before = after = read_text(file)
     edits = simulated.edits(proposal.settings)
-    for part, changes in edits.items():
-        if changes:
-            after = edit_mapping(after, ("endpoints", simulated.name, part), changes)
+    uneditable = None
+    try:
+        for part, changes in edits.items():
+            after = edit_mapping(after, ("endpoints", simulated.name, part), changes, file=file)
+    except UneditableFileError as error:
+        after, uneditable = before, error
     load_workspace(session.project, name, text=after)
     shown = file.relative_to(session.project.root).as_posix()
     diff = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{shown}", f"b/{shown}"
     )
     changed = {key: value for changes in edits.values() for key, value in changes.items()}
-    return ProposedScaling(objective, changed, proposal.run, "".join(diff), after, evaluated)
+    return ProposedScaling(objective, changed, proposal.run, "".join(diff), after, evaluated, uneditable)

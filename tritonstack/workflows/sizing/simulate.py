@@ -60,7 +60,7 @@ class Simulation:
     def chart(self) -> str:
         """Return an SVG document."""
         runs = {"present": self.run}
-        if self.proposal is not None and self.proposal.diff:
+        if self.proposal is not None and self.proposal.changes:
             runs["proposed"] = self.proposal.run
         return draw_simulations(f"{self.endpoint} in {self.environment}, simulated", runs)
 
@@ -139,8 +139,13 @@ def simulate(
 
 
 def write_proposal(session: Session, simulation: Simulation) -> WrittenProposal:
-    """Write a proposal to the environment file, if it changes anything."""
+    """Write a proposal to the environment file, if it changes anything.
+
+    Raise UneditableFileError if the form of the file prevents that.
+    """
     proposal, file = simulation.proposal, session.project.environment_file(simulation.environment)
+    if proposal is not None and proposal.uneditable is not None:
+        raise proposal.uneditable
     if proposal is None or not proposal.diff:
         return WrittenProposal(file, changed=False)
     write_text_atomically(file, proposal.text)

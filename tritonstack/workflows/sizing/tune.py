@@ -14,6 +14,7 @@ from typing import Any
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
+from tritonstack.base.yaml_reading import read_text
 from tritonstack.operations.loads.charts import Curve, draw_curves
 from tritonstack.operations.tuning.objectives import Measured
 from tritonstack.operations.tuning.search import TunedRun, average, of
@@ -283,16 +284,16 @@ def _changes(session: Session, plan: TunePlan, best: Choice) -> Iterator[FileCha
     for name, document in plan.models.items():
         own = [(setting, value) for setting, value in changed if setting.model == name]
         if own:
-            before = document.file.read_text(encoding="utf-8")
+            before = read_text(document.file)
             place = document.file.relative_to(session.project.root).as_posix()
             yield FileChange(place, before, edited(before, iter(own)))
     workspace = plan.target.workspace
     for setting, value in changed:
         if workspace is not None and not setting.model:
             file = workspace.environment.file
-            before = file.read_text(encoding="utf-8")
+            before = read_text(file)
             path = ("endpoints", plan.target.endpoint, "environment", setting.field)
-            after = set_value(before, path, str(value))
+            after = set_value(before, path, str(value), file=file)
             yield FileChange(file.relative_to(session.project.root).as_posix(), before, after)
 
 

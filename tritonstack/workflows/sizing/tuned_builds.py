@@ -106,7 +106,7 @@ class FormBuilder:
             own = ((setting, value) for setting, value in values if setting.model == name)
             text = edited(text, _with_small_batches(document.record, own, values))
             if (location := _outside(document)) is not None:
-                text = set_value(text, ("source",), f"file://{location}")
+                text = set_value(text, ("source",), f"file://{location}", file=document.file)
             file = project.model_file(name)
             file.unlink()
             file.write_text(text, encoding="utf-8")

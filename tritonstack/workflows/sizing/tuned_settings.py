@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.documents import Document, FieldPath
-from tritonstack.base.errors import UsageError
 from tritonstack.operations.tuning.spaces import Dimension
 from tritonstack.project.files.yaml_edits import set_value
 from tritonstack.reference.threads import OPENMP
@@ -67,7 +66,8 @@ class Setting:
     def edit(self, text: str, value: Any) -> str:
         """Return the text of a model.yaml with a value."""
         path = tuple(str(part) for part in _PATHS[self.field])
-        return set_value(text, path, [{"count": value}] if self.field == "instances" else value)
+        written = [{"count": value}] if self.field == "instances" else value
+        return set_value(text, path, written, file=Path("models") / self.model / "model.yaml")
 
 
 @dataclass(frozen=True)
@@ -206,14 +206,9 @@ def thread_setting(given: Mapping[str, str], cores: int) -> Setting:
 
 
 def edited(text: str, settings: Iterator[tuple[Setting, Any]]) -> str:
-    """Return the text of a model.yaml with some settings; raise UsageError if its form prevents that."""
+    """Return the text of a model.yaml with some settings; raise UneditableFileError if that is impossible."""
     for setting, value in settings:
-        try:
-            text = setting.edit(text, value)
-        except UsageError as error:
-            raise UsageError(
-                f"{setting.model}: {error.message}", remedy=error.remedy, code=error.code
-            ) from error
+        text = setting.edit(text, value)
     return text
 
 

@@ -166,7 +166,7 @@ def _totals(result: Simulation) -> Table:
     table = _table("scaling", "lost", "p50 ms", "p99 ms", "instances", "cost", "per month")
     runs = {"present": result.run}
     if result.proposal is not None:
-        runs["proposed" if result.proposal.diff else "cheapest (present)"] = result.proposal.run
+        runs["proposed" if result.proposal.changes else "cheapest (present)"] = result.proposal.run
     for name, one in runs.items():
         table.add_row(
             name,
@@ -231,7 +231,9 @@ def _remarks(result: Simulation) -> Iterator[str]:
         count = result.proposal.simulated
         found = (
             "the present scaling is the cheapest"
-            if not result.proposal.diff
+            if not result.proposal.changes
             else "found a cheaper or safer one"
         )
         yield f"simulated {count} policies for {result.proposal.objective.describe()}: {found}"
+        if result.proposal.uneditable is not None:
+            yield str(result.proposal.uneditable)
