@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tritonstack.workflows.sizing.simulate import simulate as simulate
     from tritonstack.workflows.sizing.simulate import write_proposal as write_proposal
     from tritonstack.workflows.sizing.simulation_options import SimulationOptions as SimulationOptions
+    from tritonstack.workflows.sizing.tune import end_search as end_search
     from tritonstack.workflows.sizing.tune import tune as tune
     from tritonstack.workflows.sizing.tune_options import TuneOptions as TuneOptions
     from tritonstack.workflows.sizing.tune_planning import plan_tuning as plan_tuning
@@ -87,6 +88,7 @@ _MODULES = {
     "doctor": "installation.doctor",
     "down": "local.down",
     "down_all": "local.down",
+    "end_search": "sizing.tune",
     "follow_logs": "environments.logs",
     "history": "environments.history",
     "import_model": "artifacts.importing",

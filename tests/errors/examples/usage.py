@@ -70,6 +70,15 @@ def folder_in_use(shop: Setting) -> None:
     shop.command("init", "models")
 
 
+@example("TS919")
+def second_search(shop: Setting) -> None:
+    """`tritonstack tune` while another one runs in the project."""
+    from tritonstack.workflows.sizing.search_folders import only_search
+
+    with only_search(shop.project), only_search(shop.project):
+        pass
+
+
 @example("TS999")
 def defect(shop: Setting) -> None:
     """A defect of tritonstack."""

@@ -18,13 +18,17 @@ from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageEr
 from tritonstack.base.paths import Project, find_project
 from tritonstack.cli.main import run
 from tritonstack.operations.tuning.objectives import Objective
-from tritonstack.workflows import NullReporter, Session, TuneOptions, plan_tuning, tune
+from tritonstack.project.loading import load_models
+from tritonstack.workflows import NullReporter, Session, TuneOptions, end_search, plan_tuning, tune
+from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.reporter import SilentStep
-from tritonstack.workflows.sizing.tune import FileChange, write_changes
+from tritonstack.workflows.sizing.search_folders import SearchRunningError, only_search, searches_dir
+from tritonstack.workflows.sizing.tune import FileChange, Tuning, changes_of, measure_choice, write_changes
 from tritonstack.workflows.sizing.tune_options import read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan
+from tritonstack.workflows.sizing.tuned_builds import ImpossibleFormError
 from tritonstack.workflows.sizing.tuned_runs import configure
-from tritonstack.workflows.sizing.tuned_settings import parts
+from tritonstack.workflows.sizing.tuned_settings import Setting, parts
 
 EXAMPLE = find_project(Path(__file__)).root / "tritonstack/project/scaffold/examples/python"
 OPTIONS = TuneOptions(users=8, seconds=1.0, most_runs=6)
@@ -38,6 +42,37 @@ recipe:
     - {model: again, inputs: {x: between}}
 test_inputs:
   - inputs: {x: [1.0, 2.0]}
+"""
+
+
+SHARED = """\
+batching: {max_batch: &one 1}
+triton: {instances: [{count: *one}]}
+"""
+"""Two settings that cannot change alone."""
+CALLER = """\
+name: caller
+description: Doubles with another model.
+recipe: {kind: python, calls: [double]}
+test_inputs: [{inputs: {x: [1.0, 2.0]}, outputs: {y: [2.0, 4.0]}}]
+"""
+CALLING = """\
+import asyncio
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    async def execute(self, requests):
+        return await asyncio.gather(*map(self.answer, requests))
+
+    async def answer(self, request):
+        x = pb_utils.get_input_tensor_by_name(request, "x")
+        call = pb_utils.InferenceRequest(model_name="double", inputs=[x], requested_output_names=["y"])
+        response = await call.async_exec()
+        if response.has_error():
+            return pb_utils.InferenceResponse(error=response.error())
+        return pb_utils.InferenceResponse([pb_utils.get_output_tensor_by_name(response, "y")])
 """
 
 
@@ -68,6 +103,11 @@ class Interrupting(NullReporter):
         yield SilentStep()
 
 
+def left_behind(shop: Project) -> list[Path]:
+    """Return the folders of searches."""
+    return [*searches_dir(shop).iterdir()] if searches_dir(shop).exists() else []
+
+
 def planned(shop: Project, options: TuneOptions = OPTIONS) -> TunePlan:
     return plan_tuning(Session(shop), "double", options=options)
 
@@ -81,14 +121,16 @@ def test_an_interrupted_search_resumes_finds_more_instances_and_leaves_nothing(
     assert [setting.field for setting in plan.settings] == ["instances", "queue_delay_us", "max_batch"]
     with pytest.raises(KeyboardInterrupt):
         tune(Session(shop, Interrupting("run 3")), plan)
-    assert len((plan.folder / "runs.jsonl").read_text().splitlines()) == 2
+    assert len((plan.folder / "runs.jsonl").read_text().splitlines()) == 1 + 2
     with (plan.folder / "runs.jsonl").open("a") as stream:
         stream.write('{"choice": {"dou')  # it was killed while it wrote
 
     reporter = Interrupting()
-    result = tune(Session(shop, reporter), planned(shop), curve=False)
+    plan = planned(shop)
+    result = tune(Session(shop, reporter), plan, curve=False)
     assert reporter.notes == ["resumed after 2 runs"]
-    assert not (shop.state_dir / "tuning").exists()
+    assert end_search(Session(shop), plan).removed
+    assert left_behind(shop) == []
     assert len(result.runs) <= 6
     assert result.tuned.answered_per_s > result.now.answered_per_s
     assert shop.model_file("double").read_text() == before
@@ -116,6 +158,7 @@ def test_the_command_prints_runs_curves_and_a_diff(
     assert "2 runs of a grid of" in output.err
     assert "searched: double: instances: 1, 2" in output.err
     assert "<svg" in chart.read_text()
+    assert left_behind(shop) == []
     assert run(["--project", str(shop.root), "--json", *command[:-2], "--p99", "1"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["meets"], found["server"], len(found["runs"])) == (False, "embedded", 2)
@@ -134,6 +177,144 @@ def test_an_endpoint_has_threads_and_only_what_transfers_is_searched(shop: Proje
     with pytest.raises(UsageError) as caught:
         plan_tuning(Session(shop), "local", endpoint, model="else")
     assert caught.value.code == "TS903"
+
+
+@pytest.mark.e2e
+def test_a_result_that_cannot_be_written_is_printed_and_kept(
+    shop: Project, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = shop.model_file("double")
+    before = f"{file.read_text()}{SHARED}"
+    file.write_text(before)
+    command = ["--project", str(shop.root), "--json", "tune", "double", "--users", "8", "--duration", "1"]
+    assert run([*command, "--plot", str(tmp_path / "missing" / "chart.svg")]) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+    assert left_behind(shop) == []  # nothing was built or measured
+
+    assert run([*command, "--runs", "6", "--write"]) == 2
+    output = capsys.readouterr()
+    found = json.loads(output.out)
+    assert found["tuned"]["settings"] != found["now"]["settings"]
+    assert (found["diff"], found["uneditable"]) == ("", found["uneditable"])
+    assert "models/double/model.yaml:" in found["uneditable"]
+    assert "error: " in output.err
+    assert file.read_text() == before
+    assert len(left_behind(shop)) == 1
+
+    assert run([*command, "--runs", "6"]) == 0
+    output = capsys.readouterr()
+    assert f"resumed after {len(found['runs'])} runs" in output.err
+    assert "best: double: " in output.err
+    assert json.loads(output.out)["runs"] == found["runs"]
+    assert left_behind(shop) == []
+
+
+@pytest.mark.e2e
+def test_a_search_keeps_what_others_have_recorded(shop: Project, tmp_path: Path) -> None:
+    data = tmp_path / "one.json"
+    data.write_text('{"x": [1.0, 2.0]}')
+    options = replace(OPTIONS, inputs=GivenInputs((), data))
+    plan = planned(shop, options)
+    with pytest.raises(KeyboardInterrupt):
+        tune(Session(shop, Interrupting("run 2")), plan)
+    recorded = (plan.folder / "runs.jsonl").read_text()
+
+    with only_search(shop):
+        for action in (lambda: planned(shop, options), lambda: tune(Session(shop), plan)):
+            with pytest.raises(SearchRunningError, match="another `tritonstack tune` is running"):
+                action()
+        assert not end_search(Session(shop), plan).removed
+    (built,) = plan.folder.glob("forms/*/built.json")
+    built.write_text(built.read_text().replace("artifacts", "missing"))
+    with pytest.raises(TritonstackError):
+        planned(shop, options)
+    assert (plan.folder / "runs.jsonl").read_text() == recorded
+
+    data.write_text('{"x": [2.0, 3.0]}')
+    other = planned(shop, options)
+    assert other.folder != plan.folder
+    assert (plan.folder / "runs.jsonl").read_text() == recorded
+
+
+@pytest.mark.e2e
+def test_a_run_whose_requests_take_longer_than_its_first_part_is_measured_whole(shop: Project) -> None:
+    shop.model_file("double").with_name("model.py").write_text(python_model("x * 2", "time.sleep(1.2)"))
+    plan = planned(shop, TuneOptions(users=2, seconds=3.0))
+    start = plan.search.space.start
+    found = measure_choice(plan, start, [], is_whole=False)
+    assert (found.violation, found.p50_ms > 1000) == ("", True)
+    short = replace(plan, load=replace(plan.load, seconds=0.5))
+    assert "no answers within" in measure_choice(short, start, [], is_whole=True).violation
+
+
+@pytest.mark.soak
+def test_only_errors_of_the_values_are_remembered(shop: Project) -> None:
+    builder = planned(shop).builder
+    values = ((Setting.of("double", "instances"), 2),)
+    server = shop.server_dir.resolve()
+    shop.server_dir.unlink()
+    with pytest.raises(TritonstackError) as caught:
+        builder.form(values)
+    assert not isinstance(caught.value, ImpossibleFormError)
+    shop.server_dir.rmdir()  # the build has made an empty one
+    shop.server_dir.symlink_to(server)
+    assert builder.form(values).manifest.model == "double"
+
+    edit(shop.model_file("double").with_name("model.py"), "x * 2", "x * 3")
+    other = ((Setting.of("double", "instances"), 3),)
+    with pytest.raises(TritonstackError) as caught:
+        builder.form(other)
+    assert caught.value.code == "TS312"
+    with pytest.raises(ImpossibleFormError) as again:
+        builder.form(other)
+    assert again.value.message == caught.value.message.splitlines()[0]
+
+
+@pytest.mark.soak
+def test_an_endpoint_is_searched_and_its_files_are_written(
+    shop: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = shop.environment_file("local")
+    environment.write_bytes(environment.read_bytes().replace(b"\n", b"\r\n"))
+    plan = plan_tuning(Session(shop), "local", "double", options=replace(OPTIONS, cores=2))
+    last = tuple(len(one.values) - 1 for one in plan.search.space.dimensions)
+    changes = tuple(changes_of(Session(shop), plan, last))
+    assert [change.name for change in changes] == ["models/double/model.yaml", "environments/local.yaml"]
+    write_changes(Session(shop), Tuning(plan, (), last, changes, {}))
+    (spec,) = Session(shop).workspace("local").spec.endpoints.values()
+    assert spec.environment == {"OMP_NUM_THREADS": "2"}
+    assert environment.read_bytes().count(b"\n") == environment.read_bytes().count(b"\r\n")
+
+    command = ["--project", str(shop.root), "tune", "local", "double", "--users", "8", "--duration", "1"]
+    assert run([*command, "--cores", "2", "--runs", "4", "--write"]) == 0
+    output = capsys.readouterr()
+    assert "searched: endpoint: OMP_NUM_THREADS: 1, 2" in output.err
+    assert "as it is" in output.out
+    assert [folder.name for folder in left_behind(shop)] == [plan.folder.name]
+
+
+@pytest.mark.soak
+def test_called_models_are_searched_with_the_code_that_calls_them(shop: Project) -> None:
+    folder = shop.root / "models" / "caller"
+    folder.mkdir()
+    (folder / "model.yaml").write_text(CALLER)
+    (folder / "model.py").write_text(CALLING)
+    plan = plan_tuning(Session(shop), "caller", options=OPTIONS)
+    result = tune(Session(shop), plan, curve=False)
+    assert [run.found.violation for run in result.runs] == [""] * len(result.runs)
+    last = tuple(len(one.values) - 1 for one in plan.search.space.dimensions)
+    measured = measure_choice(plan, last, [], is_whole=True)
+    assert measured.answered_per_s > result.now.answered_per_s
+
+    changes = tuple(changes_of(Session(shop), plan, last))
+    write_changes(Session(shop), replace(result, best=last, changes=changes))
+    assert [change.name for change in changes] == ["models/caller/model.yaml", "models/double/model.yaml"]
+    models = load_models(shop, "caller")
+    for model in ("caller", "double"):
+        most = {setting.field: value for setting, value in plan.values(last) if setting.model == model}
+        spec = models[model].record
+        assert [group.count for group in spec.triton.instances] == [most["instances"]]
+        assert spec.batching.queue_delay_us == most["queue_delay_us"]
 
 
 @pytest.mark.soak

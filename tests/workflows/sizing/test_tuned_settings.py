@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,6 +132,25 @@ def test_threads_keep_a_number_that_is_written_down() -> None:
     assert (given.values, given.start) == ((1, 2, 3, 4), 2)
 
 
-def test_instances_are_written_as_a_group() -> None:
-    after = Setting.of("mood", "instances").edit("name: mood\nprecision: fp32\n", 3)
-    assert load_yaml(after)["triton"] == {"instances": [{"count": 3}]}
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "triton: {instances: [{count: 3}]}\n"),
+        ("triton:\n  instances:\n    - count: 1  # one\n      device: cpu\n", None),
+        ("triton: {instances: [{device: cpu}]}\n", "triton: {instances: [{device: cpu, count: 3}]}\n"),
+    ],
+)
+def test_another_count_keeps_the_rest_of_a_group(text: str, expected: str | None) -> None:
+    setting = Setting.of("mood", "instances")
+    after = setting.edit(f"name: mood\n{text}", 3, file=Path("model.yaml"))
+    expected = expected or text.replace("count: 1", "count: 3")
+    assert after == f"name: mood\n{expected}"
+    assert setting.change(load_yaml(f"name: mood\n{text}"), 3) == load_yaml(after)
+
+
+def test_several_groups_of_instances_stay() -> None:
+    groups = [{"count": 1}, {"count": 2, "device": "gpu"}]
+    values, skipped = searched(spec(CODE, triton={"instances": groups}))
+    assert "instances" not in values
+    assert skipped == ["instances: it has several groups of instances, which stay as they are"]
+    assert "instances" in searched(spec(CODE, triton={"instances": groups[:1]}))[0]

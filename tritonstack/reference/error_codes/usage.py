@@ -43,7 +43,8 @@ USAGE: Mapping[str, Kind] = {
     "TS908": Kind(
         "Command does not apply",
         "The command cannot be used with this endpoint, environment, or pipeline, for example `targets` "
-        "with an endpoint of one model. The help names what to use instead.",
+        "with an endpoint of one model, or the form of a file prevents its edit. The help names what to do "
+        "instead.",
     ),
     "TS909": Kind(
         "Target folder is not empty",
@@ -94,6 +95,11 @@ USAGE: Mapping[str, Kind] = {
         "No policy holds the objective",
         "`simulate --objective` found no scaling that meets the objective under the given load. Relax it, or "
         "choose a faster instance type.",
+    ),
+    "TS919": Kind(
+        "Another search is running",
+        "One `tritonstack tune` at a time runs in a project, because two would measure each other's load. "
+        "Wait until the other one ends, or stop it.",
     ),
     "TS999": Kind(
         "Internal error",

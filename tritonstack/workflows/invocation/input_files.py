@@ -32,7 +32,7 @@ def read_input_file(file: Path, spec: TensorSpec) -> Any:
     A BYTES input gets the bytes of the file as they are: models with such an input decode images and audio
     themselves. Other inputs get arrays from .npy and .json, samples from .wav, and pixels from images.
     """
-    raw = _bytes_of(file)
+    raw = read_bytes(file)
     suffix = file.suffix.lower()
     if suffix == ".npy":
         return _array_of(file)
@@ -64,7 +64,7 @@ def read_data_file(file: Path) -> dict[str, Any]:
             f"{file} is neither .npz nor .json",
             remedy="pass a file for one input as --input NAME=@FILE",
         )
-    content = parse_json(_bytes_of(file), origin=str(file))
+    content = parse_json(read_bytes(file), origin=str(file))
     inputs = content.get("inputs", content) if isinstance(content, dict) else None
     if isinstance(inputs, dict):
         return inputs
@@ -98,7 +98,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _bytes_of(file: Path) -> bytes:
+def read_bytes(file: Path) -> bytes:
+    """Return the content of a file, or raise UnreadableInputError."""
     try:
         return file.read_bytes()
     except OSError as error:
@@ -109,7 +110,7 @@ def _bytes_of(file: Path) -> bytes:
 
 def _array_of(file: Path) -> Any:
     """Return the array of an .npy file, or the arrays of an .npz file. Pickles are rejected."""
-    _bytes_of(file)
+    read_bytes(file)
     try:
         with file.open("rb") as stream:
             loaded = np.load(stream, allow_pickle=False)

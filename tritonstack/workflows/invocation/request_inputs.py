@@ -48,6 +48,12 @@ class GivenInputs:
     def __bool__(self) -> bool:
         return bool(self.values) or self.data is not None
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that they name."""
+        named = [text[1:] for _, _, text in (one.partition("=") for one in self.values) if text[:1] == "@"]
+        return [*map(Path, named), *filter(None, [self.data])]
+
 
 @dataclass(frozen=True)
 class _Given:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +18,11 @@ from tritonstack.operations.loads.charts import Curve, draw_curves
 from tritonstack.operations.tuning.objectives import Measured
 from tritonstack.operations.tuning.search import TunedRun, average, of
 from tritonstack.operations.tuning.spaces import Choice
-from tritonstack.project.files.yaml_edits import set_value
+from tritonstack.project.files.yaml_edits import UneditableFileError, set_value
 from tritonstack.project.loading import load_models, load_workspace
 from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.search_folders import SearchRunningError, only_search
 from tritonstack.workflows.sizing.tune_planning import TunePlan, UntunableError
 from tritonstack.workflows.sizing.tuned_builds import BuiltValues
 from tritonstack.workflows.sizing.tuned_runs import (
@@ -32,7 +32,7 @@ from tritonstack.workflows.sizing.tuned_runs import (
     measure_levels,
     serving_failure,
 )
-from tritonstack.workflows.sizing.tuned_settings import Setting, edited, parts
+from tritonstack.workflows.sizing.tuned_settings import Setting, parts
 
 _LEVELS = (0.125, 0.25, 0.5, 1.0, 1.5)
 """Loads of the curve, as shares of that of the search."""
@@ -69,6 +69,8 @@ class Tuning:
     changes: tuple[FileChange, ...]
     curves: Mapping[str, tuple[tuple[float, Measured], ...]]
     """Results by load (users or rate), for `now` and `tuned`."""
+    uneditable: UneditableFileError | None = None
+    """Why a file cannot be edited; there are no changes then."""
 
     @property
     def now(self) -> Measured:
@@ -121,28 +123,52 @@ class Tuning:
             },
             "skipped": [asdict(one) for one in self.plan.skipped],
             "diff": self.diff(),
+            "uneditable": None if self.uneditable is None else self.uneditable.message,
         }
 
 
-def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
-    """Search, choose the best combination, and remove what the search has written.
+@dataclass(frozen=True)
+class EndedSearch:
+    """The folder of a search that has ended."""
 
-    Raise UntunableError if the files as they are cannot be measured.
+    folder: Path
+    removed: bool
+    """False while another search runs; a later search removes the folder."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the folder as JSON data."""
+        return {"folder": str(self.folder), "removed": self.removed}
+
+
+def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
+    """Search, and choose the best combination; `end_search` removes what the search has written.
+
+    Raise UntunableError if the files as they are cannot be measured, and SearchRunningError while another
+    search runs in the project.
     """
-    runs = search(session, plan)
-    if not runs[0].found.usable:
+    with only_search(session.project):
+        runs = search(session, plan)
+        if not runs[0].found.usable:
+            raise UntunableError(
+                f"{plan.target.model!r} answers nothing with its present settings: {runs[0].found.violation}",
+                remedy=f"run `tritonstack dev {plan.target.model}` to see the full error",
+            )
+        best = plan.search.best(runs)
+        curves = _curves(session, plan, best) if curve else {}
+    changes: tuple[FileChange, ...] = ()
+    uneditable = None
+    try:
+        changes = tuple(changes_of(session, plan, best))
+    except UneditableFileError as error:
+        uneditable = error
+    return Tuning(plan, tuple(runs), best, changes, curves, uneditable)
+
+
+def end_search(session: Session, plan: TunePlan) -> EndedSearch:
+    """Remove the builds and runs of a search whose result is not needed again, unless another search runs."""
+    with suppress(SearchRunningError), only_search(session.project):
         shutil.rmtree(plan.folder, ignore_errors=True)
-        raise UntunableError(
-            f"{plan.target.model!r} answers nothing with its present settings: {runs[0].found.violation}",
-            remedy=f"run `tritonstack dev {plan.target.model}` to see the error whole",
-        )
-    best = plan.search.best(runs)
-    curves = _curves(session, plan, best) if curve else {}
-    changes = tuple(_changes(session, plan, best))
-    shutil.rmtree(plan.folder, ignore_errors=True)
-    with suppress(OSError):  # another search has a folder there
-        plan.folder.parent.rmdir()
-    return Tuning(plan, tuple(runs), best, changes, curves)
+    return EndedSearch(plan.folder, removed=not plan.folder.exists())
 
 
 def search(session: Session, plan: TunePlan) -> list[TunedRun]:
@@ -150,8 +176,7 @@ def search(session: Session, plan: TunePlan) -> list[TunedRun]:
 
     End after the first run if that is not usable.
     """
-    record = plan.folder / "runs.jsonl"
-    runs = _recorded(plan, record)
+    runs = plan.record.read(session.reporter.note)
     if runs:
         session.reporter.note(f"resumed after {len(runs)} runs")
     while (following := plan.search.next_run(runs)) is not None:
@@ -167,13 +192,17 @@ def search(session: Session, plan: TunePlan) -> list[TunedRun]:
         runs.append(TunedRun(following.choice, found))
         if not runs[0].found.usable:
             break
-        with record.open("a", encoding="utf-8") as stream:
-            stream.write(_line(plan, runs[-1]))
+        plan.record.append(runs[-1])
     return runs
 
 
 def write_changes(session: Session, tuning: Tuning) -> None:
-    """Write the proposed files; restore all of them if the project is then invalid."""
+    """Write the proposed files; restore all of them if the project is then invalid.
+
+    Raise UneditableFileError if the form of a file prevents its change.
+    """
+    if tuning.uneditable is not None:
+        raise tuning.uneditable
     root = session.project.root
     try:
         for change in tuning.changes:
@@ -229,26 +258,6 @@ def _built(values: Sequence[tuple[Setting, Any]]) -> BuiltValues:
     )
 
 
-def _recorded(plan: TunePlan, record: Path) -> list[TunedRun]:
-    """Return the runs of an interrupted search; a line that was cut off is removed."""
-    if not record.exists():
-        return []
-    runs = []
-    for line in record.read_text(encoding="utf-8").splitlines():
-        try:
-            content = json.loads(line)
-        except ValueError:
-            break
-        choice = tuple(one.values.index(content["choice"][one.name]) for one in plan.search.space.dimensions)
-        runs.append(TunedRun(choice, Measured(**content["found"])))
-    write_text_atomically(record, "".join(_line(plan, run) for run in runs))
-    return runs
-
-
-def _line(plan: TunePlan, run: TunedRun) -> str:
-    return f"{json.dumps({'choice': plan.search.space.values(run.choice), 'found': asdict(run.found)})}\n"
-
-
 def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, tuple[tuple[float, Measured], ...]]:
     """Measure the files as they are and the chosen combination under several loads."""
     loads = list(_level_loads(plan.load))
@@ -277,16 +286,20 @@ def _level_loads(load: Load) -> Iterator[tuple[float, Load]]:
         yield level, Load(int(max(1.0, level)), rate, seconds, load.requests, load.seed)
 
 
-def _changes(session: Session, plan: TunePlan, best: Choice) -> Iterator[FileChange]:
-    """Yield the files that the chosen combination changes."""
+def changes_of(session: Session, plan: TunePlan, best: Choice) -> Iterator[FileChange]:
+    """Yield the files that a combination changes.
+
+    Raise UneditableFileError if the form of a file prevents its change.
+    """
     start = plan.search.space.start
     changed = [pair for pair, now, place in zip(plan.values(best), start, best, strict=True) if now != place]
     for name, document in plan.models.items():
         own = [(setting, value) for setting, value in changed if setting.model == name]
         if own:
-            before = read_text(document.file)
-            place = document.file.relative_to(session.project.root).as_posix()
-            yield FileChange(place, before, edited(before, iter(own)))
+            before = after = read_text(document.file)
+            for setting, value in own:
+                after = setting.edit(after, value, file=document.file)
+            yield FileChange(document.file.relative_to(session.project.root).as_posix(), before, after)
     workspace = plan.target.workspace
     for setting, value in changed:
         if workspace is not None and not setting.model:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.client.codec import encode_request
 from tritonstack.operations.loads.requests import PreparedRequest
 from tritonstack.operations.tuning.search import Search, default_runs
@@ -28,9 +28,16 @@ from tritonstack.runtime import TritonInstallation, find_installation, require_i
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.extras import require
+from tritonstack.workflows.invocation.input_files import read_bytes
 from tritonstack.workflows.invocation.request_inputs import read_inputs
 from tritonstack.workflows.local.dev import require_processor
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.search_folders import (
+    RunRecord,
+    only_search,
+    remove_stale_searches,
+    searches_dir,
+)
 from tritonstack.workflows.sizing.tune_options import TunedTarget, TuneOptions, cores_for, find_tuned
 from tritonstack.workflows.sizing.tuned_builds import Form, FormBuilder
 from tritonstack.workflows.sizing.tuned_runs import Load, LocalServing
@@ -43,6 +50,7 @@ from tritonstack.workflows.sizing.tuned_settings import (
     thread_setting,
 )
 
+RUNS_NAME = "runs.jsonl"
 START_S = 4.0
 """Usual time to start and to warm up a server."""
 
@@ -78,6 +86,11 @@ class TunePlan:
         """The folder of the search, with its finished runs and builds."""
         return self.builder.folder
 
+    @property
+    def record(self) -> RunRecord:
+        """The finished runs."""
+        return RunRecord(self.folder / RUNS_NAME, self.search.space)
+
     def values(self, choice: Choice) -> list[tuple[Setting, Any]]:
         """Return the settings with their values."""
         return [
@@ -106,12 +119,17 @@ def plan_tuning(
 ) -> TunePlan:
     """Build a model, and find out which settings can be searched.
 
-    `name` is the model, or with an endpoint its environment. Builds are kept until the search ends, so that
-    an interrupted one resumes.
+    `name` is the model, or with an endpoint its environment. Builds and runs are kept until `end_search`, so
+    that an interrupted search resumes. Raise SearchRunningError while another search runs in the project.
     """
-    options = options or TuneOptions()
-    require("isal", feature="building models")
     target = find_tuned(session, name, endpoint, model)
+    with only_search(session.project):
+        remove_stale_searches(session.project)
+        return _found_plan(session, target, options or TuneOptions())
+
+
+def _found_plan(session: Session, target: TunedTarget, options: TuneOptions) -> TunePlan:
+    require("isal", feature="building models")
     require_processor(session.project, target.model)
     installation = find_installation(home=session.project.server_dir)
     require_isolation(installation)
@@ -120,8 +138,9 @@ def plan_tuning(
     folder = _folder(session, target, models, options, cores, installation.version)
     try:
         return _planned(session, target, models, options, installation, cores, folder)
-    except TritonstackError:
-        shutil.rmtree(folder, ignore_errors=True)
+    except (UntunableError, UsageError):  # the same request fails again
+        if not (folder / RUNS_NAME).exists():
+            shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
@@ -202,11 +221,12 @@ def _folder(
     facts = {
         "model": model_hash(target.model, models),
         "options": repr(options),
+        "files": [hashlib.sha256(read_bytes(file)).hexdigest() for file in options.inputs.files],
         "endpoint": [target.endpoint, sorted(target.variables.items()), target.vcpus],
         "machine": [cores, version],
     }
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
-    folder = session.project.state_dir / "tuning" / f"{target.model}-{key}"
+    folder = searches_dir(session.project) / f"{target.model}-{key}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

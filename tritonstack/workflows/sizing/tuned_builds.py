@@ -16,20 +16,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError, shown_path
+from tritonstack.base.files import write_text_atomically
 from tritonstack.base.paths import Project
-from tritonstack.project.files.yaml_edits import set_value
+from tritonstack.base.yaml_nodes import TextualDumper, load_yaml
+from tritonstack.base.yaml_reading import read_text
+from tritonstack.project.files.yaml_edits import with_changes
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.builds.local_build import BuildProcesses, build_log, run_build
 from tritonstack.workflows.session import Session
-from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, edited, has_small_batches
+from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, has_small_batches
 
-_NOT_OF_THE_FORM = frozenset({"TS321", "TS322", "TS906"})
-"""Codes of killed and interrupted builds, which may succeed the next time."""
+_OF_THE_FORM = frozenset({"TS305", "TS306", "TS312", "TS313"})
+"""Codes of builds that fail each time: no export, or wrong answers. All others may succeed the next time."""
 BuiltValues = tuple[tuple[Setting, Any], ...]
 """Settings that need a build, with their values."""
 
@@ -82,9 +87,9 @@ class FormBuilder:
             try:
                 artifact = self._build(project, values)
             except TritonstackError as error:
-                if values and error.code not in _NOT_OF_THE_FORM:
+                if values and error.code in _OF_THE_FORM:
                     message = {"message": error.message.splitlines()[0]}
-                    failed.write_text(json.dumps(message), encoding="utf-8")
+                    write_text_atomically(failed, json.dumps(message))
                 raise
             manifest = read_manifest(artifact)
             unpack(
@@ -93,22 +98,24 @@ class FormBuilder:
                 limit_bytes=manifest.unpacked_bytes,
                 limit_members=most_members(manifest.files),
             )
-            done.write_text(json.dumps({"artifact": str(artifact)}), encoding="utf-8")
+            write_text_atomically(done, json.dumps({"artifact": str(artifact)}))
         artifact = Path(json.loads(done.read_text(encoding="utf-8"))["artifact"])
         return Form(read_manifest(artifact), root / "repository", artifact / EXAMPLES_NAME)
 
     def _copy(self, project: Project, values: BuiltValues) -> None:
-        """Copy the models with edited files; equal files are links."""
+        """Copy the models, each with a model.yaml of its data; other files are links."""
         for name, document in self.models.items():
             source, target = document.file.parent, project.models_dir / name
             shutil.copytree(source, target, copy_function=_link, symlinks=True)
-            text = document.file.read_text(encoding="utf-8")
+            data = load_yaml(read_text(document.file))
             own = ((setting, value) for setting, value in values if setting.model == name)
-            text = edited(text, _with_small_batches(document.record, own, values))
+            for setting, value in _with_small_batches(document.record, own, values):
+                data = setting.change(data, value)
             if (location := _outside(document)) is not None:
-                text = set_value(text, ("source",), f"file://{location}", file=document.file)
+                data = with_changes(data, (), {"source": f"file://{location}"})
             file = project.model_file(name)
             file.unlink()
+            text = yaml.dump(data, Dumper=TextualDumper, allow_unicode=True, sort_keys=False)
             file.write_text(text, encoding="utf-8")
 
     def _build(self, project: Project, values: BuiltValues) -> Path:

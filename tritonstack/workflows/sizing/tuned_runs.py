@@ -22,7 +22,7 @@ from tritonstack.reference.container_variables import ContainerOptions, containe
 from tritonstack.reference.threads import OPENMP, Threads
 from tritonstack.runtime import TritonInstallation, TritonServer
 from tritonstack.runtime.errors import TritonRequestError, TritonTimeoutError
-from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
+from tritonstack.spec.models.triton_options import TritonOptions
 from tritonstack.workflows.sizing.tuned_builds import Form
 from tritonstack.workflows.sizing.tuned_settings import Part, Setting
 
@@ -113,8 +113,9 @@ def configure(repository: Path, parts: Mapping[str, Part], setting: Setting, val
     config = read_config(folder / CONFIG_NAME)
     match setting.field:
         case "instances":
-            del config.instance_group[:]
-            place_instances(config, TritonOptions(instances=(InstanceGroup(count=value),)), gpu=False)
+            if not config.instance_group:
+                place_instances(config, TritonOptions(), gpu=False)
+            config.instance_group[0].count = value
         case "queue_delay_us":
             config.dynamic_batching.max_queue_delay_microseconds = value
         case "max_batch":
@@ -130,14 +131,18 @@ def configure(repository: Path, parts: Mapping[str, Part], setting: Setting, val
 def measure(
     server: TritonServer, load: Load, *, is_hopeless: Callable[[Measured], bool] | None = None
 ) -> Measured:
-    """Measure a served combination; with `is_hopeless`, end early if its first part shows that it is bad."""
+    """Measure a served combination; with `is_hopeless`, end early if its first part shows that it is bad.
+
+    A first part without answers and errors shows nothing: requests may take longer.
+    """
     found: list[Measured] = []
 
     async def loop() -> Sent:
         for share in (1.0,) if is_hopeless is None else (_PROBE, 1 - _PROBE):
             sent = await _send(server, load, load.seconds * share)
             found.append(_measured(sent, load.seconds * share))
-            if is_hopeless is not None and (not found[-1].usable or is_hopeless(found[-1])):
+            first = found[-1]
+            if is_hopeless is not None and (is_hopeless(first) if first.usable else first.failed_share):
                 break
         return sent
 
@@ -219,8 +224,11 @@ async def _send(server: TritonServer, load: Load, seconds: float) -> Sent:
 
 def _measured(sent: Sent, seconds: float) -> Measured:
     run = summarize(sent, load="tune", seconds=seconds, is_trace=False)
-    if not run.latencies.sum():
+    if not run.answered_per_s or not run.latencies.sum():
         errors = ", ".join(f"{name} ({count})" for name, count in run.errors.items())
-        return Measured(0.0, math.nan, math.nan, run.failed_share, f"no answers: {errors}")
+        reason = (
+            f"no answers: {errors}" if errors else f"no answers within {seconds:g} s; use a longer --duration"
+        )
+        return Measured(0.0, math.nan, math.nan, run.failed_share, reason)
     p50, p99 = (percentiles_s(run.latencies, (50.0, 99.0)) * 1000).tolist()
     return Measured(run.answered_per_s, p50, p99, run.failed_share)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonstack.base.documents import Document, FieldPath
+from tritonstack.base.documents import Document
+from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml_reading import value_at
 from tritonstack.operations.tuning.spaces import Dimension
-from tritonstack.project.files.yaml_edits import set_value
+from tritonstack.project.files.yaml_edits import set_value, with_changes
 from tritonstack.reference.threads import OPENMP
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
@@ -34,7 +36,7 @@ ON_IMAGE = (
     "runs in Triton's {backend} backend, of which this server has a Python stand-in: "
     "measure it on the real image"
 )
-_PATHS: Mapping[str, FieldPath] = {
+_PATHS: Mapping[str, tuple[str, ...]] = {
     "instances": ("triton", "instances"),
     "queue_delay_us": ("batching", "queue_delay_us"),
     "max_batch": ("batching", "max_batch"),
@@ -63,11 +65,21 @@ class Setting:
         """Return a setting without values to search."""
         return cls(model, field, Dimension(f"{model}: {field}", (None,), 0))
 
-    def edit(self, text: str, value: Any) -> str:
-        """Return the text of a model.yaml with a value."""
-        path = tuple(str(part) for part in _PATHS[self.field])
-        written = [{"count": value}] if self.field == "instances" else value
-        return set_value(text, path, written, file=Path("models") / self.model / "model.yaml")
+    def edit(self, text: str, value: Any, *, file: Path) -> str:
+        """Return the text of a model.yaml with a value; raise UneditableFileError if its form prevents it."""
+        return set_value(text, _PATHS[self.field], self._written(load_yaml(text), value), file=file)
+
+    def change(self, data: Any, value: Any) -> Any:
+        """Return the data of a model.yaml with a value."""
+        *path, name = _PATHS[self.field]
+        return with_changes(data, path, {name: self._written(data, value)})
+
+    def _written(self, data: Any, value: Any) -> Any:
+        """Return what model.yaml has for a value: for instances, its group with another count."""
+        if self.field != "instances":
+            return value
+        groups = value_at(data, _PATHS[self.field]) or [{}]
+        return [{**groups[0], "count": value}]
 
 
 @dataclass(frozen=True)
@@ -154,7 +166,7 @@ def served_settings(
             "instances",
             (*_powers(2 * cores), cores),
             part.instances,
-            "" if cores_transfer else "the endpoint has other cores",
+            _why_no_instances(spec, cores_transfer=cores_transfer),
         ),
         ("queue_delay_us", DELAYS_US, spec.batching.queue_delay_us, _why_no_delay(spec)),
         ("max_batch", *_batches(spec)),
@@ -205,13 +217,6 @@ def thread_setting(given: Mapping[str, str], cores: int) -> Setting:
     return Setting("", OPENMP, Dimension(f"endpoint: {OPENMP}", values, values.index(now)))
 
 
-def edited(text: str, settings: Iterator[tuple[Setting, Any]]) -> str:
-    """Return the text of a model.yaml with some settings; raise UneditableFileError if that is impossible."""
-    for setting, value in settings:
-        text = setting.edit(text, value)
-    return text
-
-
 def _named(spec: ModelSpec, field: str, values: tuple[Any, ...], now: Any) -> Setting:
     dimension = Dimension(f"{spec.name}: {field}", values, values.index(now), ordered=False)
     return Setting(spec.name, field, dimension)
@@ -244,6 +249,12 @@ def _batches(spec: ModelSpec) -> tuple[tuple[int, ...], int, str]:
     if not spec.batching.dynamic or now == 0:
         return (), now, "Triton forms no batches"
     return tuple(size for size in (now, 2 * now) if size <= MOST_BATCH), now, ""
+
+
+def _why_no_instances(spec: ModelSpec, *, cores_transfer: bool) -> str:
+    if len(spec.triton.instances) > 1:
+        return "it has several groups of instances, which stay as they are"
+    return "" if cores_transfer else "the endpoint has other cores"
 
 
 def _why_no_delay(spec: ModelSpec) -> str:

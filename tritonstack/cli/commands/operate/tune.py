@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tritonstack.base.errors import UsageError
-from tritonstack.base.files import write_text_atomically
+from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
-from tritonstack.workflows.sizing.tune import Tuning, describe, write_changes
+from tritonstack.workflows.output_files import require_output, write_output
+from tritonstack.workflows.sizing.tune import Tuning, describe, end_search, write_changes
 from tritonstack.workflows.sizing.tune import tune as run
 from tritonstack.workflows.sizing.tune_options import TuneOptions, objective_of, read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan, plan_tuning
@@ -99,20 +100,38 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
         inputs=GivenInputs(inputs or (), data),
         seed=seed,
     )
+    if plot is not None:
+        require_output(plot)
     plan = plan_tuning(state, name, endpoint, model=model, options=options)
     for line in _plan_lines(plan):
         state.output.note(line)
     result = run(state, plan)
-    if plot is not None:
-        write_text_atomically(plot, result.chart())
-        state.output.note(f"wrote {plot}")
-    if write and result.changes:
-        write_changes(state, result)
     state.output.result(result.to_json(), text=_text(result))
-    for line in _closing_lines(result, written=write):
+    for line in _closing_lines(result):
         state.output.note(line)
+    try:
+        for line in _written(state, result, plot=plot, write=write):
+            state.output.note(line)
+    except TritonstackError as error:
+        # The search is kept. With --json, the result above stays the only document.
+        replace(state.output, as_json=False).error(error)
+        raise typer.Exit(error.exit_code) from error
+    end_search(state, plan)
     if not result.meets:
         raise typer.Exit(1)
+
+
+def _written(state: Context, result: Tuning, *, plot: Path | None, write: bool) -> Iterator[str]:
+    """Write what the options name, and yield a line for each."""
+    if write:
+        write_changes(state, result)
+        if result.changes:
+            yield "written; run `tritonstack build`"
+    elif result.changes:
+        yield "review the diff; --write applies it"
+    if plot is not None:
+        write_output(plot, result.chart().encode())
+        yield f"wrote {plot}"
 
 
 def _plan_lines(plan: TunePlan) -> Iterator[str]:
@@ -150,10 +169,16 @@ def _text(result: Tuning) -> Group:
     for name, points in result.curves.items():
         for load, found in points:
             curves.add_row(name, f"{load:g}", f"{found.answered_per_s:,.1f}", f"{found.p99_ms:,.1f}")
-    return Group(table, Text(), curves, Text(), Text(result.diff() or "the files stay as they are"))
+    return Group(table, Text(), curves, Text(), Text(_proposed(result)))
 
 
-def _closing_lines(result: Tuning, *, written: bool) -> Iterator[str]:
+def _proposed(result: Tuning) -> str:
+    if result.uneditable is not None:
+        return "the files cannot be edited"
+    return result.diff() or "the files stay as they are"
+
+
+def _closing_lines(result: Tuning) -> Iterator[str]:
     now, tuned = result.now, result.tuned
     yield (
         f"{len(result.runs)} runs of a grid of {result.plan.search.space.size:,}: "
@@ -162,5 +187,5 @@ def _closing_lines(result: Tuning, *, written: bool) -> Iterator[str]:
     )
     if not result.meets:
         yield f"no configuration meets the objective: {result.plan.options.objective.describe()}"
-    if result.changes:
-        yield "written; run `tritonstack build`" if written else "review the diff; --write applies it"
+    if result.uneditable is not None:
+        yield f"{result.uneditable}\n  best: {describe(result.plan, result.best)}"

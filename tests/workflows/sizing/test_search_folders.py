@@ -1,0 +1,126 @@
+"""The folders of searches: recorded runs, one search at a time, and what interrupted searches leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tritonstack.base.paths import Project
+from tritonstack.operations.tuning.objectives import Measured
+from tritonstack.operations.tuning.search import TunedRun
+from tritonstack.operations.tuning.spaces import Dimension, SearchSpace
+from tritonstack.workflows.sizing.search_folders import (
+    KEPT_S,
+    RunRecord,
+    SearchRunningError,
+    only_search,
+    remove_stale_searches,
+    searches_dir,
+)
+
+SPACE = SearchSpace((Dimension("a: instances", (1, 2, 4), 0), Dimension("OMP_NUM_THREADS", (None, 1), 0)))
+RUNS = [TunedRun((0, 0), Measured(10.0, 1.0, 2.0)), TunedRun((2, 1), Measured(20.0, 1.0, 3.0, 0.25))]
+SEARCHING = """\
+import sys, time
+from pathlib import Path
+from tritonstack.base.paths import Project
+from tritonstack.workflows.sizing.search_folders import only_search
+
+with only_search(Project(Path(sys.argv[1]))):
+    print("searching", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    """A file with two runs."""
+    found = RunRecord(tmp_path / "search" / "runs.jsonl", SPACE)
+    for run in RUNS:
+        found.append(run)
+    return found
+
+
+def read(record: RunRecord) -> tuple[list[TunedRun], list[str]]:
+    notes: list[str] = []
+    return record.read(notes.append), notes
+
+
+def test_runs_are_read_as_they_were_written_without_a_line_that_was_cut_off(record: RunRecord) -> None:
+    with record.file.open("a") as stream:
+        stream.write('{"choice": {"a: inst')
+    assert read(record) == (RUNS, [])
+    record.append(RUNS[0])
+    assert read(record) == ([*RUNS, RUNS[0]], [])
+
+
+def test_a_run_without_answers_is_measured_again(record: RunRecord) -> None:
+    record.append(TunedRun((1, 0), replace(RUNS[0].found, violation="the server did not start")))
+    assert read(record) == (RUNS, [])
+
+
+@pytest.mark.parametrize(
+    "dimensions",
+    [
+        SPACE.dimensions[:1],
+        SPACE.dimensions[::-1],
+        (Dimension("a: instances", (1, 2, 8), 0), SPACE.dimensions[1]),
+        (Dimension("a: instances", (1, 2, 4), 1), SPACE.dimensions[1]),
+        (*SPACE.dimensions, Dimension("a: precision", ("fp32", "int8"), 0)),
+    ],
+)
+def test_runs_of_another_space_are_not_used(record: RunRecord, dimensions: tuple[Dimension, ...]) -> None:
+    other = RunRecord(record.file, SearchSpace(dimensions))
+    runs, notes = read(other)
+    assert (runs, len(notes)) == ([], 1)
+    assert "starting again" in notes[0]
+    assert read(other) == ([], [])
+
+
+@pytest.mark.parametrize("content", ["", "\n", '{"choice": {}}\n', "no JSON\n"])
+def test_a_damaged_record_is_not_used(record: RunRecord, content: str) -> None:
+    record.file.write_text(content)
+    assert read(record)[0] == []
+    record.append(RUNS[0])
+    assert read(record) == (RUNS[:1], [])
+
+
+def test_one_search_at_a_time_until_its_process_ends(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    command = [sys.executable, "-c", SEARCHING, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            with pytest.raises(SearchRunningError) as caught, only_search(project):
+                pass
+            assert (caught.value.code, bool(caught.value.remedy)) == ("TS919", True)
+        finally:
+            process.send_signal(signal.SIGKILL)
+    with only_search(project):
+        assert searches_dir(project).is_dir()
+
+
+def test_an_error_within_a_search_is_not_that_of_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError), only_search(Project(tmp_path)):
+        raise BlockingIOError
+
+
+def test_old_folders_are_removed_and_recent_ones_resume(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    for name in ("old", "recent", "measured"):
+        (searches_dir(project) / name).mkdir(parents=True)
+    (searches_dir(project) / "measured" / "runs.jsonl").write_text("")
+    before = time.time() - KEPT_S - 60
+    for name in ("old", "measured"):
+        os.utime(searches_dir(project) / name, (before, before))
+    with only_search(project):
+        remove_stale_searches(project)
+    assert {folder.name for folder in searches_dir(project).iterdir()} == {"recent", "measured"}
