@@ -71,7 +71,8 @@ def site_text(file: Path, places: dict[Path, Path]) -> str:
 
     end, parts = 0, []
     for code in CODE.finditer(text):
-        parts += [LINK.sub(adapted, text[end : code.start()]), code[0]]
+        # Blocks have no prompts, so the colors of a session would show commands as output.
+        parts += [LINK.sub(adapted, text[end : code.start()]), code[0].replace("```console", "```bash", 1)]
         end = code.end()
     return "".join([*parts, LINK.sub(adapted, text[end:])])
 
