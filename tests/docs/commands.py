@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -71,22 +74,28 @@ make() {
 """
 
 
-def run(texts: Sequence[str], folder: Path, *, state: Path | None = None, timeout: int = 280) -> str:
+def run(texts: Sequence[str], folder: Path, *, state: Path | None = None, timeout: int = 900) -> str:
     """Run blocks in one shell; return the output. Fails with the end of the output if a command fails."""
     marked = [f"echo {shlex.quote('+ ' + text.splitlines()[0])}\n{text}" for text in texts]
-    ended = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", "\n".join([INSTALLED, *marked])],
-        cwd=folder,
-        env=_variables(state),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert ended.returncode == 0, "\n".join(ended.stdout.splitlines()[-40:])
-    return ended.stdout
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            ["bash", "-e", "-o", "pipefail", "-c", "\n".join([INSTALLED, *marked])],
+            cwd=folder,
+            env=_variables(state),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        shown = output.read()
+    assert process.returncode == 0, "\n".join(shown.splitlines()[-40:])
+    return shown
 
 
 def _variables(state: Path | None) -> dict[str, str]:

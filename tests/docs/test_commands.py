@@ -11,7 +11,7 @@ import pytest
 from tests.docs.commands import TUTORIAL, pages_to_run, run, tutorial_blocks, tutorial_project
 from tritonstack.base.paths import Project
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1500)]
 
 PAGES = dict(pages_to_run())
 STOP = "tritonstack down --all --forget"
@@ -21,7 +21,7 @@ def test_the_tutorial_runs_from_the_clone_to_the_end(tmp_path: Path) -> None:
     """All blocks in one script: clone, demo, init, a model, deploy, change, roll back, promote, destroy."""
     texts = [text for page in TUTORIAL for text in tutorial_blocks(page)]
     try:
-        output = run(texts, tmp_path, timeout=480)
+        output = run(texts, tmp_path, timeout=1200)
     finally:
         shop, state = tmp_path / "shop", tmp_path / "tritonstack" / ".tritonstack"
         if shop.is_dir():
