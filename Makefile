@@ -25,7 +25,7 @@ CDK := node_modules/.package-lock.json
 NODE := .venv/.node
 RELEASE := .venv/.release
 
-.PHONY: help demo examples test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock schemas wheels clean
+.PHONY: help demo examples test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock docs reference schemas wheels clean
 
 help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,12 @@ server: $(RUNTIME) ## install the local Triton server
 
 lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 	@.venv/bin/python tools/lock_requirements.py
+
+docs: setup-dev ## build the documentation site into build/docs/site; a broken link fails
+	@.venv/bin/python -m tools.site
+
+reference: setup ## generate the pages of docs/reference from the types
+	@.venv/bin/python -m tools.reference
 
 schemas: setup ## generate the JSON Schemas of the project files
 	@.venv/bin/python -m tools.schemas

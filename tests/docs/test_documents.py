@@ -20,7 +20,7 @@ from tritonstack.spec.models.tolerance import DEFAULT_TOLERANCES, Tolerance
 
 ROOT = find_project(Path(__file__).parent).root
 TUTORIALS = [*(ROOT / "examples").glob("*.md"), *(ROOT / "examples").glob("*/README.md")]
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *TUTORIALS], key=str)
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *TUTORIALS], key=str)
 
 NEWEST = max(RELEASES)
 """The release used by this project's environments, examples, and documents."""
@@ -80,7 +80,7 @@ def _has_target(document: Path, link: str) -> bool:
 
 def _headings(text: str) -> set[str]:
     found = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 def test_a_link_to_a_missing_heading_is_found(tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def invoke(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """Send inputs to an endpoint, and print each output.
 
     Texts go to a model with a text input. Other inputs are named: --input NAME=VALUE with JSON or a text, or
-    NAME=@FILE. A file becomes what the input takes: .npy and .json are arrays, any other file is sent as it
-    is to an input of type BYTES (images, audio), .wav becomes samples, and an image becomes pixels (UINT8).
+    NAME=@FILE. A file becomes what the input takes: .npy and .json are arrays, .wav becomes samples, and an
+    image becomes pixels (UINT8). Any other file is sent as it is to an input of type BYTES (images, audio).
     Names, types, and shapes are checked before anything is sent. Without inputs, sends the model's test
     inputs: its texts, or the first example that its build stored.
 

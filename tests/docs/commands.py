@@ -1,0 +1,132 @@
+"""Run the commands that the documentation shows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.docs.pages import PAGES, ROOT, Block, blocks, page_id
+from tritonstack.base.paths import Project
+
+TUTORIAL = [ROOT / "docs" / "tutorial" / f"first-{name}.md" for name in ("model", "endpoint", "promotion")]
+WALKTHROUGH = "tests/docs/test_commands.py"
+RUN_ELSEWHERE: dict[tuple[str, str], str] = {
+    ("CONTRIBUTING.md", "make test"): ".ci/run",
+    ("docs/tutorial/", ""): WALKTHROUGH,
+    ("docs/guides/tear-down.md", "tritonstack down --all"): WALKTHROUGH,
+    ("docs/guides/upgrade.md", "tritonstack upgrade"): "tests/packaging/test_upgrade.py",
+    ("docs/client.md", "curl"): "tests/e2e/snippets.py",
+    ("docs/client.md", "invoke-endpoint"): "tests/workflows/invocation/test_snippet.py",
+    ("docs/local-cloud.md", "tritonstack up   "): "tests/e2e/local_cloud/test_cloud_process.py",
+    ("docs/local-cloud.md", "aws-profile"): "tests/cli/local/test_credentials.py",
+    ("docs/local-cloud.md", "down --all"): "tests/cli/local/test_down.py",
+    ("docs/local-cloud.md", "pytest tests/contract"): "tests/contract/test_external_servers.py",
+    ("docs/models.md", "tritonstack dev"): "tests/cli/local/test_dev.py",
+    ("docs/runbook.md", "tritonstack history"): "tests/cli/operate/test_history.py",
+    ("docs/runbook.md", "tritonstack inspect"): "tests/cli/builds/test_inspect.py",
+    ("docs/tuning.md", "tritonstack tune"): "tests/workflows/sizing/test_tune.py",
+    ("examples/README.md", "tritonstack init"): "tests/packaging/test_whole_run.py",
+}
+"""Blocks that tests outside of this folder run: by page, and a part of the block."""
+AWS_ENVIRONMENTS = re.compile(r"^tritonstack \w+ (dev|prod|preview)\b", re.MULTILINE)
+ONLY_READS = ("tritonstack quotas dev",)
+
+
+def runs_here(block: Block) -> bool:
+    """Return whether test_commands.py runs a block: it needs no environment on AWS."""
+    return block.text.strip() in ONLY_READS or not AWS_ENVIRONMENTS.search(block.text)
+
+
+def pages_to_run() -> Iterator[tuple[str, list[str]]]:
+    """Yield the pages with commands that run in the repository of the tutorial, and their blocks."""
+    for page in PAGES:
+        name = page_id(page)
+        if page.parent == ROOT or name.startswith(("docs/tutorial/", "examples/")):
+            continue
+        texts = [
+            block.text
+            for block in blocks(page)
+            if not block.marked
+            and not any(name.startswith(place) and part in block.text for place, part in RUN_ELSEWHERE)
+        ]
+        if texts:
+            yield name, texts
+
+
+# The machine has what `make setup` and `tritonstack setup` install; a clone gets links to it.
+INSTALLED = """\
+make() {
+  ln -s "$INSTALLED/.venv" "$INSTALLED/node_modules" .
+  mkdir -p .tritonstack/cdk
+  ln -s "$INSTALLED/.tritonstack/server" .tritonstack/server
+  ln -s "$INSTALLED/node_modules" .tritonstack/cdk/node_modules
+  cp package-lock.json .tritonstack/cdk/
+  command make --silent --old-file=setup "$@"
+}
+"""
+
+
+def run(texts: Sequence[str], folder: Path, *, state: Path | None = None, timeout: int = 900) -> str:
+    """Run blocks in one shell; return the output. Fails with the end of the output if a command fails."""
+    marked = [f"echo {shlex.quote('+ ' + text.splitlines()[0])}\n{text}" for text in texts]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            ["bash", "-e", "-o", "pipefail", "-c", "\n".join([INSTALLED, *marked])],
+            cwd=folder,
+            env=_variables(state),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        shown = output.read()
+    assert process.returncode == 0, "\n".join(shown.splitlines()[-40:])
+    return shown
+
+
+def _variables(state: Path | None) -> dict[str, str]:
+    """Return the environment without what selects another cloud or project."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("AWS_", "CDK_", "TRITONSTACK_", "MAKE", "VIRTUAL_ENV"))
+    }
+    person = {f"GIT_{role}_{key}": "docs" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
+    path = os.pathsep.join([f"{sys.prefix}/bin", f"{ROOT}/node_modules/.bin", kept.get("PATH", "")])
+    places = {"INSTALLED": str(ROOT), "TRITONSTACK_REPOSITORY": str(ROOT), "PATH": path}
+    home = {"TRITONSTACK_HOME": str(state)} if state else {}
+    return {**kept, **person, **places, **home, "COLUMNS": "160", "PYTHONUNBUFFERED": "1"}
+
+
+def tutorial_blocks(page: Path) -> list[str]:
+    """Return the blocks of a page of the tutorial."""
+    return [block.text for block in blocks(page)]
+
+
+def tutorial_project(folder: Path, state: Path) -> Project:
+    """Create the tutorial's repository with its model, without the clone and the demo before it."""
+    clone, create, *model = tutorial_blocks(TUTORIAL[0])
+    assert "git clone" in clone
+    state.mkdir()
+    (state / "server").symlink_to(Project(ROOT).server_dir)
+    (state / "cdk").mkdir()
+    (state / "cdk" / "node_modules").symlink_to(ROOT / "node_modules")
+    (state / "cdk" / "package-lock.json").write_bytes((ROOT / "package-lock.json").read_bytes())
+    (folder / "tritonstack").mkdir(parents=True)
+    create = re.sub(r"^export TRITONSTACK_HOME=.*\n", "", create, flags=re.MULTILINE)
+    run([create, *model], folder / "tritonstack", state=state)
+    return Project(folder / "shop")

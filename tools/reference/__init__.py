@@ -1,0 +1,1 @@
+"""Generate docs/reference/ from the types: `make reference`."""
