@@ -21,8 +21,8 @@ import pytest
 from tests.projects import edit
 from tritonstack.base.paths import Project, find_project
 from tritonstack.workflows import NullReporter, Session, dev
-from tritonstack.workflows.local.model_front import ModelPortError
 from tritonstack.workflows.local.watching import snapshot_of, wait_for_change
+from tritonstack.workflows.loopback import LoopbackPortError
 
 ROOT = find_project(Path(__file__)).root
 EXAMPLE = ROOT / "tritonstack/project/scaffold/examples/python"
@@ -185,7 +185,7 @@ def test_a_port_in_use(shop: Project) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(ModelPortError, match="Address already in use"):
+        with pytest.raises(LoopbackPortError, match="Address already in use"):
             dev(
                 Session(shop, NullReporter()),
                 "double",

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonServer
+from tritonstack.workflows.loopback import HOST, LoopbackServer
 
-HOST = "127.0.0.1"
 PASSED_ON = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes")
 LONGEST_REQUEST = 64 << 20
 REQUEST_WITHIN_S = 60.0
@@ -22,22 +21,11 @@ REQUEST_WITHIN_S = 60.0
 DRAIN_S = 60.0
 
 
-class ModelPortError(TritonstackError):
-    """Another program listens on the port."""
-
-    code = "TS610"
-
-
 class ModelFront:
     """The address of a model; the server behind it is exchanged without failing a request."""
 
     def __init__(self, port: int) -> None:
-        try:
-            self._http = _HttpServer((HOST, port), _Handler)
-        except OSError as error:
-            raise ModelPortError(
-                f"cannot listen on {HOST}:{port}: {error.strerror}", remedy="choose another --port"
-            ) from error
+        self._http = _HttpServer(port, _Handler)
         self._http.front = self
         self._server: TritonServer | None = None
         self._running: dict[int, int] = {}
@@ -48,7 +36,7 @@ class ModelFront:
     @property
     def url(self) -> str:
         """The address."""
-        return f"http://{HOST}:{self._http.server_address[1]}"
+        return f"http://{HOST}:{self._http.port}"
 
     def exchange(self, server: TritonServer) -> TritonServer | None:
         """Pass requests to another server; return the former one when it has answered all of its requests."""
@@ -78,14 +66,8 @@ class ModelFront:
         return self._server
 
 
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
+class _HttpServer(LoopbackServer):
     front: ModelFront
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing for a client that leaves before its answer."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 import tempfile
 from collections.abc import Callable, Iterable, MutableMapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote
 
@@ -17,6 +15,7 @@ from werkzeug.formparser import parse_form_data
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import get_input_stream
 
+from tritonstack.base.web.foreign_pages import foreign_reason
 from tritonstack_local.access.responses import denial_response
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
@@ -273,36 +272,11 @@ def _drain(stream: IO[bytes]) -> None:
         return
 
 
-_HOST = re.compile(
-    # S3 clients prefix localhost with bucket names. Browsers resolve such names to loopback only.
-    r"(?P<name>(?:[a-z0-9][a-z0-9._-]*\.)?localhost|127\.0\.0\.1|\[::1\])(?::(?P<port>\d{1,5}))?"
-)
-_OWN_SITES = ("none", "same-origin")
-
-
 def check_origin(request: SentRequest, *, port: int) -> None:
     """Deny requests of web pages from other origins, and requests for another host or port."""
-    headers = request.headers
-    hosts = headers.get("host", ())
-    if len(hosts) != 1 or not _names(hosts[0], port):
-        shown = ", ".join(hosts) or "none"
-        raise DeniedError(
-            Reason.FORBIDDEN,
-            f"The local cloud answers requests to localhost:{port} only; the Host header is {shown[:200]}",
-        )
-    if "origin" in headers and any(site != f"http://{hosts[0].lower()}" for site in headers["origin"]):
-        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
-    if "sec-fetch-site" in headers and any(site not in _OWN_SITES for site in headers["sec-fetch-site"]):
-        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects requests of web pages")
-    if request.method == "OPTIONS":
-        raise DeniedError(Reason.FORBIDDEN, "The local cloud rejects CORS requests")
-
-
-@lru_cache(maxsize=64)
-def _names(host: str, port: int) -> bool:
-    """Return whether a Host header names this cloud."""
-    match = _HOST.fullmatch(host.lower())
-    return match is not None and int(match["port"] or 80) == port
+    reason = foreign_reason(request.method, request.headers, port=port, subject="The local cloud")
+    if reason is not None:
+        raise DeniedError(Reason.FORBIDDEN, reason)
 
 
 def bucket_in_host(request: SentRequest) -> str:

@@ -1,0 +1,1 @@
+"""Rules for web servers on this machine."""
