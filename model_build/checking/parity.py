@@ -94,6 +94,7 @@ def report_of(stage: Stage, comparisons: Sequence[Comparison]) -> ParityReport:
         max_absolute_error=max(item.absolute for item in comparisons),
         max_relative_error=max(item.relative for item in comparisons),
         min_top1_agreement=min(item.top1 for item in comparisons),
+        worst_case=min(comparisons, key=lambda item: (item.cosine, -item.absolute)).case,
     )
 
 

@@ -210,6 +210,7 @@ def _members_parity(manifests: Sequence[Manifest]) -> Iterator[ParityReport]:
         max_absolute_error=max(report.max_absolute_error for report in reports),
         max_relative_error=max(relative, default=None),
         min_top1_agreement=min(top1, default=None),
+        worst_case=min(reports, key=lambda report: report.min_cosine).worst_case,
     )
 
 

@@ -63,6 +63,8 @@ class ParityReport(Record):
     """Relative to the largest value of each row."""
     min_top1_agreement: float | None = None
     """Minimum share of rows whose largest value is at the same index."""
+    worst_case: str | None = None
+    """Name of the test input with the lowest cosine; None if an early version built the artifact."""
 
 
 class GenerationReport(Record):

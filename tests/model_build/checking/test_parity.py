@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model_build.checking.parity import compare, judge
+from model_build.checking.parity import compare, judge, report_of
 from model_build.errors import ParityError
 from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
@@ -26,6 +26,15 @@ def test_equal_answers() -> None:
         1.0,
         0.0,
     )
+
+
+def test_the_report_names_the_input_with_the_lowest_cosine() -> None:
+    """Among equal cosines, the largest error decides."""
+    turned = RIGHT[:, ::-1]
+    cases = {"right": RIGHT, "scaled": RIGHT * 3, "turned": turned, "turned and scaled": turned * 2}
+    comparisons = [compare(name, "y", actual=actual, expected=RIGHT) for name, actual in cases.items()]
+    assert report_of("graph", comparisons).worst_case == "turned and scaled"
+    assert report_of("graph", comparisons[:2]).worst_case == "scaled"
 
 
 def test_the_worst_row_counts() -> None:
