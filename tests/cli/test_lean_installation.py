@@ -32,6 +32,15 @@ def test_every_command_starts(project: Project) -> None:
     assert (code, said.partition(":")[0]) == (0, "valid"), said
 
 
+def test_artifacts_of_locks_are_shown_and_reported(project: Project) -> None:
+    for arguments in (
+        ("inspect", "minilm"),
+        ("report", "--offline", "--output", str(project.root / "r.html")),
+    ):
+        code, said = lean(project, *arguments)
+        assert code == 0, said
+
+
 def test_commands_that_need_an_extra_name_it(project: Project) -> None:
     code, said = lean(project, "up", "--detach")
     assert code == 2

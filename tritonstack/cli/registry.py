@@ -45,6 +45,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Operate": {
         "status": "Show the state of environments",
+        "report": "Write a report on the project as one HTML page",
         "logs": "Show the logs of endpoints and builds",
         "invoke": "Send texts, tensors, or files to an endpoint",
         "snippet": "Print a ready request to an endpoint",

@@ -92,12 +92,13 @@ def _reason(workspace: Workspace, model: str, targets: tuple[str, ...], locked: 
         return f"never built for {targets[-1]}"
     if locked.spec_hash == workspace.hashes[model]:
         return ""
-    changes = list(_changes(locked.built_from or {}, hash_parts(model, workspace.models)))
+    changes = list(changed_parts(locked.built_from or {}, hash_parts(model, workspace.models)))
     # Locks of earlier versions do not record the parts.
     return "; ".join(changes) or "model.yaml or its files have changed"
 
 
-def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Describe what differs between the recorded parts of two model hashes; nothing if none are recorded."""
     if before:
         yield from (description for part, description in _PARTS.items() if before.get(part) != now.get(part))
 

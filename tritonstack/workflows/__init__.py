@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from tritonstack.workflows.promotion.promote import promote as promote
     from tritonstack.workflows.reporter import NullReporter as NullReporter
     from tritonstack.workflows.reporter import Reporter as Reporter
+    from tritonstack.workflows.reports.report import ReportOptions as ReportOptions
+    from tritonstack.workflows.reports.report import report as report
+    from tritonstack.workflows.reports.watching import watch_report as watch_report
     from tritonstack.workflows.session import Session as Session
     from tritonstack.workflows.sizing.bench import LoadOptions as LoadOptions
     from tritonstack.workflows.sizing.bench import bench as bench
@@ -72,6 +75,7 @@ _MODULES = {
     "LogQuery": "environments.logs",
     "NullReporter": "reporter",
     "PromotionRequest": "promotion.promote",
+    "ReportOptions": "reports.report",
     "Reporter": "reporter",
     "Session": "session",
     "SimulationOptions": "sizing.simulation_options",
@@ -103,6 +107,7 @@ _MODULES = {
     "promote": "promotion.promote",
     "quotas": "project.quotas",
     "reap": "environments.reap",
+    "report": "reports.report",
     "rollback": "deployment.rollback",
     "setup": "installation.setup",
     "simulate": "sizing.simulate",
@@ -113,6 +118,7 @@ _MODULES = {
     "up": "local.up",
     "validate": "project.validate",
     "verify": "deployment.verify",
+    "watch_report": "reports.watching",
     "write_proposal": "sizing.simulate",
 }
 """Public name -> its module below this package."""

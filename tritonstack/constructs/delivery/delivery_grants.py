@@ -122,6 +122,7 @@ def read_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
                 "application-autoscaling:DescribeScalableTargets",
                 "application-autoscaling:DescribeScalingPolicies",
                 "application-autoscaling:DescribeScheduledActions",
+                "cloudwatch:DescribeAlarmHistory",
                 "cloudwatch:DescribeAlarms",
                 "cloudwatch:GetMetricData",
                 "sagemaker:ListEndpoints",

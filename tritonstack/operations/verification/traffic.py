@@ -84,12 +84,12 @@ def recent_traffic(
 
 
 def _queries(endpoint: ExpectedEndpoint) -> Iterator[_Query]:
-    for dimensions in _dimensions(endpoint):
+    for dimensions in request_dimensions(endpoint):
         for figure, metric in {**_COUNTS, "p99_ms": _LATENCY}.items():
             yield _Query(endpoint.name, figure, metric, dimensions)
 
 
-def _dimensions(endpoint: ExpectedEndpoint) -> list[dict[str, str]]:
+def request_dimensions(endpoint: ExpectedEndpoint) -> list[dict[str, str]]:
     """Return the request dimensions: the inference component, or else the production variants."""
     if endpoint.component is not None:
         return [{"InferenceComponentName": str(endpoint.component["InferenceComponentName"])}]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model_build.repository.config import CONFIG_NAME, parse_config
-from model_build.store.archive import read_members
 from model_build.store.artifacts import ArtifactStore, read_manifest
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.files import short_digest
@@ -43,6 +41,25 @@ class KnownArtifact:
 
 
 @dataclass(frozen=True)
+class GraphStep:
+    """A model in an artifact: the entry model, or a step of the ensemble that precedes it one level up."""
+
+    model: str
+    kind: str
+    """Its backend, or `ensemble`."""
+    inputs: tuple[str, ...]
+    """Tensors of the ensemble that it reads; for the entry model, those of callers."""
+    outputs: tuple[str, ...]
+    depth: int = 0
+
+    @property
+    def line(self) -> str:
+        """Return the step in one line, indented by its depth."""
+        tensors = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
+        return f"{'  ' * self.depth}{self.model} ({self.kind}): {tensors}"
+
+
+@dataclass(frozen=True)
 class Inspection:
     """A model, its artifacts, and the contents of one of them."""
 
@@ -56,10 +73,15 @@ class Inspection:
     """What the lock tells of an artifact that is not on this machine."""
     configs: Mapping[str, str] | None = None
     """The text of each config.pbtxt by model, the entry model first."""
-    graph: tuple[str, ...] = ()
-    """One line per step: model, backend, inputs, and outputs."""
+    steps: tuple[GraphStep, ...] = ()
+    """The entry model, and the steps of ensembles below them."""
     undecided: tuple[str, ...] = ()
     """What the build decides; empty if an artifact is shown."""
+
+    @property
+    def graph(self) -> tuple[str, ...]:
+        """Return one line per step: model, backend, inputs, and outputs."""
+        return tuple(step.line for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """Return the inspection as JSON data."""
@@ -102,7 +124,7 @@ def inspect(session: Session, model: str, *, digest: str | None = None) -> Inspe
     manifest = local[shown.digest]
     configs = _configs(session, manifest)
     return Inspection(
-        spec, artifacts, shown, manifest=manifest, configs=configs, graph=tuple(_graph(manifest, configs))
+        spec, artifacts, shown, manifest=manifest, configs=configs, steps=tuple(_steps(manifest, configs))
     )
 
 
@@ -165,6 +187,10 @@ def _rank(one: KnownArtifact) -> tuple[bool, bool, bool]:
 
 def _configs(session: Session, manifest: Manifest) -> dict[str, str]:
     """Read every config.pbtxt from the archive, the entry model's first."""
+    # Installations that only deploy lack protobuf and isal, and have no archive.
+    from model_build.repository.config import CONFIG_NAME  # noqa: PLC0415
+    from model_build.store.archive import read_members  # noqa: PLC0415
+
     store = session.project.artifacts_dir / "models" / manifest.model / manifest.digest
     entries = [entry for entry in manifest.files if entry.path.endswith(f"/{CONFIG_NAME}")]
     texts = read_members(store / ARCHIVE_NAME, entries)
@@ -172,24 +198,22 @@ def _configs(session: Session, manifest: Manifest) -> dict[str, str]:
     return dict(sorted(configs.items(), key=lambda item: (item[0] != manifest.entry_model, item[0])))
 
 
-def _graph(manifest: Manifest, configs: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line per step, in the order of the ensembles, nested ones below their step."""
+def _steps(manifest: Manifest, configs: Mapping[str, str]) -> Iterator[GraphStep]:
+    """Yield the steps in the order of the ensembles, nested ones below their step."""
+    from model_build.repository.config import parse_config  # noqa: PLC0415 - as above
+
     parsed = {name: parse_config(text) for name, text in configs.items()}
 
-    def lines(name: str, inputs: str, outputs: str, depth: int) -> Iterator[str]:
+    def below(name: str, inputs: Iterable[str], outputs: Iterable[str], depth: int) -> Iterator[GraphStep]:
         config = parsed.get(name)
         kind = (config.backend or config.platform) if config else "of another artifact"
-        yield f"{'  ' * depth}{name} ({kind}): {inputs} -> {outputs}"
+        yield GraphStep(name, kind, tuple(inputs), tuple(outputs), depth)
         for step in config.ensemble_scheduling.step if config else ():
-            yield from lines(
-                step.model_name,
-                ", ".join(sorted(step.input_map.values())),
-                ", ".join(sorted(step.output_map.values())),
-                depth + 1,
-            )
+            inputs, outputs = sorted(step.input_map.values()), sorted(step.output_map.values())
+            yield from below(step.model_name, inputs, outputs, depth + 1)
 
-    names = [", ".join(tensor.name for tensor in tensors) for tensors in (manifest.inputs, manifest.outputs)]
-    yield from lines(manifest.entry_model, names[0], names[1], 0)
+    names = [[tensor.name for tensor in tensors] for tensors in (manifest.inputs, manifest.outputs)]
+    yield from below(manifest.entry_model, names[0], names[1], 0)
 
 
 def _undecided(spec: ModelSpec) -> Iterator[str]:

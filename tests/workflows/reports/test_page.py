@@ -1,0 +1,140 @@
+"""The page is one valid, self-contained file in which every text is only text."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import re
+from html.parser import HTMLParser
+
+from tests.workflows.reports.sample import sample_report
+from tritonstack.workflows.reports.page.document import SECTIONS, render, render_live, render_sections
+from tritonstack.workflows.reports.report_data import ReportData, ReportedEnvironment
+
+VOID = frozenset({"meta"})
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&`"
+
+
+class Page(HTMLParser):
+    """Collects elements; fails on one that is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def _shape(page: Page) -> list[str]:
+    return [tag for tag, _ in page.tags]
+
+
+def test_hostile_texts_change_no_element() -> None:
+    plain, hostile = Page(render(sample_report())), Page(render(sample_report(lambda text: text + HOSTILE)))
+    assert set(_shape(hostile)) == set(_shape(plain))
+    assert "script" not in _shape(hostile)
+    assert "img" not in _shape(hostile)
+    assert any(HOSTILE[:25] in text for text in hostile.texts)
+    assert not [name for _, attributes in hostile.tags for name in attributes if name.startswith("on")]
+
+
+def test_every_part_of_the_data_is_shown() -> None:
+    """Each text of the sample has its own mark, which must appear on the page."""
+    marks: dict[str, str] = {}
+
+    def marked(text: str) -> str:
+        return marks.setdefault(text, f"{text} mark{len(marks)}x")
+
+    text = " ".join(Page(render(sample_report(marked))).texts)
+    missing = [before for before, after in marks.items() if after.rpartition(" ")[2] not in text]
+    assert missing == []
+
+
+def test_the_file_loads_nothing() -> None:
+    page = Page(render(sample_report()))
+    assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(_shape(page))
+    for tag, attributes in page.tags:
+        assert "style" not in attributes, tag
+        assert not {"src", "srcset", "action"} & set(attributes), tag
+        assert (attributes.get("href") or "#").startswith("#"), tag
+
+
+def test_the_policy_allows_exactly_the_styles_and_the_script() -> None:
+    for text in (render(sample_report()), render_live("shop")):
+        page = Page(text)
+        policy = next(
+            attributes["content"] or ""
+            for tag, attributes in page.tags
+            if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+        )
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        for tag in ("style", "script"):
+            for content in re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL):
+                digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+                assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_links_lead_to_parts_of_the_page() -> None:
+    page = Page(render(sample_report()))
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    links = {(attributes.get("href") or "").removeprefix("#") for tag, attributes in page.tags if tag == "a"}
+    assert links <= set(ids)
+    assert set(SECTIONS) <= links
+
+
+def test_sections_without_data_say_what_produces_it() -> None:
+    sample = sample_report()
+    empty = ReportData(sample.project, sample.at, sample.version, None, (), (), ())
+    environment = ReportedEnvironment("dev", "111111111111", "eu-west-1", "26.05")
+    unread = dataclasses.replace(empty, environments=(environment,), models=sample.models[1:])
+    for data in (empty, unread):
+        for name, html in render_sections(data).items():
+            if name != "header":
+                body = html.partition("</h2>")[2]
+                assert " ".join("".join(Page(f"<section>{body}").texts).split()), name
+    assert "tritonstack report" in render_sections(unread)["changes"]
+    assert "tritonstack build" in render_sections(unread)["artifacts"]
+    assert "--record" in render_sections(sample_with_manifest())["artifacts"]
+
+
+def sample_with_manifest() -> ReportData:
+    sample = sample_report()
+    return dataclasses.replace(sample, models=(dataclasses.replace(sample.models[0], load_tests=()),))
+
+
+def test_a_report_on_a_large_project_stays_below_a_megabyte() -> None:
+    sample = sample_report()
+    dev = sample.environments[0]
+    models = tuple(dataclasses.replace(sample.models[0], name=f"model-{number}") for number in range(30))
+    locked = {model.name: dev.models["ranker"] for model in models}
+    environments = tuple(dataclasses.replace(dev, name=f"env-{number}", models=locked) for number in range(6))
+    timeline = tuple(sample.timeline[number % 30] for number in range(400))
+    text = render(dataclasses.replace(sample, models=models, environments=environments, timeline=timeline))
+    assert len(text.encode()) < 1_000_000
+
+
+def test_no_state_is_told_by_color_alone() -> None:
+    """Each colored chip has a text of its own."""
+    chips = re.findall(r'<span class="chip[^"]*">(.*?)</span>', render(sample_report()))
+    assert chips
+    assert all(re.sub("<[^>]*>", "", chip).strip() for chip in chips)

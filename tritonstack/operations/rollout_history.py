@@ -1,0 +1,229 @@
+"""Read the latest rollouts of an endpoint: CloudFormation's events, alarms, and requests during each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.verification.expectations import ExpectedEndpoint
+from tritonstack.operations.verification.traffic import request_dimensions
+
+_SHOWN = 3
+"""Rollouts per endpoint."""
+_STACK = "AWS::CloudFormation::Stack"
+_TYPES = ("AWS::SageMaker::Endpoint", "AWS::SageMaker::InferenceComponent")
+_AROUND = timedelta(minutes=5)
+_MOST_EVENTS = 500
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class AlarmPeriod:
+    """A period in which an alarm was in state ALARM, in seconds since the start of the rollout."""
+
+    alarm: str
+    begin_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class PastRollout:
+    """One update of an endpoint. Times are in seconds since its start."""
+
+    endpoint: str
+    started: datetime
+    seconds: float
+    """Its duration; up to now if it is running."""
+    outcome: str
+    planned: tuple[Point, ...]
+    """Planned share of the requests that the new instances answer, in percent. A completed rollout ends with
+    the last point. For others, the times count from the first shift, which AWS does not report."""
+    strategy: str
+    requests: tuple[Point, ...] = ()
+    """Requests per minute."""
+    errors: tuple[Point, ...] = ()
+    """Server errors per minute."""
+    alarms: tuple[str, ...] = ()
+    """The alarms that roll back."""
+    ringing: tuple[AlarmPeriod, ...] = ()
+    stage: str = ""
+    """What SageMaker reports of a rollout in progress."""
+
+
+@dataclass(frozen=True)
+class EndpointUpdate:
+    """An update of the endpoint's resource, from CloudFormation's events."""
+
+    started: datetime
+    ended: datetime | None = None
+    failure: str = ""
+    """Why it failed; empty if it did not."""
+
+    @property
+    def outcome(self) -> str:
+        """Return the outcome in words."""
+        if self.ended is None:
+            return "in progress"
+        return f"rolled back: {self.failure}" if self.failure else "completed"
+
+    def ended_with(self, event: Mapping[str, Any]) -> EndpointUpdate:
+        """Return this update with its last event."""
+        failed = event["ResourceStatus"] != "UPDATE_COMPLETE"
+        reason = event.get("ResourceStatusReason") or "no reason given"
+        return replace(self, ended=event["Timestamp"], failure=reason if failed else "")
+
+
+def rollouts_of(cloud: Cloud, stack: str, expected: ExpectedEndpoint, *, now: datetime) -> list[PastRollout]:
+    """Return the latest rollouts of an endpoint, latest first."""
+    found = list(updates_in(_events(cloud, stack)))[-_SHOWN:]
+    return [_rollout(cloud, expected, update, now) for update in reversed(found)]
+
+
+def planned_shift(config: Mapping[str, Any]) -> tuple[str, tuple[Point, ...]]:
+    """Return the name of a deployment policy, and the planned traffic of the new instances. Pure."""
+    policy = config.get("BlueGreenUpdatePolicy", {})
+    routing = policy.get("TrafficRoutingConfiguration", {})
+    kind, wait = routing.get("Type", "ALL_AT_ONCE"), float(routing.get("WaitIntervalInSeconds", 0))
+    bake = float(policy.get("TerminationWaitInSeconds", 0))
+    if "RollingUpdatePolicy" in config:
+        rolling = config["RollingUpdatePolicy"]
+        wait = float(rolling["WaitIntervalInSeconds"])
+        return "rolling", _steps(float(rolling["MaximumBatchSize"]["Value"]), wait, wait)
+    if kind == "LINEAR":
+        return "linear", _steps(float(routing["LinearStepSize"]["Value"]), wait, bake)
+    if kind == "CANARY":
+        size = float(routing["CanarySize"]["Value"])
+        return "canary", ((0, size), (wait, size), (wait, 100), (wait + bake, 100))
+    return "all at once", ((0, 100), (bake, 100))
+
+
+def updates_in(events: Iterable[Mapping[str, Any]]) -> Iterator[EndpointUpdate]:
+    """Yield the updates of the endpoint's resource; `events` are oldest first. Pure.
+
+    After a failure, CloudFormation updates the resource again to restore it: that is part of the failed one.
+    """
+    current: EndpointUpdate | None = None
+    restoring = False
+    for event in events:
+        status = event["ResourceStatus"]
+        if event["ResourceType"] == _STACK:
+            restoring = "ROLLBACK" in status
+        elif event["ResourceType"] in _TYPES and status.startswith("UPDATE_"):
+            if status != "UPDATE_IN_PROGRESS" and current is not None:
+                yield current.ended_with(event)
+                current = None
+            elif current is None and status == "UPDATE_IN_PROGRESS" and not restoring:
+                current = EndpointUpdate(event["Timestamp"])
+    if current is not None:
+        yield current
+
+
+def _events(cloud: Cloud, stack: str) -> list[Mapping[str, Any]]:
+    pages = (
+        cloud.client("cloudformation")
+        .get_paginator("describe_stack_events")
+        .paginate(StackName=stack, PaginationConfig={"MaxItems": _MOST_EVENTS})
+    )
+    events = [event for page in pages for event in page["StackEvents"]]
+    return events[::-1]
+
+
+def _rollout(cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, now: datetime) -> PastRollout:
+    end = update.ended or now
+    strategy, planned = planned_shift(expected.rollout)
+    window = (update.started - _AROUND, min(end + _AROUND, now))
+    requests, errors = _traffic(cloud, expected, update.started, window)
+    names = expected.rollback_alarms
+    return PastRollout(
+        endpoint=expected.name,
+        started=update.started,
+        seconds=(end - update.started).total_seconds(),
+        outcome=update.outcome,
+        planned=planned,
+        strategy=strategy,
+        requests=requests,
+        errors=errors,
+        alarms=tuple(names),
+        stage=_stage(cloud, expected.name) if update.ended is None else "",
+        ringing=tuple(period for name in names for period in _periods(cloud, name, update.started, window)),
+    )
+
+
+def _stage(cloud: Cloud, endpoint: str) -> str:
+    """Return what SageMaker reports of an update in progress."""
+    described = cloud.client("sagemaker").describe_endpoint(EndpointName=endpoint)
+    variants = described.get("PendingDeploymentSummary", {}).get("ProductionVariants", ())
+    statuses = [status for variant in variants for status in variant.get("VariantStatus", ())]
+    return "; ".join(f"{one['Status']}: {one.get('StatusMessage', '')}" for one in statuses)
+
+
+def _traffic(
+    cloud: Cloud, expected: ExpectedEndpoint, start: datetime, window: tuple[datetime, datetime]
+) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
+    """Return requests and server errors per minute."""
+    metrics = ("Invocations", "Invocation5XXErrors")
+    asked = [(metric, one) for metric in metrics for one in request_dimensions(expected)]
+    answer = cloud.client("cloudwatch").get_metric_data(
+        MetricDataQueries=[
+            {
+                "Id": f"q{number}",
+                "MetricStat": {
+                    "Metric": {
+                        "Namespace": "AWS/SageMaker",
+                        "MetricName": metric,
+                        "Dimensions": [{"Name": key, "Value": value} for key, value in one.items()],
+                    },
+                    "Period": 60,
+                    "Stat": "Sum",
+                },
+            }
+            for number, (metric, one) in enumerate(asked)
+        ],
+        StartTime=window[0],
+        EndTime=window[1],
+    )
+    sums: dict[str, dict[float, float]] = {metric: {} for metric in metrics}
+    for item in answer["MetricDataResults"]:
+        metric = asked[int(item["Id"][1:])][0]
+        for at, value in zip(item["Timestamps"], item["Values"], strict=True):
+            second = (at.astimezone(UTC) - start).total_seconds()
+            sums[metric][second] = sums[metric].get(second, 0.0) + value
+    requests, errors = (tuple(sorted(sums[metric].items())) for metric in metrics)
+    return requests, errors
+
+
+def _periods(
+    cloud: Cloud, alarm: str, start: datetime, window: tuple[datetime, datetime]
+) -> Iterator[AlarmPeriod]:
+    """Yield when an alarm was in state ALARM."""
+    pages = (
+        cloud.client("cloudwatch")
+        .get_paginator("describe_alarm_history")
+        .paginate(AlarmName=alarm, HistoryItemType="StateUpdate", StartDate=window[0], EndDate=window[1])
+    )
+    items = sorted(
+        (item for page in pages for item in page["AlarmHistoryItems"]), key=lambda one: one["Timestamp"]
+    )
+    begin: float | None = None
+    for item in items:
+        second = (item["Timestamp"] - start).total_seconds()
+        if "to ALARM" in item["HistorySummary"]:
+            begin = second
+        elif begin is not None:
+            yield AlarmPeriod(alarm, begin, second)
+            begin = None
+    if begin is not None:
+        yield AlarmPeriod(alarm, begin, (window[1] - start).total_seconds())
+
+
+def _steps(size: float, wait: float, bake: float) -> tuple[Point, ...]:
+    """Return a staircase from `size` to 100 percent."""
+    points: list[Point] = []
+    share, second = size, 0.0
+    while share < 100:
+        points += [(second, share), (second + wait, share)]
+        share, second = share + size, second + wait
+    return (*points, (second, 100), (second + bake, 100))

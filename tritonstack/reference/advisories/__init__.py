@@ -1,0 +1,1 @@
+"""Published vulnerabilities of Triton releases."""

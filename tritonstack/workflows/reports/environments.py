@@ -1,0 +1,130 @@
+"""Report on environments from their files: locks, differences, owners, gates, and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tritonstack.base.errors import TritonstackError
+from tritonstack.project.build_plans import NeededArtifact, changed_parts, needed_artifacts
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Figures, LockedArtifact
+from tritonstack.reference.advisories.published import advisories_of
+from tritonstack.spec.endpoints.variants import Variant
+from tritonstack.spec.environments.expiry import OWNER
+from tritonstack.spec.environments.promotion import PromotionSpec
+from tritonstack.workflows.reports.report_data import (
+    EndpointCost,
+    LockedModel,
+    PromotionGates,
+    ReportedEnvironment,
+)
+from tritonstack.workflows.session import Session
+
+HOURS_PER_MONTH = 730
+
+
+def load_reported(session: Session, name: str) -> Workspace | ReportedEnvironment:
+    """Load an environment; return what a report shows instead if its files are invalid."""
+    try:
+        return session.workspace(name)
+    except TritonstackError as error:
+        return ReportedEnvironment(name, invalid=str(error))
+
+
+def describe_environment(workspace: Workspace, source: Workspace | None) -> ReportedEnvironment:
+    """Return what the files of an environment tell; `source` is where its artifacts come from."""
+    spec = workspace.spec
+    return ReportedEnvironment(
+        name=spec.name,
+        account=spec.account,
+        region=spec.region,
+        release=spec.triton_release,
+        owner=spec.tags.get(OWNER, ""),
+        protected=spec.is_protected,
+        advisories=advisories_of(spec.triton_release),
+        models=_models(workspace, source),
+        gates=_gates(spec.promotion) if spec.promotion else None,
+        costs=tuple(_costs(workspace)),
+    )
+
+
+def _models(workspace: Workspace, source: Workspace | None) -> Mapping[str, tuple[LockedModel, ...]]:
+    found: dict[str, list[LockedModel]] = {}
+    for needed in needed_artifacts(workspace):
+        found.setdefault(needed.model, []).append(_model(workspace, source, needed))
+    return {model: tuple(items) for model, items in found.items()}
+
+
+def _model(workspace: Workspace, source: Workspace | None, needed: NeededArtifact) -> LockedModel:
+    locked = needed.locked
+    if locked is None:
+        return LockedModel(needed.target, None, needed.reason)
+    target = workspace.lock.record.find_target(needed.model, needed.targets) or needed.target
+    origin = source.lock.record.find(needed.model, needed.targets) if source else None
+    return LockedModel(
+        target,
+        locked.digest,
+        outdated=needed.reason,
+        differences=tuple(_differences(locked, origin)) if origin else (),
+        figures=locked.figures,
+        unverified=locked.unverified,
+    )
+
+
+def _differences(here: LockedArtifact, source: LockedArtifact) -> Iterator[str]:
+    """Describe how the artifact in the source differs."""
+    if here.digest == source.digest:
+        return
+    yield from changed_parts(here.built_from or {}, source.built_from or {})
+    before, after = here.figures or Figures(), source.figures or Figures()
+    for label, old, new, form in (
+        ("cosine", before.min_cosine, after.min_cosine, "{:.6f}"),
+        ("p99", before.p99_ms, after.p99_ms, "{:.1f} ms"),
+    ):
+        if old is not None and new is not None and form.format(old) != form.format(new):
+            yield f"{label} {form.format(old)} here, {form.format(new)} there"
+
+
+def _gates(spec: PromotionSpec) -> PromotionGates:
+    required = [
+        f"deployed for {spec.soaked_hours:g} h" if spec.soaked_hours else "",
+        "verified" if spec.verified else "",
+        f"cosine at least {spec.min_cosine:g}" if spec.min_cosine is not None else "",
+        f"build p99 at most {spec.max_latency_p99_ms:g} ms" if spec.max_latency_p99_ms else "",
+        *(
+            f"{name}: {one.rate_per_instance:g} requests/s per instance, p99 at most {one.p99_ms:g} ms"
+            for name, one in spec.performance.items()
+        ),
+        *(
+            f"{'–'.join((one.days[0], one.days[-1]))} {one.start}–{one.end} {one.timezone}"
+            for one in spec.windows
+        ),
+    ]
+    return PromotionGates(spec.source, tuple(filter(None, required)))
+
+
+def _costs(workspace: Workspace) -> Iterator[EndpointCost]:
+    spec = workspace.spec
+    if not spec.costs_money:
+        return
+    for name, endpoint in spec.endpoints.items():
+        variants = endpoint.variants
+        prices = [spec.prices.get(variant.instance.name) for variant in variants]
+        machines = tuple(_machine(variant, price) for variant, price in zip(variants, prices, strict=True))
+        known = [price for price in prices if price is not None]
+        if len(known) < len(prices):
+            yield EndpointCost(name, machines, None, None)
+            continue
+        # Copies of an inference component share instances; their number decides the instances.
+        least = sum(price * variant.scaling.lowest for price, variant in zip(known, variants, strict=True))
+        most = sum(price * variant.scaling.highest for price, variant in zip(known, variants, strict=True))
+        yield EndpointCost(name, machines, least * HOURS_PER_MONTH, most * HOURS_PER_MONTH)
+
+
+def _machine(variant: Variant, price: float | None) -> str:
+    scaling = variant.scaling
+    count = (
+        f"{scaling.lowest}–{scaling.highest}" if scaling.lowest != scaling.highest else f"{scaling.lowest}"
+    )
+    priced = f"{price:g} per hour" if price is not None else "no price"
+    return f"{variant.name}: {count} × {variant.instance.name}, {priced}"

@@ -1,0 +1,119 @@
+"""Report on models: the artifact of the present files, its graph, and its worst example."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from model_build.store.artifacts import ArtifactStore
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import AWS_ERRORS
+from tritonstack.operations.smoke.examples import read_published_manifest
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.examples import EXAMPLES_NAME, Example, parse_examples
+from tritonstack.records.manifests import Manifest
+from tritonstack.spec.models.model import ModelSpec
+from tritonstack.spec.models.recipes import EnsembleRecipe
+from tritonstack.workflows.project.inspection import GraphStep, inspect
+from tritonstack.workflows.reports.live_state import LiveState, load_tests_of
+from tritonstack.workflows.reports.report_data import MissingData, ReportedModel
+from tritonstack.workflows.session import Session
+
+_LONGEST_EXAMPLE = 200
+
+
+def describe_model(
+    session: Session, name: str, live: Sequence[tuple[Workspace, LiveState]]
+) -> tuple[ReportedModel, list[MissingData]]:
+    """Return a model with its artifact: from this machine, or from an environment that was read."""
+    try:
+        found = inspect(session, name)
+    except TritonstackError as error:
+        gap = MissingData(f"model {name}", error.message, error.remedy or "")
+        return ReportedModel(name, "", ""), [gap]
+    spec, digest = found.spec, found.shown.digest if found.shown else None
+    manifest = found.manifest or (_published(name, digest, live) if digest else None)
+    events = [event for _, state in live for event in state.events]
+    reported = ReportedModel(
+        name=name,
+        description=spec.description,
+        precision=spec.precision,
+        digest=digest,
+        manifest=manifest,
+        steps=found.steps or tuple(_declared_steps(spec)),
+        load_tests=load_tests_of(events, name),
+    )
+    if manifest is None:
+        reason = "its artifact is not on this machine" if digest else "it was never built"
+        return reported, [MissingData(f"measurements of {name}", reason, "run `tritonstack build <env>`")]
+    reported = replace(reported, worst_example=_worst_example(session, manifest))
+    if reported.steps:
+        return reported, []
+    if spec.layout == "single":
+        inputs, outputs = (
+            tuple(one.name for one in tensors) for tensors in (manifest.inputs, manifest.outputs)
+        )
+        return replace(reported, steps=(GraphStep(manifest.entry_model, "", inputs, outputs),)), []
+    gap = MissingData(
+        f"graph of {name}", "its artifact is not on this machine", "run `tritonstack build <env>`"
+    )
+    return reported, [gap]
+
+
+def _published(name: str, digest: str, live: Sequence[tuple[Workspace, LiveState]]) -> Manifest | None:
+    for workspace, state in live:
+        if state.cloud is not None:
+            s3, bucket = state.cloud.client("s3"), workspace.spec.artifact_bucket
+            try:
+                manifest = read_published_manifest(s3, bucket=bucket, model=name, digest=digest)
+            except (TritonstackError, *AWS_ERRORS):
+                continue  # another environment may have it; without any, the report names it as missing
+            if manifest is not None:
+                return manifest
+    return None
+
+
+def _declared_steps(spec: ModelSpec) -> list[GraphStep]:
+    """Return the steps in model.yaml, for an ensemble whose artifact is not on this machine."""
+    recipe = spec.recipe
+    if not isinstance(recipe, EnsembleRecipe):
+        return []
+    steps = [
+        GraphStep(step.model, "step", tuple(step.inputs.values()), tuple(step.outputs.values()), 1)
+        for step in recipe.steps
+    ]
+    made = {tensor for step in steps for tensor in step.outputs}
+    used = {tensor for step in steps for tensor in step.inputs}
+    inputs = tuple(dict.fromkeys(one for step in steps for one in step.inputs if one not in made))
+    unused = (one for step in steps for one in step.outputs if one not in used)
+    outputs = recipe.outputs or tuple(dict.fromkeys(unused))
+    return [GraphStep(spec.name, "ensemble", inputs, outputs), *steps]
+
+
+def _worst_example(session: Session, manifest: Manifest) -> str:
+    """Return the test input with the lowest cosine, with its values if they are texts."""
+    served = [report for report in manifest.parity if report.stage == "served" and report.worst_case]
+    if not served:
+        return ""
+    name = min(served, key=lambda report: report.min_cosine).worst_case or ""
+    store = ArtifactStore(artifacts_dir=session.project.artifacts_dir, model=manifest.model)
+    for folder in store.folders():
+        file = folder / EXAMPLES_NAME
+        if folder.name == manifest.digest and file.is_file():
+            examples = parse_examples(file.read_bytes(), origin=file)
+            # The check sends each input alone and in batches, and says which before the input's name.
+            names = (name, name.partition(": ")[2])
+            found = next((one for one in examples.requests if one.name in names), None)
+            return f"{name}: {_shown(found)}" if found else name
+    return name
+
+
+def _shown(example: Example) -> str:
+    parts = []
+    for tensor in example.inputs:
+        if tensor.datatype == "BYTES" and tensor.values:
+            parts.append(", ".join(str(value) for value in tensor.values))
+        else:
+            parts.append(f"{tensor.name} {tensor.datatype}{list(tensor.shape)}")
+    text = "; ".join(parts)
+    return text if len(text) <= _LONGEST_EXAMPLE else f"{text[:_LONGEST_EXAMPLE]}…"

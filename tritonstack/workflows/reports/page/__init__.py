@@ -1,0 +1,1 @@
+"""Render the report as HTML. Pure functions; every text is escaped."""

@@ -1,0 +1,311 @@
+"""Charts and graphs of the page, each with its numbers as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tritonstack.operations.rollout_history import PastRollout
+from tritonstack.operations.svg_charts import (
+    ChartColors,
+    ChartLine,
+    ChartStyle,
+    LineChart,
+    Point,
+    draw_chart,
+    round_step,
+)
+from tritonstack.operations.svg_graphs import GraphEdge, GraphNode, draw_graph
+from tritonstack.records.events import Event
+from tritonstack.records.manifests import CandidateReport, LatencyReport, Manifest
+from tritonstack.workflows.project.inspection import GraphStep
+from tritonstack.workflows.reports.page.markup import (
+    Markup,
+    chip,
+    details,
+    join,
+    scrolling,
+    table,
+    tag,
+)
+from tritonstack.workflows.reports.page.texts import minutes, moment, number
+
+COLORS = ChartColors(
+    background="var(--panel)",
+    text="var(--text)",
+    muted="var(--muted)",
+    grid="var(--grid)",
+    lines=tuple(f"var(--series-{number})" for number in range(1, 7)),
+)
+_STYLE = ChartStyle(COLORS, width=520, height=250, left=56, right=28, legend=False)
+_LANES = ChartStyle(COLORS, width=520, height=180, left=150, right=28, legend=False)
+_LEAST_ERROR = 1e-16
+_SHOWN_TESTS = 3
+
+
+def _figure(chart: LineChart, data: Markup, *, style: ChartStyle = _STYLE) -> Markup:
+    legend = None
+    if any(line.name for line in chart.lines):
+        legend = tag("ul", *(_legend(index, line) for index, line in enumerate(chart.lines)), class_="legend")
+    drawing = Markup(draw_chart(chart, style))
+    return tag("figure", drawing, legend, details("Numbers", data), class_="chart")
+
+
+def _legend(index: int, line: ChartLine) -> Markup:
+    color = COLORS.lines[index % len(COLORS.lines)]
+    mark = tag("line", x1=0, x2=18, y1=5, y2=5, stroke=color, stroke_width=2, stroke_dasharray=_dash(line))
+    if line.is_dots:
+        mark = tag("circle", cx=9, cy=5, r=4, fill=color)
+    return tag("li", tag("svg", mark, width=18, height=10, aria_hidden="true"), line.name)
+
+
+def _dash(line: ChartLine) -> str | None:
+    return "5 4" if line.dashed else None
+
+
+def ensemble_graph(model: str, steps: Sequence[GraphStep], manifest: Manifest | None) -> Markup:
+    """Return the steps of an artifact as a graph, with the tensors on its edges."""
+    top = [step for step in steps if step.depth == 1] or list(steps[:1])
+    entry = steps[0]
+    shapes = {}
+    for tensor in (*manifest.inputs, *manifest.outputs) if manifest else ():
+        shapes[tensor.name] = f"{tensor.name} {tensor.datatype}{list(tensor.shape)}"
+    nodes = [GraphNode("", "request"), *_step_nodes(top), GraphNode(">", "response")]
+    makers = {tensor: str(index) for index, step in enumerate(top) for tensor in step.outputs}
+    used: dict[tuple[str, str], list[str]] = {}
+    for index, step in enumerate(top):
+        for name in step.inputs:
+            used.setdefault((makers.get(name, ""), str(index)), []).append(shapes.get(name, name))
+    for name in entry.outputs:
+        used.setdefault((makers.get(name, ""), ">"), []).append(shapes.get(name, name))
+    edges = [GraphEdge(source, target, tuple(lines)) for (source, target), lines in used.items()]
+    title = f"graph of {model}: {', '.join(step.model for step in top)}"
+    drawing = Markup(draw_graph(title, nodes, edges, COLORS))
+    rows = [(step.model, step.kind, ", ".join(step.inputs), ", ".join(step.outputs)) for step in steps]
+    data = table(f"Steps of {model}", ("Model", "Backend", "Reads", "Writes"), rows)
+    return tag("figure", scrolling(drawing, title), details("Steps", data), class_="graph")
+
+
+def _step_nodes(steps: Sequence[GraphStep]) -> list[GraphNode]:
+    return [GraphNode(str(index), step.model, step.kind) for index, step in enumerate(steps)]
+
+
+def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup:
+    """Return the error and latency of every measured candidate, and the ones that no other beats."""
+    shape = _common_shape(candidates)
+    points = [
+        (one, one.latency_ms[shape], max(1 - one.parity.min_cosine, _LEAST_ERROR))
+        for one in candidates
+        if one.parity is not None and shape in one.latency_ms
+    ]
+    rows = [
+        (
+            f"{index}. {one.name}",
+            one.precision,
+            number(one.latency_ms.get(shape), "{:.2f} ms"),
+            number(1 - one.parity.min_cosine if one.parity else None, "{:.1e}"),
+            number(one.size_bytes / 1e6, "{:.1f} MB"),
+            join((chip("served", "good"), " ", one.reason)) if one.kept else one.reason,
+        )
+        for index, one in enumerate(candidates, 1)
+    ]
+    head = ("Candidate", "Precision", "CPU time", "1 − cosine", "Graph", "Outcome")
+    data = table(f"Candidates of {model}", head, rows)
+    if not points:
+        return data
+    labels = {id(one): str(index) for index, one in enumerate(candidates, 1)}
+    groups = (
+        ("measured", [point for point in points if not point[0].kept]),
+        ("served", [point for point in points if point[0].kept]),
+    )
+    lines = [ChartLine("no other is better in both", _front([(x, y) for _, x, y in points]), dashed=True)]
+    for name, some in groups:
+        if some:
+            texts = [labels[id(one)] for one, *_ in some]
+            lines.append(ChartLine(name, [(x, y) for _, x, y in some], is_dots=True, labels=texts))
+    y_ticks, y_scale = _decades([y for *_, y in points])
+    x_ticks, x_scale = _linear(max(x for _, x, _ in points), "{:g}")
+    title = f"1 − cosine, by CPU time in ms ({shape})"
+    return _figure(LineChart(title, lines, x_ticks, x_scale, y_ticks, y_scale), data)
+
+
+def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
+    """Return the latency of served requests by batch size, as the build measured it."""
+    ordered = sorted(latency, key=lambda one: one.batch)
+    rows = [
+        (str(one.batch), number(one.p50_ms, "{:.2f}"), number(one.p99_ms, "{:.2f}"), str(one.requests))
+        for one in ordered
+    ]
+    head = ("Batch", "p50 in ms", "p99 in ms", "Requests")
+    data = table(f"Latency of {model} in the build", head, rows, numbers=3)
+    if len(ordered) < 2:
+        return data
+    last = math.log2(ordered[-1].batch)
+    chart = LineChart(
+        "ms per request, by batch size",
+        [
+            ChartLine("p50", [(one.batch, one.p50_ms) for one in ordered]),
+            ChartLine("p99", [(one.batch, one.p99_ms) for one in ordered]),
+        ],
+        [(one.batch, str(one.batch)) for one in ordered],
+        lambda batch: math.log2(batch) / last,
+    )
+    return _figure(chart, data)
+
+
+def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
+    """Return the latency by answers per second of the latest load tests."""
+    tests = [(event, event.load_test) for event in events[:_SHOWN_TESTS] if event.load_test is not None]
+    lines, rows = [], []
+    for event, test in tests:
+        name = f"{event.environment}, {moment(event.at)}, {test.instances} × {test.instance_type}"
+        levels = sorted(test.levels, key=lambda one: one.answered_per_s)
+        for quantile in ("p50", "p99"):
+            values = [(one.answered_per_s, getattr(one, f"{quantile}_ms")) for one in levels]
+            measured = [(rate, value) for rate, value in values if value is not None]
+            if measured:
+                lines.append(ChartLine(f"{quantile}: {name}", measured, dashed=quantile == "p50"))
+        rows += [
+            (
+                f"{one.load}, {moment(event.at)}",
+                number(one.answered_per_s, "{:,.1f}"),
+                number(one.p50_ms, "{:.1f}"),
+                number(one.p99_ms, "{:.1f}"),
+                number(one.failed_percent, "{:.2f} %"),
+            )
+            for one in levels
+        ]
+    head = ("Load", "Answers/s", "p50 in ms", "p99 in ms", "Failed")
+    data = table(f"Load tests of {model}", head, rows, numbers=4)
+    if not lines:
+        return data
+    ticks, scale = _linear(max(x for line in lines for x, _ in line.points), "{:g}")
+    return _figure(LineChart("latency in ms, by answers per second", lines, ticks, scale), data)
+
+
+def rollout_film(rollout: PastRollout) -> Markup:
+    """Return what happened during a rollout: planned traffic, requests, and alarms over time."""
+    first = min([0.0, *(x for x, _ in rollout.requests), *(one.begin_s for one in rollout.ringing)])
+    last = max(
+        [rollout.seconds, *(x for x, _ in rollout.requests), *(one.end_s for one in rollout.ringing), 1.0]
+    )
+    ticks, scale = _period(first, last)
+    charts = []
+    if rollout.outcome == "completed":
+        charts.append(_share_chart(rollout, ticks, scale))
+    charts += [_request_chart(rollout, ticks, scale), _alarm_chart(rollout, ticks, scale)]
+    return tag("div", *charts, class_="charts")
+
+
+Ticks = Sequence[tuple[float, str]]
+Scale = Callable[[float], float]
+
+
+def _share_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
+    """Return the planned shift of a completed rollout, which ends with it."""
+    begin = rollout.seconds - rollout.planned[-1][0]
+    points = [(0.0, 0.0), (begin, 0.0), *((begin + second, share) for second, share in rollout.planned)]
+    shares = [(0.0, "0"), (50.0, "50"), (100.0, "100")]
+    chart = LineChart(
+        "planned traffic of the new instances in %",
+        [ChartLine("", points)],
+        ticks,
+        scale,
+        shares,
+        lambda share: share / 108,
+    )
+    rows = [(minutes(second), f"{share:.0f} %") for second, share in points]
+    return _figure(chart, table("Planned traffic of the new instances", ("After", "Share"), rows, numbers=1))
+
+
+def _request_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
+    errors = dict(rollout.errors)
+    rows = [(minutes(at), f"{value:,.0f}", f"{errors.get(at, 0):,.0f}") for at, value in rollout.requests]
+    data = table("Requests per minute", ("After", "Requests", "Server errors"), rows, numbers=2)
+    if not rows:
+        return tag("p", "CloudWatch recorded no request during this rollout.", class_="absent")
+    lines = [
+        ChartLine("requests", rollout.requests),
+        ChartLine("server errors", [(at, errors.get(at, 0.0)) for at, _ in rollout.requests], dashed=True),
+    ]
+    return _figure(LineChart("requests per minute", lines, ticks, scale), data)
+
+
+def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
+    if not rollout.alarms:
+        return tag("p", "No alarm rolls this endpoint back.", class_="absent")
+    if not rollout.ringing:
+        names = ", ".join(_alarm_id(rollout, name) for name in rollout.alarms)
+        return tag("p", f"No rollback alarm was in state ALARM: {names}.", class_="note")
+    lanes = {name: len(rollout.alarms) - index for index, name in enumerate(rollout.alarms)}
+    lines = [
+        ChartLine(
+            _alarm_id(rollout, one.alarm), [(one.begin_s, lanes[one.alarm]), (one.end_s, lanes[one.alarm])]
+        )
+        for one in rollout.ringing
+    ]
+    chart = LineChart(
+        "alarms in state ALARM",
+        lines,
+        ticks,
+        scale,
+        [(lane, _alarm_id(rollout, name)) for name, lane in lanes.items()],
+        lambda lane: lane / (len(lanes) + 1),
+    )
+    rows = [
+        (_alarm_id(rollout, one.alarm), minutes(one.begin_s), minutes(one.end_s)) for one in rollout.ringing
+    ]
+    return _figure(
+        chart, table("Alarms in state ALARM", ("Alarm", "From", "To"), rows, numbers=2), style=_LANES
+    )
+
+
+def _alarm_id(rollout: PastRollout, name: str) -> str:
+    """Return an alarm's name without that of its endpoint."""
+    return name.removeprefix(f"{rollout.endpoint}-")
+
+
+def _linear(highest: float, form: str) -> tuple[Ticks, Scale]:
+    step = round_step(highest / 6)
+    last = step * math.ceil(highest / step) or 1.0
+    ticks = [(index * step, form.format(index * step)) for index in range(int(last / step) + 1)]
+    return ticks, lambda x: x / last
+
+
+def _period(first: float, last: float) -> tuple[Ticks, Scale]:
+    """Return an axis of minutes; seconds before the start are negative."""
+    step = round_step((last - first) / 60 / 6) * 60
+    begin = math.floor(first / step) * step
+    ticks = [(begin + index * step, f"{(begin + index * step) / 60:g} min") for index in range(8)]
+    return [one for one in ticks if one[0] <= last], lambda second: (second - begin) / max(last - begin, 1.0)
+
+
+def _decades(values: Sequence[float]) -> tuple[Ticks, Scale]:
+    """Return a logarithmic axis."""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    high = max(high, low + 1)
+    step = max(1, round((high - low) / 5))
+    ticks = [(10.0**power, f"1e{power}") for power in range(low, high + 1, step)]
+    return ticks, lambda value: (math.log10(value) - low) / (high - low) * 0.94 + 0.03
+
+
+def _common_shape(candidates: Sequence[CandidateReport]) -> str:
+    """Return the largest input shape that most candidates were measured with."""
+    counts: dict[str, int] = {}
+    for one in candidates:
+        for shape in one.latency_ms:
+            counts[shape] = counts.get(shape, 0) + 1
+    return max(counts, key=lambda shape: (counts[shape], _elements(shape)), default="")
+
+
+def _elements(shape: str) -> int:
+    return math.prod(int(size) for size in shape.split("x") if size.isdigit())
+
+
+def _front(points: Sequence[Point]) -> list[Point]:
+    """Return the points that no other beats in both values, by x."""
+    front: list[Point] = []
+    for x, y in sorted(points):
+        if not front or y < front[-1][1]:
+            front.append((x, y))
+    return front

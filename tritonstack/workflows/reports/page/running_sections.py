@@ -1,0 +1,159 @@
+"""Sections on what runs: pending changes, timeline, rollouts, and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonstack.workflows.reports.page.figures import rollout_film
+from tritonstack.workflows.reports.page.markup import (
+    Child,
+    Markup,
+    absent,
+    bullets,
+    chip,
+    details,
+    join,
+    small,
+    table,
+    tag,
+    with_code,
+)
+from tritonstack.workflows.reports.page.texts import commit, digest, minutes, moment, number
+from tritonstack.workflows.reports.report_data import (
+    DeployChanges,
+    EndpointCost,
+    ReportData,
+    ReportedEnvironment,
+    TimelineEntry,
+)
+
+_SHOWN_ENTRIES = 15
+_KINDS = {
+    "verified": "good",
+    "deployed": "info",
+    "refuted": "bad",
+    "rolled-back": "warn",
+    "abandoned": "warn",
+}
+
+
+def changes(data: ReportData) -> Markup:
+    """Return what a deploy of each environment would change."""
+    known = [one for one in data.environments if not one.invalid]
+    if not known:
+        return absent("No environment was read.", "`tritonstack validate` checks their files.")
+    return join(tag("article", tag("h3", one.name), _changes(one)) for one in known)
+
+
+def _changes(one: ReportedEnvironment) -> Markup:
+    if one.changes is None:
+        return absent("Not compared.", f"`tritonstack report` with access to {one.name} compares it.")
+    found = one.changes
+    if not (found.models or found.stacks or found.others):
+        return tag("p", chip("up to date", "good"), " A deploy changes nothing.")
+    return tag("div", *_change_parts(found))
+
+
+def _change_parts(found: DeployChanges) -> Iterator[Child]:
+    if found.rejected:
+        yield tag("p", chip("rejected", "bad"), " SageMaker or CloudFormation would reject this deploy.")
+    if found.models:
+        yield bullets(found.models)
+    for description, lines in found.stacks:
+        yield (
+            details(with_code(description), bullets(map(with_code, lines)))
+            if lines
+            else tag("p", with_code(description))
+        )
+    if found.others:
+        yield bullets(map(with_code, found.others))
+
+
+def timeline(data: ReportData) -> Markup:
+    """Return what happened to artifacts, latest first."""
+    if not data.timeline:
+        return absent("Nothing is recorded.", "`tritonstack build <env>` writes the first entry.")
+    shown = _entries(data.timeline[:_SHOWN_ENTRIES], "Timeline")
+    rest = data.timeline[_SHOWN_ENTRIES:]
+    earlier = details(f"{len(rest)} earlier entries", _entries(rest, "Earlier entries")) if rest else None
+    return join((shown, earlier))
+
+
+def _entries(entries: tuple[TimelineEntry, ...], caption: str) -> Markup:
+    head = ("Time (UTC)", "Event", "Environment", "Artifact", "By", "Commit", "Note")
+    rows = [
+        (
+            tag("time", moment(one.at), datetime=one.at),
+            chip(one.kind.replace("-", " "), _KINDS.get(one.kind, "")),
+            one.environment,
+            join((one.model, " ", digest(one.digest))),
+            one.by,
+            commit(one.commit),
+            one.note,
+        )
+        for one in entries
+    ]
+    return table(caption, head, rows)
+
+
+def rollouts(data: ReportData) -> Markup:
+    """Return the latest rollouts of each endpoint."""
+    found = [(one.name, rollout) for one in data.environments for rollout in one.rollouts]
+    if not found:
+        text = "No update of an endpoint was read."
+        return absent(text, "CloudFormation records one when `tritonstack deploy <env>` updates an endpoint.")
+    parts = []
+    for name, rollout in found:
+        kind = {"completed": "good", "in progress": "info"}.get(rollout.outcome, "bad")
+        stage = f" SageMaker: {rollout.stage}" if rollout.stage else ""
+        facts = (
+            f" {rollout.strategy}, {minutes(rollout.seconds)}, started {moment(rollout.started)} UTC.{stage}"
+        )
+        parts.append(
+            tag(
+                "article",
+                tag("h3", f"{rollout.endpoint} ({name})"),
+                tag("p", chip(rollout.outcome.partition(":")[0], kind), facts),
+                small(rollout.outcome) if ":" in rollout.outcome else None,
+                rollout_film(rollout),
+            )
+        )
+    note = "AWS reports requests per endpoint, not per fleet: the traffic split is the one that was planned."
+    return join((tag("p", note, class_="note"), *parts))
+
+
+def costs(data: ReportData) -> Markup:
+    """Return the cost of each endpoint, from the prices in the environment files."""
+    rows = [
+        (
+            f"{one.name} / {cost.endpoint}",
+            join(tag("div", line) for line in cost.machines),
+            number(cost.least),
+            number(cost.now),
+            number(cost.most),
+        )
+        for one in data.environments
+        for cost in one.costs
+    ]
+    if not rows:
+        return absent("No environment of this report is billed.", "")
+    head = ("Endpoint", "Instances", "Least", "Now", "Most")
+    total = _total([cost for one in data.environments for cost in one.costs])
+    note = "730 hours per month, in the currency of `prices`; storage and requests are not included."
+    shown = [
+        table("Cost per month", head, [*rows, total], numbers=3),
+        tag("p", with_code(note), class_="note"),
+    ]
+    if any(cost.least is None for one in data.environments for cost in one.costs):
+        shown.append(
+            absent("Some instance types have no price.", "Add it to `prices` of the environment file.")
+        )
+    return join(shown)
+
+
+def _total(costs_: list[EndpointCost]) -> tuple[Child, ...]:
+    def total(name: str) -> str:
+        values = [getattr(cost, name) for cost in costs_]
+        return "–" if None in values else number(sum(values))
+
+    return ("Total", "", total("least"), total("now"), total("most"))

@@ -1,0 +1,156 @@
+"""What a report shows, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tritonstack.operations.promotion.gates import FailedGate
+from tritonstack.operations.rollout_history import PastRollout
+from tritonstack.operations.verification.status import EnvironmentStatus
+from tritonstack.records.events import Event
+from tritonstack.records.locks import Figures
+from tritonstack.records.manifests import Manifest
+from tritonstack.reference.advisories.published import Advisory
+from tritonstack.workflows.project.inspection import GraphStep
+
+
+@dataclass(frozen=True)
+class MissingData:
+    """Something that the report cannot show, and what produces it."""
+
+    subject: str
+    reason: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class LockedModel:
+    """A model in an environment for one kind of machine."""
+
+    target: str
+    digest: str | None
+    """None if it is not built."""
+    outdated: str = ""
+    """How the files differ from those that were built; empty if they do not."""
+    differences: tuple[str, ...] = ()
+    """How the artifact differs from the one in the source of promotions."""
+    figures: Figures | None = None
+    unverified: str | None = None
+    running: Mapping[str, str | None] = field(default_factory=dict)
+    """Endpoint -> running digest, where it is another than the locked one."""
+
+
+@dataclass(frozen=True)
+class PromotionGates:
+    """The promotion gates of an environment."""
+
+    source: str
+    required: tuple[str, ...]
+    failed: tuple[FailedGate, ...] | None = None
+    """None if the gates were not evaluated."""
+    pending: tuple[str, ...] = ()
+    """What a promotion would copy, one line per artifact; empty if all is up to date."""
+    reason: str = ""
+    """Why the gates were not evaluated."""
+
+
+@dataclass(frozen=True)
+class EndpointCost:
+    """The monthly cost of one endpoint; prices are None where the environment file has none."""
+
+    endpoint: str
+    machines: tuple[str, ...]
+    """One line per variant."""
+    least: float | None
+    most: float | None
+    now: float | None = None
+    """With the current number of instances; None if it was not read."""
+
+
+@dataclass(frozen=True)
+class DeployChanges:
+    """What a deploy of an environment would change."""
+
+    models: tuple[str, ...]
+    stacks: tuple[tuple[str, tuple[str, ...]], ...]
+    """Description and details of each stack that changes."""
+    others: tuple[str, ...]
+    rejected: bool
+
+
+@dataclass(frozen=True)
+class ReportedEnvironment:
+    """One environment."""
+
+    name: str
+    account: str = ""
+    region: str = ""
+    release: str = ""
+    owner: str = ""
+    protected: bool = False
+    advisories: tuple[Advisory, ...] = ()
+    models: Mapping[str, tuple[LockedModel, ...]] = field(default_factory=dict)
+    gates: PromotionGates | None = None
+    costs: tuple[EndpointCost, ...] = ()
+    status: EnvironmentStatus | None = None
+    """None if it was not read."""
+    changes: DeployChanges | None = None
+    rollouts: tuple[PastRollout, ...] = ()
+    invalid: str = ""
+    """Why its files are invalid."""
+
+
+@dataclass(frozen=True)
+class ReportedModel:
+    """One model, and the artifact of its present files."""
+
+    name: str
+    description: str
+    precision: str
+    digest: str | None = None
+    manifest: Manifest | None = None
+    steps: tuple[GraphStep, ...] = ()
+    worst_example: str = ""
+    """The test input with the lowest cosine, in one line."""
+    load_tests: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True)
+class TimelineEntry:
+    """Something that happened to an artifact in an environment."""
+
+    at: str
+    kind: str
+    environment: str
+    model: str
+    digest: str
+    by: str
+    commit: str | None
+    note: str
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything that a report shows."""
+
+    project: str
+    at: datetime
+    version: str
+    commit: str | None
+    environments: tuple[ReportedEnvironment, ...]
+    models: tuple[ReportedModel, ...]
+    timeline: tuple[TimelineEntry, ...]
+    missing: tuple[MissingData, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return a summary for `--json`."""
+        return {
+            "project": self.project,
+            "at": self.at.isoformat(timespec="seconds"),
+            "commit": self.commit,
+            "environments": [one.name for one in self.environments],
+            "models": [one.name for one in self.models],
+            "missing": [vars(one) for one in self.missing],
+        }
