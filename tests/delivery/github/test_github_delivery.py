@@ -252,6 +252,10 @@ def test_pull_request_is_compared_and_gets_its_own_environment(delivered: Github
     said = json.loads((delivered.runner.folder / "github.json").read_text())["comments"]
     marks = [comment["body"].splitlines()[0] for comment in said]
     assert marks == [f"<!-- tritonstack: {about} -->" for about in ("diff-dev", "diff-prod", "preview")]
+    for name, comment in zip(("dev", "prod"), said, strict=False):
+        page = (delivered.runner.folder / "artifacts" / f"report-{name}.html").read_text()
+        assert f">{name}<" in page
+        assert f"[Report on {name}](https://github.com/" in comment["body"]
     assert "is InService" in said[-1]["body"]
     stack = describe_stack(delivered.cloud("dev"), "tritonstack-pr-7-foundation")
     assert stack is not None

@@ -151,6 +151,7 @@ def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
         "actions/checkout",
         "actions/setup-node",
         "actions/setup-python",
+        "actions/upload-artifact",
         "aws-actions/configure-aws-credentials",
     }
 

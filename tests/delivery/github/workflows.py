@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -220,6 +221,7 @@ class _JobRun:
     credentials: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     role: str | None = None
+    _uploaded: str = ""
 
     def calls(self) -> list[list[str]]:
         """Return the AWS calls of its commands, each once."""
@@ -241,6 +243,8 @@ class _JobRun:
                 continue
             if "uses" in step:
                 succeeded = self._use(step, seen) and succeeded
+                if "id" in step:
+                    outputs[step["id"]] = {"outputs": {"artifact-url": self._uploaded}}
                 continue
             code, said = self._command(step, seen)
             succeeded = succeeded and code == 0
@@ -259,11 +263,23 @@ class _JobRun:
                 self._take_on(given, scope)
             case "actions/setup-python" | "actions/setup-node":
                 pass  # this machine has both
+            case "actions/upload-artifact":
+                self._upload(given)
             case _ if action.startswith("./"):
                 return self._compose(action, given)
             case _:
                 raise RejectedError(f"{self.label} uses {action}, which is not known here")
         return True
+
+    def _upload(self, given: Mapping[str, Any]) -> None:
+        """Keep one file, as GitHub does without an archive: its name must be new in the run."""
+        assert given["archive"] is False
+        file, kept = self.work / given["path"], self.runner.folder / "artifacts" / given["path"]
+        if kept.exists() or not file.is_file():
+            raise RejectedError(f"{file.name} is missing, or another job has uploaded it")
+        kept.parent.mkdir(exist_ok=True)
+        shutil.copy(file, kept)
+        self._uploaded = f"https://github.com/{self.runner.repository}/actions/runs/42/artifacts/{file.name}"
 
     def _compose(self, action: str, given: Mapping[str, Any]) -> bool:
         content = yaml.safe_load((ROOT / action / "action.yml").read_text())
