@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tritonstack.operations.rollout_history import planned_shift, updates_in
+from tritonstack.operations.rollout_history import PastRollout, planned_shift, updates_in
 
 START = datetime(2026, 11, 26, 9, tzinfo=UTC)
 ENDPOINT, STACK = "AWS::SageMaker::Endpoint", "AWS::CloudFormation::Stack"
@@ -87,3 +87,20 @@ def test_a_rolling_update_shifts_batch_by_batch() -> None:
         "rolling",
         ((0.0, 50.0), (120.0, 50.0), (120.0, 100), (240.0, 100)),
     )
+
+
+@pytest.mark.parametrize("seconds", [2000.0, 900.0, 12.0])
+def test_the_shift_of_a_completed_rollout_is_within_it_and_ends_with_it(seconds: float) -> None:
+    """The local cloud can run faster than AWS, but not slower than planned."""
+    planned = ((0.0, 50.0), (300.0, 50.0), (300.0, 100.0), (900.0, 100.0))
+    shift = PastRollout("search", START, seconds, "completed", planned, "linear").planned_shift
+    times = [at for at, _ in shift]
+    assert times == sorted(times)
+    assert times[0] == 0
+    assert times[-1] == pytest.approx(seconds)
+    assert [share for _, share in shift] == [0, 0, 50, 50, 100, 100]
+
+
+def test_a_rollout_without_a_wait_shifts_at_its_end() -> None:
+    shift = PastRollout("search", START, 60.0, "completed", ((0.0, 100.0), (0.0, 100.0)), "x").planned_shift
+    assert shift[-1] == (60.0, 100.0)

@@ -39,8 +39,7 @@ class PastRollout:
     """Its duration; up to now if it is running."""
     outcome: str
     planned: tuple[Point, ...]
-    """Planned share of the requests that the new instances answer, in percent. A completed rollout ends with
-    the last point. For others, the times count from the first shift, which AWS does not report."""
+    """Planned share of the requests that the new instances answer, in percent, since the first shift."""
     strategy: str
     requests: tuple[Point, ...] = ()
     """Requests per minute."""
@@ -49,8 +48,19 @@ class PastRollout:
     alarms: tuple[str, ...] = ()
     """The alarms that roll back."""
     ringing: tuple[AlarmPeriod, ...] = ()
-    stage: str = ""
-    """What SageMaker reports of a rollout in progress."""
+    stages: tuple[tuple[float, str], ...] = ()
+    """What SageMaker has reported of a rollout in progress, and when."""
+
+    @property
+    def planned_shift(self) -> tuple[Point, ...]:
+        """Return the planned shift of a completed rollout, which ends with it, since the start.
+
+        The local cloud can run faster than AWS: its shift is as much shorter.
+        """
+        length = self.planned[-1][0]
+        factor = min(1.0, self.seconds / length) if length else 1.0
+        begin = self.seconds - length * factor
+        return ((0.0, 0.0), (begin, 0.0), *((begin + at * factor, share) for at, share in self.planned))
 
 
 @dataclass(frozen=True)
@@ -147,17 +157,19 @@ def _rollout(cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, n
         requests=requests,
         errors=errors,
         alarms=tuple(names),
-        stage=_stage(cloud, expected.name) if update.ended is None else "",
+        stages=tuple(_stages(cloud, expected.name, end - update.started)) if update.ended is None else (),
         ringing=tuple(period for name in names for period in _periods(cloud, name, update.started, window)),
     )
 
 
-def _stage(cloud: Cloud, endpoint: str) -> str:
-    """Return what SageMaker reports of an update in progress."""
+def _stages(cloud: Cloud, endpoint: str, since_start: timedelta) -> Iterator[tuple[float, str]]:
+    """Yield what SageMaker reports of an update in progress."""
     described = cloud.client("sagemaker").describe_endpoint(EndpointName=endpoint)
     variants = described.get("PendingDeploymentSummary", {}).get("ProductionVariants", ())
     statuses = [status for variant in variants for status in variant.get("VariantStatus", ())]
-    return "; ".join(f"{one['Status']}: {one.get('StatusMessage', '')}" for one in statuses)
+    if statuses:
+        texts = dict.fromkeys(f"{one['Status']}: {one.get('StatusMessage', '')}" for one in statuses)
+        yield since_start.total_seconds(), "; ".join(texts)
 
 
 def _traffic(

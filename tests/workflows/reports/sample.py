@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.manifests import manifest
@@ -96,6 +97,9 @@ def _dev(text: Text) -> ReportedEnvironment:
         ),
         status=_status(text, "dev", live=NEW),
         changes=DeployChanges((), (), (), rejected=False),
+        rollouts=(
+            replace(_rollout("in progress"), stages=((62.0, text("Creating: 2 instances")),), ringing=()),
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 import secrets
@@ -14,8 +15,10 @@ import pytest
 
 from tests.git import Repository
 from tests.projects import edit, write_project
+from tests.workflows.reports.sample import sample_report
 from tritonstack.base.paths import Project
 from tritonstack.workflows.loopback import LoopbackPortError
+from tritonstack.workflows.reports.live_state import StageLog
 from tritonstack.workflows.reports.report import ReportOptions
 from tritonstack.workflows.reports.watching import (
     PATH,
@@ -156,3 +159,18 @@ def test_the_address_holds_the_token_in_its_fragment(server: WatchServer) -> Non
     """A browser does not send the fragment."""
     assert server.url == f"http://127.0.0.1:{server.port}/#token={server.credentials.token}"
     assert server.credentials.token not in repr(server.credentials)
+
+
+def test_stages_of_a_rollout_are_remembered() -> None:
+    """AWS reports only the present one."""
+    log, prod = StageLog(), sample_report().environments[1]
+    running = dataclasses.replace(prod.rollouts[0], outcome="in progress")
+    seen: list[tuple[tuple[float, str], ...]] = []
+    for at, text in ((5.0, "Creating"), (15.0, "Creating"), (25.0, "Baking: 50 %")):
+        read = dataclasses.replace(running, stages=((at, text),))
+        found = log.completed(dataclasses.replace(prod, rollouts=(read,)))
+        seen.append(found.rollouts[0].stages)
+    assert seen[1] == ((5.0, "Creating"),)
+    assert seen[2] == ((5.0, "Creating"), (25.0, "Baking: 50 %"))
+    ended = log.completed(dataclasses.replace(prod, rollouts=(prod.rollouts[0],)))
+    assert ended.rollouts[0].stages == seen[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -33,6 +34,8 @@ from tritonstack.workflows.session import Session
 EVENT_DAYS = 90
 """Older events are not shown."""
 _FAILURES = (TritonstackError, *AWS_ERRORS)
+ReadChanges = tuple[DeployChanges | None, list[MissingData]]
+"""What a deploy would change; None if that is missing."""
 
 
 @dataclass(frozen=True)
@@ -99,27 +102,61 @@ def read_gates(
 
 
 @dataclass
+class StageLog:
+    """Remembers the stages of rollouts in progress; AWS reports only the present one."""
+
+    _known: dict[tuple[str, datetime], list[tuple[float, str]]] = field(default_factory=dict)
+
+    def completed(self, environment: ReportedEnvironment) -> ReportedEnvironment:
+        """Return an environment whose rollouts have all stages that were seen."""
+        rollouts = []
+        for one in environment.rollouts:
+            seen = self._known.setdefault((one.endpoint, one.started), [])
+            for at, text in one.stages:
+                if not seen or seen[-1][1] != text:
+                    seen.append((at, text))
+            rollouts.append(replace(one, stages=tuple(seen)))
+        return replace(environment, rollouts=tuple(rollouts))
+
+
+@dataclass
 class ChangeReader:
-    """Reads what a deploy would change, again only if the files or the last deployment have changed."""
+    """Reads what a deploy would change, again only if the files or the last deployment have changed.
 
-    _known: dict[str, tuple[object, DeployChanges]] = field(default_factory=dict)
+    With an executor, `read` does not wait: a later call returns the changes.
+    """
 
-    def read(
-        self, session: Session, workspace: Workspace, status: EnvironmentStatus
-    ) -> tuple[DeployChanges | None, list[MissingData]]:
-        """Return what a deploy of an environment would change."""
+    executor: Executor | None = None
+    _known: dict[str, tuple[object, ReadChanges]] = field(default_factory=dict)
+    _running: set[str] = field(default_factory=set)
+
+    def read(self, session: Session, workspace: Workspace, status: EnvironmentStatus) -> ReadChanges:
+        """Return what a deploy of an environment would change, and what is missing."""
         name = workspace.spec.name
         deployed = [(one.status, one.deployed and one.deployed.key) for one in status.endpoints]
         state = (workspace.spec, workspace.lock.record, dict(workspace.hashes), deployed)
         known = self._known.get(name)
+        if known is not None and known[0] == state and known[1][0] is not None:
+            return known[1]
+        if self.executor is None:
+            return self._compare(session, name, state)
+        if name not in self._running:
+            self._running.add(name)
+            self.executor.submit(self._compare, session, name, state)
         if known is not None and known[0] == state:
-            return known[1], []
+            return known[1]  # it has failed, and runs again
+        return None, [MissingData(f"changes by a deploy of {name}", "the stacks are being compared")]
+
+    def _compare(self, session: Session, name: str, state: object) -> ReadChanges:
+        found: ReadChanges
         try:
-            changes = _changes(diff(session, name))
+            found = _changes(diff(session, name)), []
         except _FAILURES as error:
-            return None, [_missing(f"changes by a deploy of {name}", error)]
-        self._known[name] = (state, changes)
-        return changes, []
+            found = None, [_missing(f"changes by a deploy of {name}", error)]
+        finally:
+            self._running.discard(name)
+        self._known[name] = (state, found)
+        return found
 
 
 def _changes(outlook: DeployOutlook) -> DeployChanges:

@@ -13,7 +13,8 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -23,7 +24,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.web.foreign_pages import foreign_reason
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.workflows.loopback import HOST, LoopbackServer
-from tritonstack.workflows.reports.live_state import ChangeReader
+from tritonstack.workflows.reports.live_state import ChangeReader, StageLog
 from tritonstack.workflows.reports.page.document import live_policy, render_live, render_sections
 from tritonstack.workflows.reports.report import ReportOptions, collect
 from tritonstack.workflows.session import Session
@@ -86,7 +87,9 @@ class LiveReport:
     def __init__(self, session: Session, options: ReportOptions) -> None:
         self._session = Session(session.project)  # its steps would fill the terminal
         self._options = options
-        self._reader = ChangeReader()
+        # Synthesis takes longer than everything else: the page shows the rest meanwhile.
+        self._executor = ThreadPoolExecutor(1)
+        self._reader, self._log = ChangeReader(self._executor), StageLog()
         self._answer = json.dumps({"parts": {}, "at": None, "error": None}).encode()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -104,11 +107,14 @@ class LiveReport:
     def stop(self) -> None:
         """Stop reading; a read in progress is abandoned."""
         self._stopped.set()
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def read(self) -> None:
         """Read the state once. An error, for example in a file that is being edited, keeps the sections."""
         try:
-            parts = render_sections(collect(self._session, self._options, self._reader))
+            data = collect(self._session, self._options, self._reader)
+            environments = tuple(self._log.completed(one) for one in data.environments)
+            parts = render_sections(replace(data, environments=environments))
             at, error = datetime.now(UTC).strftime("%H:%M:%S"), None
         except (TritonstackError, *AWS_ERRORS) as failure:
             before = json.loads(self._answer)

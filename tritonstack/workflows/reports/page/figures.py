@@ -192,7 +192,7 @@ def rollout_film(rollout: PastRollout) -> Markup:
     ticks, scale = _period(first, last)
     charts = []
     if rollout.outcome == "completed":
-        charts.append(_share_chart(rollout, ticks, scale))
+        charts.append(_share_chart(rollout, *_period(0.0, rollout.seconds)))
     charts += [_request_chart(rollout, ticks, scale), _alarm_chart(rollout, ticks, scale)]
     return tag("div", *charts, class_="charts")
 
@@ -203,8 +203,7 @@ Scale = Callable[[float], float]
 
 def _share_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
     """Return the planned shift of a completed rollout, which ends with it."""
-    begin = rollout.seconds - rollout.planned[-1][0]
-    points = [(0.0, 0.0), (begin, 0.0), *((begin + second, share) for second, share in rollout.planned)]
+    points = rollout.planned_shift
     shares = [(0.0, "0"), (50.0, "50"), (100.0, "100")]
     chart = LineChart(
         "planned traffic of the new instances in %",
@@ -273,11 +272,13 @@ def _linear(highest: float, form: str) -> tuple[Ticks, Scale]:
 
 
 def _period(first: float, last: float) -> tuple[Ticks, Scale]:
-    """Return an axis of minutes; seconds before the start are negative."""
-    step = round_step((last - first) / 60 / 6) * 60
+    """Return an axis of seconds or minutes; those before the start are negative."""
+    unit, symbol = (1, "s") if last - first < 120 else (60, "min")
+    step = round_step((last - first) / unit / 6) * unit
     begin = math.floor(first / step) * step
-    ticks = [(begin + index * step, f"{(begin + index * step) / 60:g} min") for index in range(8)]
-    return [one for one in ticks if one[0] <= last], lambda second: (second - begin) / max(last - begin, 1.0)
+    ticks = [(begin + index * step, f"{(begin + index * step) / unit:g} {symbol}") for index in range(8)]
+    length = max(last - begin, 1e-9)
+    return [one for one in ticks if one[0] <= last], lambda second: (second - begin) / length
 
 
 def _decades(values: Sequence[float]) -> tuple[Ticks, Scale]:

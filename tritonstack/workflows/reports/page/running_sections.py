@@ -105,16 +105,14 @@ def rollouts(data: ReportData) -> Markup:
     parts = []
     for name, rollout in found:
         kind = {"completed": "good", "in progress": "info"}.get(rollout.outcome, "bad")
-        stage = f" SageMaker: {rollout.stage}" if rollout.stage else ""
-        facts = (
-            f" {rollout.strategy}, {minutes(rollout.seconds)}, started {moment(rollout.started)} UTC.{stage}"
-        )
+        facts = f" {rollout.strategy}, {minutes(rollout.seconds)}, started {moment(rollout.started)} UTC."
         parts.append(
             tag(
                 "article",
                 tag("h3", f"{rollout.endpoint} ({name})"),
                 tag("p", chip(rollout.outcome.partition(":")[0], kind), facts),
                 small(rollout.outcome) if ":" in rollout.outcome else None,
+                bullets(f"{minutes(at)}: {text}" for at, text in rollout.stages) if rollout.stages else None,
                 rollout_film(rollout),
             )
         )
