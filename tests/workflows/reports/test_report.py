@@ -100,6 +100,19 @@ def test_a_readable_account_gives_state_and_gates(project: Project, account: str
     assert (prod.gates.failed is not None) != ("gates from dev to prod" in missing)
 
 
+def test_gates_are_evaluated_only_if_the_report_has_read_their_source(project: Project, account: str) -> None:
+    """The role of a pull request may read one environment, and is not used for another one."""
+    edit(project.environment_file("prod"), "222222222222", account)
+    for names in (("prod",), ()):  # dev is not covered, or not readable
+        found = collect(Session(project), ReportOptions(names, changes=False))
+        prod = found.environments[-1]
+        assert prod.status is not None
+        assert prod.gates is not None
+        assert (prod.gates.failed, prod.gates.reason) == (None, "dev was not read")
+        (gap,) = [one for one in found.missing if one.subject == "gates from dev to prod"]
+        assert "promote dev prod --dry-run" in gap.remedy
+
+
 def test_an_invalid_environment_does_not_stop_the_others(project: Project) -> None:
     edit(project.environment_file("dev"), "eu-west-1", "nowhere")
     dev, prod = collect(Session(project), OFFLINE).environments

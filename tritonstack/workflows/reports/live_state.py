@@ -86,12 +86,19 @@ def with_live_state(
 
 
 def read_gates(
-    session: Session, reported: ReportedEnvironment
+    session: Session, reported: ReportedEnvironment, source_state: LiveState | None
 ) -> tuple[PromotionGates | None, list[MissingData]]:
-    """Evaluate the promotion gates of an environment."""
+    """Evaluate the promotion gates of an environment, if its source was read.
+
+    A role that may only read one environment, such as that of pull requests, is not used for another one.
+    """
     if reported.gates is None:
         return None, []
     source = reported.gates.source
+    if source_state is None or source_state.status is None:
+        subject, reason = f"gates from {source} to {reported.name}", f"{source} was not read"
+        remedy = f"run `tritonstack promote {source} {reported.name} --dry-run`"
+        return replace(reported.gates, reason=reason), [MissingData(subject, reason, remedy)]
     try:
         plan = plan_promotion(session, PromotionRequest(source, reported.name))
     except _FAILURES as error:

@@ -103,7 +103,7 @@ def collect(session: Session, options: ReportOptions, reader: ChangeReader | Non
             )
             continue
         reported = describe_environment(one, _source(session, one))
-        environments.append(_completed(session, one, reported, live.get(name), reader, missing))
+        environments.append(_completed(session, one, reported, live, reader, missing))
     models = _models(session, workspaces, live, missing)
     return ReportData(
         project=session.project.root.resolve().name,
@@ -159,16 +159,18 @@ def _completed(
     session: Session,
     workspace: Workspace,
     reported: ReportedEnvironment,
-    live: LiveState | None,
+    states: Mapping[str, LiveState],
     reader: ChangeReader | None,
     missing: list[MissingData],
 ) -> ReportedEnvironment:
     """Add what the environment's cloud tells."""
+    live = states.get(reported.name)
     if live is None or live.status is None:
         gates = reported.gates and replace(reported.gates, reason="the environment was not read")
         return replace(reported, gates=gates)
     reported = with_live_state(reported, workspace, live)
-    gates, gaps = read_gates(session, reported)
+    source = states.get(reported.gates.source) if reported.gates else None
+    gates, gaps = read_gates(session, reported, source)
     missing += gaps
     changes = None
     if reader is not None:
