@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from unittest.mock import MagicMock
+
 import numpy as np
 import pytest
 
+from benchmarks.cloud import deploy
 from benchmarks.simulation.__main__ import SLEEP_S, TRACES, Measured, arrivals, compared, simulated
 
 MINUTE_S, PROVISIONING = 5.0, 2.5
@@ -38,3 +42,11 @@ def test_a_simulation_equals_itself_and_not_one_without_provisioning() -> None:
     within, error = compared(same, simulated(course("spike"), MINUTE_S, 0.0), MINUTE_S)
     assert within < 1
     assert abs(error) > 0.25
+
+
+def test_the_endpoint_routes_as_the_simulator_does() -> None:
+    """At random, one of two instances gets requests while its queue is full and the other one is idle."""
+    session = MagicMock()
+    deploy(session, "http://127.0.0.1", Path("model.tar.gz"), {})
+    (variant,) = session.client.return_value.create_endpoint_config.call_args.kwargs["ProductionVariants"]
+    assert variant["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
